@@ -1,0 +1,26 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from uenvtool.errors import BadInput
+
+SYSTEM = typer.Option(
+    None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one, else the recipe's home."
+)
+UARCH = typer.Option(None, "--uarch", metavar="UARCH", help="The node type, where the system has several.")
+JSON = typer.Option(False, "--json", help="Print the result as JSON.")
+
+
+def named_paths(pairs: list[str], option: str) -> dict[str, Path]:
+    """NAME=PATH words as a mapping. Raises BadInput where one is of another form."""
+    found = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not (name and equals and path):
+            raise BadInput(f"{option} {pair}: not NAME=PATH", hint=f"for example {option} builtin=~/spack-packages")
+        found[name] = Path(path).expanduser()
+    return found

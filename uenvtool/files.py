@@ -1,0 +1,157 @@
+"""The one door through which files are written: atomic, locked, and only over what the tool wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from uenvtool.errors import BadInput, ToolFailed
+
+STAGED_SUFFIX = ".uenvtool-part"
+LOCK_WAIT_HINT = "another uenvtool is writing there: wait for it, or choose another folder with -o"
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write one file so that a reader sees the old content or the new one, never a part.
+
+    Raises ToolFailed where the disk is full, the folder read-only or the quota spent; the old
+    file is then unchanged.
+    """
+    write_all(path.parent, {path.name: content})
+
+
+def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write files (relative name -> content) below `folder`, all or none.
+
+    Every byte is on disk beside its target before the first target is replaced, so a full disk
+    or a dead process leaves the old files. The order of `contents` is the order of replacement.
+    A file whose content is already right is not touched.
+    """
+    staged: list[tuple[Path, Path]] = []
+    made: list[Path] = []
+    try:
+        made = _make_folders(folder)
+        for name, content in contents.items():
+            target = folder / name
+            data = content.encode() if isinstance(content, str) else content
+            if target.is_file() and target.read_bytes() == data:
+                continue
+            made += _make_folders(target.parent)
+            staged.append((_stage(target, data), target))
+        for temporary, target in staged:
+            os.replace(temporary, target)
+    except OSError as error:
+        for created in reversed(made):
+            with contextlib.suppress(OSError):
+                created.rmdir()
+        raise write_error(folder, error) from error
+    finally:
+        for temporary, _ in staged:
+            temporary.unlink(missing_ok=True)
+        _remove_empty(made)
+    _sync_folders({target.parent for _, target in staged})
+
+
+def write_error(path: Path, error: OSError) -> ToolFailed:
+    """The error that tells a user why nothing could be written at `path`."""
+    where = error.filename or path
+    return ToolFailed(
+        f"cannot write {where}: {error.strerror or error}",
+        hint="nothing was changed; free space or choose another folder with -o, then run it again",
+    )
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold `folder` for one writer at a time; a second one is refused with BadInput.
+
+    The lock is on the folder itself (flock), so it leaves no file behind and dies with its
+    process. The folder is made where it is missing, and removed again if it stays empty.
+    """
+    import fcntl
+
+    try:
+        made = _make_folders(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except NotADirectoryError as error:
+        raise BadInput(f"{folder} is not a folder", hint="name a folder with -o") from error
+    except OSError as error:
+        raise write_error(folder, error) from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise ToolFailed(f"{folder} is in use", hint=LOCK_WAIT_HINT) from error
+        _remove_strays(folder)
+        yield
+    finally:
+        os.close(descriptor)
+        _remove_empty(made)
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
+    """A temporary folder of this process, removed at the end whatever happens."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise write_error(Path(tempfile.gettempdir()), error) from error
+    with folder as name:
+        yield Path(name)
+
+
+def _remove_strays(folder: Path) -> None:
+    """Remove what a killed run left half written; the lock says that nobody writes it now."""
+    for stray in folder.rglob(f".*{STAGED_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            stray.unlink()
+
+
+def _stage(target: Path, data: bytes) -> Path:
+    """Write `data` beside `target` under a temporary name, on disk when this returns."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=STAGED_SUFFIX, dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+            os.fsync(stream.fileno())
+    except BaseException:
+        os.unlink(name)
+        raise
+    return Path(name)
+
+
+def _umask() -> int:
+    """The process's umask; mkstemp makes files that only their owner can read."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _make_folders(folder: Path) -> list[Path]:
+    """Make `folder` and its parents; the ones that were missing, outermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+    return missing[::-1]
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # refuses where anything is inside, which is what is meant
+
+
+def _sync_folders(folders: set[Path]) -> None:
+    """Put the renames on disk too; some filesystems cannot, and lose nothing but recency."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

@@ -1,0 +1,34 @@
+"""What recipes and systems there are, in a line each."""
+
+from __future__ import annotations
+
+from uenvtool.errors import BadInput
+from uenvtool.model.locate import Location, available
+from uenvtool.model.recipe import read_recipe
+from uenvtool.model.source import read
+from uenvtool.model.system import load_system
+
+
+def catalogue(kind: str) -> list[dict[str, str]]:
+    """Every recipe or system that can be used; a broken one is listed with what is wrong in it."""
+    entries = []
+    for location in available(kind).values():
+        try:
+            abstract = read(location.path, location.shown).get("abstract")
+            if abstract is None or not abstract.value:
+                entries.append(_entry(kind, location))
+        except BadInput as error:
+            entries.append(
+                {"name": location.name, "for": "", "description": str(error.problems[0]), "file": location.shown}
+            )
+    return entries
+
+
+def _entry(kind: str, location: Location) -> dict[str, str]:
+    if kind == "recipes":
+        recipe = read_recipe(str(location.path))
+        supported, description = ", ".join(recipe.uarchs), recipe.description
+    else:
+        system = load_system(str(location.path))
+        supported, description = ", ".join(system.nodes), system.description
+    return {"name": location.name, "for": supported, "description": description, "file": location.shown}

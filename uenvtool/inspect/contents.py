@@ -1,0 +1,45 @@
+"""The packages, with versions, of whatever a user names: recipe, environment, lock, published table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from uenvtool.errors import BadInput
+from uenvtool.knowledge import load_recipe
+from uenvtool.model.checks import coupled_pins, requests
+from uenvtool.model.locate import shown
+from uenvtool.model.published import load_published
+from uenvtool.model.recipe import Recipe
+from uenvtool.model.source import read
+from uenvtool.spack.compare import Versions
+from uenvtool.spack.folder import LOCK
+from uenvtool.spack.lock import read_lock
+from uenvtool.spack.manifest import MANIFEST
+
+
+def contents(name: str) -> Versions:
+    """The packages of `name` with their versions. Raises BadInput where it is none of these."""
+    path = Path(name)
+    if path.is_dir() and (path / LOCK).is_file():
+        path = path / LOCK
+    elif path.is_dir() and (path / MANIFEST).is_file():
+        raise BadInput(f"{path} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
+    if path.is_file() and path.suffix == ".lock":
+        return read_lock(path, shown(path)).versions()
+    if path.is_file() and path.name != "recipe.yaml" and read(path, shown(path)).get("source"):
+        return load_published(path).versions_of()
+    return of_recipe(load_recipe(name))
+
+
+def of_recipe(recipe: Recipe) -> Versions:
+    """What a recipe asks for: its roots and hard pins, with the versions that it names."""
+    found: dict[str, list[str]] = {root.spec.package: [] for group in recipe.groups for root in group.specs}
+    for request in requests(recipe):
+        known = found.setdefault(request.package, [])
+        if request.hard and str(request.versions) not in known:
+            known.append(str(request.versions))
+    for name, (pin, _) in coupled_pins(recipe).items():
+        found[name] = [str(pin.versions)]
+    for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.versions]:
+        found[name] = [str(recipe.prefer[name].versions)]
+    return found

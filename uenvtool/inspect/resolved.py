@@ -1,0 +1,91 @@
+"""A resolved recipe or system as text: YAML again, each value with the file and line it is from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from uenvtool.errors import BadInput, unknown
+from uenvtool.inspect.validation import is_system
+from uenvtool.model.extend import load_extended
+from uenvtool.model.locate import available, locate
+from uenvtool.model.recipe import JOINED
+from uenvtool.model.source import Node, read
+from uenvtool.spack.yamltext import scalar
+
+COLUMN = 60
+"""Where the file and line stand, so that values and origins can be read as two columns."""
+
+
+def resolved(name: str) -> Node:
+    """The tree of a recipe or system by name or path. Raises BadInput where there is none."""
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        location = locate("recipes", name)
+        kind = "systems" if is_system(read(location.path, location.shown)) else "recipes"
+    else:
+        kinds = [kind for kind in ("recipes", "systems") if name in available(kind)]
+        if not kinds:
+            known = [*available("recipes"), *available("systems")]
+            raise BadInput([unknown("recipe or system", name, known)])
+        kind = kinds[0]
+    joined = JOINED if kind == "recipes" else {}
+    return load_extended(locate(kind, name), kind, joined).tree
+
+
+def provenance(tree: Node) -> dict[str, str]:
+    """Each value's path, as `groups.cuda.specs[0]`, to FILE:LINE."""
+    return {path: _origin(node) for path, node in _leaves(tree, "")}
+
+
+def text(tree: Node) -> str:
+    """The tree as YAML with the origin of each value behind it."""
+    return "\n".join(_lines(tree, 0))
+
+
+def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
+    if isinstance(node.value, dict):
+        for name, child in node.value.items():
+            yield from _leaves(child, f"{path}.{name}" if path else name)
+    elif isinstance(node.value, list):
+        for index, child in enumerate(node.value):
+            yield from _leaves(child, f"{path}[{index}]")
+    else:
+        yield path, node
+
+
+def _lines(node: Node, depth: int) -> Iterator[str]:
+    """The lines of a mapping or list at an indentation."""
+    space = "  " * depth
+    entries = (
+        [(f"{scalar(name)}:", child) for name, child in node.value.items()]
+        if isinstance(node.value, dict)
+        else [("-", child) for child in node.value]
+    )
+    for lead, child in entries:
+        if isinstance(child.value, dict | list) and child.value:
+            nested = list(_lines(child, depth + 1))
+            if lead == "-":
+                yield f"{space}- {nested[0].lstrip()}"
+                yield from nested[1:]
+            else:
+                yield f"{space}{lead}"
+                yield from nested
+        else:
+            yield _beside(f"{space}{lead} {_value(child)}", _origin(child))
+
+
+def _value(node: Node) -> str:
+    if node.value is None:
+        return "null"
+    if isinstance(node.value, bool):
+        return "true" if node.value else "false"
+    if isinstance(node.value, dict | list):
+        return "{}" if isinstance(node.value, dict) else "[]"
+    return str(node.value) if isinstance(node.value, int) else scalar(node.value)
+
+
+def _beside(line: str, origin: str) -> str:
+    return f"{line.ljust(COLUMN)}  # {origin}"
+
+
+def _origin(node: Node) -> str:
+    return f"{node.position.file}:{node.position.line}"

@@ -1,0 +1,82 @@
+"""Recipes and systems by name, checked: what commands start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from uenvtool.errors import BadInput, Problem, unknown
+from uenvtool.host import on_this_machine
+from uenvtool.model.checks import problems_of
+from uenvtool.model.locate import available
+from uenvtool.model.recipe import ANY_UARCH, Recipe, read_recipe
+from uenvtool.model.system import System, load_system, recognised
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The system and node type that a command works for, and why these."""
+
+    system: System
+    uarch: str
+    reason: str
+
+
+def load_recipe(name: str) -> Recipe:
+    """The recipe of that name or path. Raises BadInput with everything that is wrong in it."""
+    recipe = read_recipe(name)
+    problems = problems_of(recipe)
+    if problems:
+        raise BadInput(problems)
+    return recipe
+
+
+def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
+    """The system and node type for a recipe: the named, else the recognised, else the recipe's home.
+
+    Raises BadInput where the recipe does not support what was named.
+    """
+    name, reason = _system_name(recipe, system, uarch)
+    chosen = on_this_machine(load_system(name))
+    supported = [node for node in chosen.nodes if recipe.supports(node)]
+    if uarch is None and supported:
+        return Choice(chosen, supported[0], reason)
+    if uarch in supported:
+        return Choice(chosen, uarch, reason)
+    if uarch is not None and uarch not in chosen.nodes:
+        raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
+    asked = uarch or ", ".join(chosen.nodes)
+    raise BadInput(
+        [
+            Problem(
+                f"{recipe.name} does not support {asked} (system {chosen.name})",
+                recipe.tree.at(("uarchs",)).position,
+                f"it supports {', '.join(recipe.uarchs)}; add {asked} to `uarchs` in a recipe that extends it, "
+                f"or choose another system ({', '.join(_fitting(recipe))})",
+            )
+        ]
+    )
+
+
+def _system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[str, str]:
+    if system is not None:
+        return system, "named with --system"
+    here = recognised()
+    if here is not None:
+        name, seen = here
+        nodes = load_system(name).nodes
+        if any(recipe.supports(node) and uarch in (None, node) for node in nodes):
+            return name, f"this machine is {name} ({seen})"
+    return recipe.home, f"the home of {recipe.name}; --system names another"
+
+
+def _fitting(recipe: Recipe) -> list[str]:
+    """The systems that a recipe supports."""
+    names = []
+    for name in available("systems"):
+        try:
+            nodes = load_system(name).nodes
+        except BadInput:
+            continue  # an abstract one, or one of the user's that is broken: not a choice
+        if ANY_UARCH in recipe.uarchs or any(recipe.supports(node) for node in nodes):
+            names.append(name)
+    return names

@@ -1,0 +1,120 @@
+"""Checks a tree of nodes against its JSON Schema and says what is wrong in a reader's words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import BadInput, Problem, nearest
+from uenvtool.model.source import Node
+
+SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
+MAX_PROBLEMS = 20
+
+_KINDS = {
+    "object": "names with values (`name: value`)",
+    "array": "a list (`- item`)",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
+_KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
+
+
+def schema_names() -> list[str]:
+    """The schemas that exist, by name."""
+    return sorted(path.stem for path in SCHEMA_FOLDER.glob("*.json"))
+
+
+def schema_text(name: str) -> str:
+    """A schema as it is published for editors."""
+    return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
+
+
+def check(tree: Node, name: str) -> None:
+    """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
+    from jsonschema import Draft202012Validator
+
+    validator = Draft202012Validator(json.loads(schema_text(name)))
+    problems = sorted(
+        {problem for error in validator.iter_errors(tree.plain()) for problem in _problems(error, tree)},
+        key=lambda problem: (problem.position or tree.position, problem.message),
+    )
+    if problems:
+        raise BadInput(problems[:MAX_PROBLEMS])
+
+
+def _problems(error: Any, tree: Node) -> Iterator[Problem]:
+    """What a schema error means; an `anyOf` is told by the branch that fits the value's kind."""
+    node = tree.at(tuple(error.absolute_path))
+    if error.validator in ("anyOf", "oneOf"):
+        branch = _fitting_branch(error)
+        if branch:
+            for inner in branch:
+                yield from _problems(inner, tree)
+            return
+    if error.validator == "additionalProperties":
+        yield from _unknown_keys(error, node)
+        return
+    yield Problem(_message(error), node.position, _description(error.schema))
+
+
+def _fitting_branch(error: Any) -> list[Any]:
+    """The errors of the branch whose type the value has; none where no branch has it."""
+    branches: dict[int, list[Any]] = {}
+    for inner in error.context:
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
+    return fitting[0] if fitting else []
+
+
+def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
+    known = sorted(error.schema.get("properties", {}))
+    for name, child in node.value.items():
+        if name in known:
+            continue
+        near = nearest(name, known)
+        hint = f"did you mean {near!r}? " if near else ""
+        yield Problem(f"unknown key {name!r}", child.key, f"{hint}known here: {', '.join(known)}")
+
+
+def _message(error: Any) -> str:
+    value = error.instance
+    if error.validator in ("type", "anyOf", "oneOf"):
+        return f"expected {_expected(error.schema)}, found {_found(value)}"
+    if error.validator == "required":
+        return f"{error.message.split(' is a required')[0]} is missing"
+    if error.validator == "enum":
+        return f"{value!r} is not one of {', '.join(map(str, error.validator_value))}"
+    if error.validator == "pattern":
+        return f"{_shortened(value)!r} is not of the form that is expected here"
+    if error.validator == "propertyNames":
+        return f"{_shortened(value)!r} cannot be a name here"
+    return str(error.message)
+
+
+def _expected(schema: dict[str, Any]) -> str:
+    branches = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    kinds: list[str] = []
+    for branch in branches:
+        named = branch.get("type", [])
+        kinds += [named] if isinstance(named, str) else named
+    return " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds)) or "something else"
+
+
+def _found(value: Any) -> str:
+    kind = _KINDS[_KIND_OF[type(value)]]
+    return kind if isinstance(value, dict | list) or value is None else f"{kind} ({_shortened(value)})"
+
+
+def _shortened(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _description(schema: Any) -> str | None:
+    return schema.get("description") if isinstance(schema, dict) else None

@@ -1,0 +1,145 @@
+"""Versions and version ranges, ordered and contained as Spack does.
+
+A version is split into numbers and words; `2.6` stands for every `2.6.x`, `=2.6` for itself alone,
+`2.6:2.8` for all from 2.6 to 2.8.x, and a comma joins several. Source: Spack's documentation,
+"Version specifier"; compared with Spack's own answers in tests/real/test_spack_syntax.py.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import total_ordering
+
+_PARTS = re.compile(r"([0-9]+)|([A-Za-z]+)")
+_GROWING = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
+_PRERELEASES = ("alpha", "beta", "rc")
+_FINAL = (len(_PRERELEASES),)
+
+Component = tuple[int, int, str]
+Key = tuple[tuple[Component, ...], tuple[int, ...]]
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Version:
+    """One version, such as `2.26.2-1`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def key(self) -> Key:
+        """What versions are ordered by: words below numbers, branches (`develop`) above them all,
+        and a pre-release (`1.2-rc1`) below its release.
+        """
+        parts = _PARTS.findall(self.text)
+        prerelease: tuple[int, ...] = _FINAL
+        if len(parts) >= 3 and parts[-2][1] in _PRERELEASES and parts[-1][0]:
+            prerelease = (_PRERELEASES.index(parts[-2][1]), int(parts[-1][0]))
+            parts = parts[:-2]
+        return tuple(_component(number, word) for number, word in parts), prerelease
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __lt__(self, other: Version) -> bool:
+        return self.key < other.key
+
+    def starts_with(self, other: Version) -> bool:
+        """Whether this is `other` or one of its sub-versions: 2.6.1 starts with 2.6."""
+        mine, theirs = self.key, other.key
+        return mine == theirs or (theirs[1] == _FINAL and mine[0][: len(theirs[0])] == theirs[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From `low` to `high`, both with all their sub-versions; None is open; `exact` is low alone."""
+
+    low: Version | None
+    high: Version | None
+    exact: bool = False
+
+    def contains(self, version: Version) -> bool:
+        """Whether one version lies in the range."""
+        if self.exact:
+            return version == self.low
+        above = self.low is None or version >= self.low
+        below = self.high is None or version <= self.high or version.starts_with(self.high)
+        return above and below
+
+    def intersects(self, other: Range) -> bool:
+        """Whether some version lies in both."""
+        if self.exact and self.low is not None:
+            return other.contains(self.low)
+        if other.exact and other.low is not None:
+            return self.contains(other.low)
+        return _reaches(self.low, other.high) and _reaches(other.low, self.high)
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A version constraint: what may stand behind an `@` in a spec."""
+
+    text: str
+    ranges: tuple[Range, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def contains(self, version: Version) -> bool:
+        """Whether a version meets the constraint."""
+        return any(each.contains(version) for each in self.ranges)
+
+    def intersects(self, other: Versions) -> bool:
+        """Whether some version meets both constraints."""
+        return any(mine.intersects(theirs) for mine in self.ranges for theirs in other.ranges)
+
+    @property
+    def lowest(self) -> Version | None:
+        """The version that a reader would name: `2.6.0` of `=2.6.0` or `2.6.0:`."""
+        return self.ranges[0].low
+
+    @property
+    def single(self) -> Version | None:
+        """The version, where the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
+        if len(self.ranges) == 1 and self.ranges[0].low == self.ranges[0].high:
+            return self.ranges[0].low
+        return None
+
+
+def versions(text: str) -> Versions:
+    """The constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:` means.
+
+    Raises ValueError where it means none.
+    """
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(?:(git\.[^=,]+)=)?(=?)([\w.\-]*)(?:(:)([\w.\-]*))?", part.strip())
+        if not match or not (match[3] or match[4]):
+            raise ValueError(f"{part.strip()!r} is not a version")
+        low = Version(match[3]) if match[3] else None
+        if match[2] or match[1]:
+            ranges.append(Range(low, low, exact=True))
+        elif match[4]:
+            ranges.append(Range(low, Version(match[5]) if match[5] else None))
+        else:
+            ranges.append(Range(low, low))
+    return Versions(text, tuple(ranges))
+
+
+def _component(number: str, word: str) -> Component:
+    if number:
+        return (1, int(number), "")
+    if word in _GROWING:
+        return (2, _GROWING.index(word), "")
+    return (0, 0, word)
+
+
+def _reaches(low: Version | None, high: Version | None) -> bool:
+    return low is None or high is None or low <= high or low.starts_with(high)

@@ -1,0 +1,193 @@
+"""`uenvtool build`: from a recipe and a system to an environment on disk, resolved where Spack is."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import AnswerIsNo, Problem, ToolMissing
+from uenvtool.files import locked
+from uenvtool.model.recipe import Vulnerability
+from uenvtool.spack import folder as env_folder
+from uenvtool.spack.driver import Spack, concretize, find_spack, how_to_get, repository_path
+from uenvtool.spack.environment import Environment
+from uenvtool.spack.lock import Lock, parse_lock, read_lock
+from uenvtool.spack.manifest import MANIFEST, render, render_manifest
+from uenvtool.spack.table import render_table
+
+LOG = ".uenvtool-concretize.log"
+
+Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
+"""How a long step is shown: takes its title, yields a function that takes what it does now."""
+
+
+@contextmanager
+def _silent(_title: str) -> Iterator[Callable[[str], None]]:
+    yield lambda _step: None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to build. concretize: None where it depends on whether Spack is found."""
+
+    concretize: bool | None = None
+    spack: Path | None = None
+    repos: Mapping[str, Path] | None = None
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What a build gave. lock: None where it is left to Spack; state says why or where it is from."""
+
+    environment: Environment
+    folder: Path
+    lock: Lock | None
+    state: str
+    next_command: str
+
+    @property
+    def cves(self) -> tuple[Vulnerability, ...]:
+        """The known vulnerabilities of what was pinned."""
+        return self.environment.cves
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The root packages: package, version, where the version is from, reason."""
+        versions = self.lock.versions() if self.lock else {}
+        rows = []
+        for root in self.environment.roots:
+            known = ", ".join(versions.get(root.package, ()))
+            asked = str(root.version) if root.version else ""
+            origin = str(root.origin).rsplit(":", 1)[0] if root.version else "Spack chooses" if known else ""
+            rows.append((root.package, known or asked or "Spack chooses", origin, root.reason))
+        return rows
+
+    def data(self) -> dict[str, Any]:
+        """The same as data for --json."""
+        return {
+            "recipe": self.environment.recipe.name,
+            "system": self.environment.system.name,
+            "uarch": self.environment.node.uarch,
+            "folder": str(self.folder),
+            "state": self.state,
+            "roots": [
+                {"package": package, "version": version, "from": origin, "reason": reason}
+                for package, version, origin, reason in self.rows()
+            ],
+            "packages": self.lock.versions() if self.lock else None,
+            "cves": [
+                {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
+                for cve in self.cves
+            ],
+            "next": self.next_command,
+        }
+
+
+def build(environment: Environment, folder: Path, options: Options, progress: Progress = _silent) -> Built:
+    """Write the environment and, where Spack is found and the lock is of other inputs, its lock.
+
+    Raises BadInput where the folder is not the tool's to write, ToolMissing where Spack is asked for
+    and missing, ToolFailed where Spack or the disk fails; the old lock stays then.
+    """
+    files = render(environment)
+    repos = {name: repository_path(name, path) for name, path in (options.repos or {}).items()}
+    spack = None if options.concretize is False else find_spack(options.spack)
+    if options.concretize and spack is None:
+        raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe, folder))
+    with locked(folder):
+        env_folder.refuse_foreign(folder, files, options.force)
+        env_folder.write_environment(folder, files)
+        lock, state = _resolved(environment, folder, files, spack, repos, options, progress)
+    return Built(environment, folder, lock, state, _next(environment, folder, spack, lock))
+
+
+def drift(environment: Environment, folder: Path) -> str:
+    """How a committed environment differs from what its inputs give: a unified diff, or nothing."""
+    expected = render(environment)
+    record = env_folder.read_record(folder)
+    found = list(_diffs(expected, folder))
+    lock_path = folder / env_folder.LOCK
+    if lock_path.is_file():
+        if record.lock_of != env_folder.fingerprint(expected):
+            found.append(f"{lock_path} answers other inputs; make it again with uenvtool build\n")
+        table = render_table(environment, read_lock(lock_path, str(lock_path)))
+        found += _diffs({env_folder.TABLE: table}, folder)
+    else:
+        found.append(f"{lock_path} is not there; make it with uenvtool build --concretize\n")
+    found += [f"{folder / name} is left over\n" for name in sorted(_left_over(record, expected, folder))]
+    return "".join(found)
+
+
+def check(environment: Environment, folder: Path) -> None:
+    """Raise AnswerIsNo with the diff where a committed environment is not what its inputs give."""
+    found = drift(environment, folder)
+    if found:
+        name = environment.recipe.name
+        raise AnswerIsNo(
+            [Problem(f"{folder} is not what its inputs give\n{found.rstrip()}", hint=f"uenvtool build {name}")]
+        )
+
+
+def _resolved(
+    environment: Environment,
+    folder: Path,
+    files: Mapping[str, str],
+    spack: Spack | None,
+    repos: Mapping[str, Path],
+    options: Options,
+    progress: Progress,
+) -> tuple[Lock | None, str]:
+    """The lock of the folder, made now where it has to be, and where it is from."""
+    wanted = env_folder.fingerprint(files)
+    path = folder / env_folder.LOCK
+    if path.is_file() and env_folder.read_record(folder).lock_of == wanted:
+        lock = read_lock(path, str(path))
+        if not options.concretize:
+            return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
+    if spack is None:
+        why = "not asked for" if options.concretize is False else "Spack is not here"
+        stale = "; the spack.lock that is here answers other inputs" if path.is_file() else ""
+        return None, f"not concretized: {why}{stale}"
+    to_run = {**files, MANIFEST: render_manifest(environment, repos)} if repos else files
+    with progress("concretizing") as on_step:
+        text = concretize(spack, to_run, folder / LOG, on_step)
+    (folder / LOG).unlink(missing_ok=True)
+    lock = parse_lock(text, str(path))
+    env_folder.write_lock(folder, text, render_table(environment, lock), wanted, spack.version)
+    return lock, f"concretized by Spack {spack.version} ({spack.found_by})"
+
+
+def _next(environment: Environment, folder: Path, spack: Spack | None, lock: Lock | None) -> str:
+    """The command that comes next."""
+    import shlex
+
+    where = shlex.quote(os.fspath(folder))
+    program = "spack" if spack is None or spack.found_by == "PATH" else shlex.quote(str(spack.program))
+    if lock is None and spack is None:
+        return how_to_get(environment.recipe, folder)
+    mount = environment.system.mount
+    tree = f" -c config:install_tree:root:{shlex.quote(mount)}" if mount else ""
+    return f"{program}{tree} -e {where} install"
+
+
+def _diffs(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
+    for name, text in expected.items():
+        path = folder / name
+        there = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        if there != text:
+            yield from difflib.unified_diff(
+                there.splitlines(keepends=True),
+                text.splitlines(keepends=True),
+                f"{path} (committed)" if there else "/dev/null",
+                f"{path} (from its inputs)",
+            )
+
+
+def _left_over(record: env_folder.Record, expected: Mapping[str, str], folder: Path) -> set[str]:
+    own = {*expected, env_folder.LOCK, env_folder.TABLE}
+    return {name for name in record.files if name not in own and (folder / name).exists()}

@@ -1,0 +1,142 @@
+"""The folder of an environment: what the tool wrote into it, what changed since, what may be replaced.
+
+`.uenvtool.json` in the folder records the digest of each file that the tool wrote and, for the lock,
+the digest of the inputs that it answers. Without that record a file is somebody else's and is never
+replaced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import BadInput, Position
+from uenvtool.files import write_all
+
+RECORD = ".uenvtool.json"
+LOCK = "spack.lock"
+TABLE = "packages.md"
+OTHERS_FINE = {".gitignore", ".spack-env", ".uenvtool-concretize.log", RECORD}
+"""Names that may stand in a folder without making it somebody else's: Spack's and git's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What the tool wrote: relative path to sha256, and what the lock answers (see `fingerprint`)."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    lock_of: str = ""
+    spack: str = ""
+
+    def text(self) -> str:
+        data = {"generator": "uenvtool", "files": dict(sorted(self.files.items()))}
+        if self.lock_of:
+            data |= {"lock": {"of": self.lock_of, "spack": self.spack}}
+        return json.dumps(data, indent=1) + "\n"
+
+
+def digest(content: str | bytes) -> str:
+    """The sha256 of a file's content."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def fingerprint(files: Mapping[str, str]) -> str:
+    """What a lock answers: the environment's data without its comments, and the additions.
+
+    A reworded reason does not make a lock old; a changed version does.
+    """
+    import yaml
+
+    def data(name: str, text: str) -> object:
+        return yaml.load(text, Loader=yaml.CSafeLoader) if name.endswith(".yaml") else digest(text)
+
+    found = {name: data(name, text) for name, text in files.items()}
+    return digest(json.dumps(found, sort_keys=True, default=str))
+
+
+def read_record(folder: Path) -> Record:
+    """The record of a folder; an empty one where there is none.
+
+    Raises BadInput where the record cannot be read as one.
+    """
+    path = folder / RECORD
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        lock = data.get("lock", {})
+        return Record(dict(data["files"]), str(lock.get("of", "")), str(lock.get("spack", "")))
+    except FileNotFoundError:
+        return Record()
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise BadInput(
+            "this record of what uenvtool wrote cannot be read",
+            Position(str(path)),
+            "restore it from version control, or build into another folder with -o",
+        ) from error
+
+
+def refuse_foreign(folder: Path, files: Mapping[str, str], force: bool) -> None:
+    """Refuse to replace what is not the tool's, or what was changed since the tool wrote it.
+
+    `force` lets changed files of the tool's be replaced; somebody else's are never touched.
+    Raises BadInput.
+    """
+    if not folder.is_dir():
+        return
+    record = read_record(folder)
+    foreign = [name for name in (*files, LOCK, TABLE) if (folder / name).exists() and name not in record.files]
+    same = [name for name in foreign if name in files and _content(folder / name) == files[name].encode()]
+    foreign = [name for name in foreign if name not in same]
+    if foreign:
+        raise BadInput(
+            f"{folder / foreign[0]} was not written by uenvtool",
+            hint="it stays as it is, also with --force: move it away, or choose another folder with -o",
+        )
+    others = sorted(path.name for path in folder.iterdir() if path.name not in OTHERS_FINE)
+    if not record.files and not same and others and not force:
+        raise BadInput(
+            f"{folder} holds other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})",
+            hint="choose another folder with -o, or add the environment beside them with --force",
+        )
+    changed = [name for name in sorted(record.files) if name in files and _changed(folder / name, record.files[name])]
+    if changed and not force:
+        raise BadInput(
+            f"{folder / changed[0]} was changed since uenvtool wrote it",
+            hint="put the change into the recipe or system, then replace the file with --force",
+        )
+
+
+def write_environment(folder: Path, files: Mapping[str, str], lock_of: str = "") -> None:
+    """Write an environment's files and the record; files of an earlier recipe are removed.
+
+    A lock that answers other inputs stays until a new one replaces it.
+    """
+    old = read_record(folder)
+    kept = {name: old.files[name] for name in (LOCK, TABLE) if name in old.files}
+    record = Record({**kept, **{name: digest(text) for name, text in files.items()}}, old.lock_of, old.spack)
+    write_all(folder, {**files, RECORD: record.text()})
+    for name in set(old.files) - set(record.files):
+        (folder / name).unlink(missing_ok=True)
+        for parent in (folder / name).parents:
+            if parent == folder or any(parent.iterdir()):
+                break
+            parent.rmdir()
+
+
+def write_lock(folder: Path, lock: str, table: str, lock_of: str, spack: str) -> None:
+    """Write a lock, its table, and in the record what it answers."""
+    old = read_record(folder)
+    files = {**old.files, LOCK: digest(lock), TABLE: digest(table)}
+    write_all(folder, {LOCK: lock, TABLE: table, RECORD: Record(files, lock_of, spack).text()})
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+def _changed(path: Path, recorded: str) -> bool:
+    content = _content(path)
+    return content is not None and digest(content) != recorded

@@ -1,0 +1,200 @@
+"""The same environment as a recipe of Stackinator, the site's image builder, version 2 or 3.
+
+Stackinator builds the compilers first, then MPI and what belongs to it, then the rest; so compilers
+and MPI go into fields of their own and not into `specs`. It brings the system's externals itself
+(its cluster configuration), so those of our system are left out. Source: Stackinator 6 and 7,
+docs/recipes.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import AnswerIsNo, BadInput, Problem
+from uenvtool.files import locked
+from uenvtool.model.spec import parse_spec
+from uenvtool.spack import folder as env_folder
+from uenvtool.spack.environment import Environment, PackageSettings, RootGroup
+from uenvtool.spack.manifest import again, header_lines
+from uenvtool.spack.yamltext import beside, comment, flow, indented, scalar
+
+NETWORK_PACKAGES = ("libfabric", "xpmem", "cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "ucx")
+"""What belongs to MPI's own build: Stackinator resolves it with MPI."""
+LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "slurm", "glibc", "gcc-runtime")
+"""What comes with the cluster configuration or follows from MPI and the compiler."""
+
+
+def render_recipe(environment: Environment, version: int) -> dict[str, str]:
+    """The files of a Stackinator recipe: relative path to text. version: 2 or 3.
+
+    Raises BadInput where the environment has no compiler, which Stackinator cannot do without.
+    """
+    if environment.compiler is None:
+        recipe = environment.recipe
+        raise BadInput(
+            f"{recipe.name} names no compiler, and Stackinator builds one first",
+            recipe.position,
+            "add `compiler: gcc@13.3.0` to a recipe that extends it",
+        )
+    files = {
+        f"repo/packages/{addition.target}": addition.path.read_text(encoding="utf-8")
+        for addition in environment.recipe.additions
+    }
+    header = [f"# {line}" for line in header_lines(environment, again(environment, f"--format {_format(version)}"))]
+    for name, lines in (
+        ("config.yaml", _config(environment, version)),
+        ("compilers.yaml", _compilers(environment)),
+        ("packages.yaml", _packages(environment)),
+        ("environments.yaml", _environments(environment)),
+    ):
+        if lines:
+            files[name] = "\n".join([*header, *lines]) + "\n"
+    return files
+
+
+def write_recipe(
+    environment: Environment, version: int, folder: Path, *, check: bool, force: bool, dry_run: bool
+) -> dict[str, Any]:
+    """Write a Stackinator recipe into a folder; what was written, as data.
+
+    Raises AnswerIsNo where `check` finds other files, BadInput where the folder is not the tool's.
+    """
+    files = render_recipe(environment, version)
+    written = {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
+    if check:
+        wrong = [name for name, text in files.items() if not _is(folder / name, text)]
+        if wrong:
+            again_with = f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}"
+            raise AnswerIsNo([Problem(f"not what the inputs give: {', '.join(wrong)}", hint=again_with)])
+    elif not dry_run:
+        with locked(folder):
+            env_folder.refuse_foreign(folder, files, force)
+            env_folder.write_environment(folder, files)
+    return written
+
+
+def _is(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
+
+
+def _format(version: int) -> str:
+    return "stackinator" if version == 2 else f"stackinator{version}"
+
+
+def _config(environment: Environment, version: int) -> list[str]:
+    recipe = environment.recipe
+    builtin = recipe.repos["builtin"]
+    return [
+        f"name: {scalar(recipe.name)}",
+        f"description: {scalar(recipe.description)}",
+        f"version: {version}",
+        f"store: {scalar(environment.system.mount or '/user-environment')}",
+        f"default-view: {scalar(recipe.view.name)}",
+        "spack:",
+        f"  repo: {scalar(recipe.spack.url)}",
+        f"  commit: {scalar(recipe.spack.revision)}",
+        "  packages:",
+        f"    repo: {scalar(builtin.url)}",
+        f"    commit: {scalar(builtin.revision)}",
+    ]
+
+
+def _compilers(environment: Environment) -> list[str]:
+    compiler = environment.compiler
+    if compiler is None:
+        return []
+    version = str(compiler.spec.versions).lstrip("=") if compiler.spec.versions else ""
+    lines = beside(f"{compiler.spec.package}:", compiler.reason)
+    return [*lines, f"  version: '{version}'"]
+
+
+def _environments(environment: Environment) -> list[str]:
+    compiler = environment.compiler.spec.package if environment.compiler else ""
+    lines = [f"{scalar(environment.recipe.name)}:", f"  compiler: [{compiler}]"]
+    network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
+    network = [root for root in network if root.package not in LEFT_TO_STACKINATOR]
+    mpi = next((group.roots[0] for group in environment.groups if group.name == "mpi"), None)
+    if mpi:
+        gpu = " +cuda" if environment.node.gpu and environment.node.gpu.vendor == "nvidia" else ""
+        lines += ["  network:", f"    mpi: {scalar(_plain_version(mpi.text) + gpu)}"]
+        if network:
+            lines.append("    specs:")
+            lines += [f"    - {scalar(_with_pin(environment, root.package, root.text))}" for root in network]
+    lines += ["  unify: true", "  specs:"]
+    for group in environment.groups:
+        lines += indented(list(_group(environment, group, compiler)), 2)
+    if environment.variants:
+        lines.append("  variants:")
+        lines += [f"  - {scalar(variant.text)}" for variant in environment.variants]
+    return [*lines, *_views(environment)]
+
+
+def _group(environment: Environment, group: RootGroup, compiler: str) -> Iterator[str]:
+    """A group's specs, each with its hard pin, without what has a field of its own."""
+    own = {compiler, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
+    roots = [root for root in group.roots if root.package not in own and group.name != "mpi"]
+    if roots:
+        yield from comment(f"{group.name}: {group.reason}" if group.reason else group.name)
+    for root in roots:
+        yield from beside(f"- {scalar(_with_pin(environment, root.package, root.text))}", root.reason)
+
+
+def _with_pin(environment: Environment, package: str, text: str) -> str:
+    """A root with the version of its hard pin, since this form has no place for pins of its own."""
+    spec = parse_spec(text)
+    if spec.versions is not None:
+        return _plain_version(text)
+    settings = {each.name: each for each in environment.packages}.get(package)
+    pins = [each.text for each in settings.require if each.text.startswith("@")] if settings else []
+    return text.replace(package, f"{package}{pins[0]}", 1) if pins else text
+
+
+def _plain_version(text: str) -> str:
+    """A spec whose exact version is written as users of Stackinator write it (`@8.1.32`)."""
+    return text.replace("@=", "@", 1)
+
+
+def _packages(environment: Environment) -> list[str]:
+    """The pins of packages that are no roots, as Spack's `packages` section."""
+    compiler = environment.compiler.spec.package if environment.compiler else ""
+    left = {compiler, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
+    lines = [
+        line
+        for settings in environment.packages
+        if settings.name not in left
+        for line in indented(list(_settings(settings)), 2)
+    ]
+    return ["packages:", *lines] if lines else []
+
+
+def _settings(settings: PackageSettings) -> Iterator[str]:
+    pins = [each for each in settings.require if not settings.externals]
+    if pins:
+        yield f"{settings.name}:"
+        yield "  require:"
+        for pin in pins:
+            yield from indented(beside(f"- {scalar(pin.text)}", pin.reason), 2)
+    elif settings.version and not settings.externals:
+        yield f"{settings.name}: {{version: {flow(settings.version)}}}"
+
+
+def _views(environment: Environment) -> list[str]:
+    view = environment.recipe.view
+    lines = ["  views:", f"    {view.name}:", f"      link: {view.link}", "      uenv:"]
+    lines.append(f"        add_compilers: {'true' if view.add_compilers else 'false'}")
+    if view.prefix_paths:
+        lines.append("        prefix_paths:")
+        lines += [f"          {name}: {flow(paths)}" for name, paths in view.prefix_paths]
+    if environment.variables:
+        lines += ["        env_vars:", "          set:"]
+        for variable in environment.variables:
+            value = "null" if variable.value is None else _quoted(variable.value)
+            lines += indented(beside(f"- {variable.name}: {value}", variable.reason), 10)
+    return lines
+
+
+def _quoted(text: str) -> str:
+    plain = scalar(text)
+    return plain if plain[:1] in "'\"" else f"'{plain}'"
