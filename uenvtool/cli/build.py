@@ -86,11 +86,7 @@ def _show(built: Built, as_json: bool) -> None:
     else:
         headings = ("package", "version", "set in", "why")
         console.result(console.table(headings, built.rows()))
-    by_package: dict[str, list[str]] = {}
-    for cve in built.cves:
-        fixed = f" (fixed in {cve.fixed})" if cve.fixed else ""
-        by_package.setdefault(f"{cve.package}@{cve.versions}", []).append(f"{cve.id}{fixed}")
-    for package, ids in by_package.items():
-        console.warn(f"{package} has known vulnerabilities: {', '.join(ids)}")
+    for line in built.warnings():
+        console.warn(line)
     console.note(f"wrote {built.folder}/spack.yaml; {built.state}")
     console.note("next:\n  " + built.next_command.replace("\n", "\n  "))

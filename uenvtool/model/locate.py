@@ -52,6 +52,12 @@ def shown(path: Path) -> str:
         return str(path)
 
 
+def from_root(path: str) -> str:
+    """A path as `recipes/NAME/recipe.yaml` where it is of the built-in knowledge, else as it is."""
+    root = f"{data_root()}{os.sep}"
+    return path.removeprefix(root)
+
+
 def available(kind: str) -> dict[str, Location]:
     """Every recipe or system by name; `kind` is the folder's name. The user's own hide built-in ones."""
     found: dict[str, Location] = {}

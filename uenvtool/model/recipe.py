@@ -133,6 +133,14 @@ class Addition:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """Why a package is not at its published version; prefer: the version to take instead, if any."""
+
+    reason: str
+    prefer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Recipe:
     """A recipe with everything that it inherits."""
 
@@ -155,7 +163,7 @@ class Recipe:
     cves: tuple[Vulnerability, ...]
     published: PublishedTable | None
     prefer_published: bool
-    differences: dict[str, str]
+    differences: dict[str, Difference]
     additions: tuple[Addition, ...]
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)
@@ -383,7 +391,7 @@ class _Reader:
             _field(node, "summary"),
         )
 
-    def published(self) -> tuple[PublishedTable | None, bool, dict[str, str]]:
+    def published(self) -> tuple[PublishedTable | None, bool, dict[str, Difference]]:
         node = self.tree.get("published")
         if node is None:
             return None, False, {}
@@ -394,7 +402,7 @@ class _Reader:
         return (
             load_published(inside(folder, table)),
             bool(prefer.value) if prefer else False,
-            {name: child.value for name, child in differences.value.items()} if differences else {},
+            {name: _difference(child) for name, child in differences.value.items()} if differences else {},
         )
 
 
@@ -426,6 +434,12 @@ def _field(node: Node, name: str) -> str:
     """The text of a mapping's field, white space folded; empty where there is none."""
     child: Any = node.get(name) if isinstance(node.value, dict) else None
     return " ".join(str(child.value).split()) if child is not None else ""
+
+
+def _difference(node: Node) -> Difference:
+    if isinstance(node.value, dict):
+        return Difference(_field(node, "reason"), _field(node, "prefer"))
+    return Difference(" ".join(str(node.value).split()), "")
 
 
 def _git_pin(node: Node) -> GitPin:

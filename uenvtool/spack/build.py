@@ -12,10 +12,11 @@ from typing import Any
 
 from uenvtool.errors import AnswerIsNo, Problem, ToolMissing
 from uenvtool.files import locked
+from uenvtool.model.locate import from_root
 from uenvtool.model.recipe import Vulnerability
 from uenvtool.spack import folder as env_folder
 from uenvtool.spack.driver import Spack, concretize, find_spack, how_to_get, repository_path
-from uenvtool.spack.environment import Environment
+from uenvtool.spack.environment import Environment, Root
 from uenvtool.spack.lock import Lock, parse_lock, read_lock
 from uenvtool.spack.manifest import MANIFEST, render, render_manifest
 from uenvtool.spack.table import render_table
@@ -62,10 +63,32 @@ class Built:
         rows = []
         for root in self.environment.roots:
             known = ", ".join(versions.get(root.package, ()))
-            asked = str(root.version) if root.version else ""
-            origin = str(root.origin).rsplit(":", 1)[0] if root.version else "Spack chooses" if known else ""
-            rows.append((root.package, known or asked or "Spack chooses", origin, root.reason))
+            asked, origin = self._asked(root)
+            rows.append((root.package, known or asked, origin, root.reason))
         return rows
+
+    def _asked(self, root: Root) -> tuple[str, str]:
+        """The version that a root is asked for at, and where that is said."""
+        if root.version:
+            return str(root.version).lstrip("="), from_root(str(root.origin).rsplit(":", 1)[0])
+        settings = {each.name: each for each in self.environment.packages}.get(root.package)
+        if settings and settings.externals and settings.buildable is False:
+            return str(settings.externals[0].spec.versions), f"system {self.environment.system.name}"
+        if settings and settings.version:
+            return f"{settings.version[0]} if possible", "published or preferred"
+        return "Spack chooses", ""
+
+    def warnings(self) -> list[str]:
+        """What the user should know of the pinned versions: a line a package with its CVEs."""
+        pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
+        by_package: dict[str, dict[str, list[str]]] = {}
+        for cve in self.cves:
+            by_package.setdefault(cve.package, {}).setdefault(cve.fixed, []).append(cve.id)
+        lines = []
+        for package, known in by_package.items():
+            listed = [f"{', '.join(ids)}" + (f" (fixed in {fixed})" if fixed else "") for fixed, ids in known.items()]
+            lines.append(f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}")
+        return lines
 
     def data(self) -> dict[str, Any]:
         """The same as data for --json."""

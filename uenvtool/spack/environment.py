@@ -10,10 +10,13 @@ from uenvtool.errors import BadInput, Position, unknown
 from uenvtool.model.checks import coupled_pins
 from uenvtool.model.condition import Facts
 from uenvtool.model.recipe import Addition, Group, Pin, Recipe, RootSpec, Variable, Vulnerability
-from uenvtool.model.system import External, NodeType, System
+from uenvtool.model.spec import parse_spec
+from uenvtool.model.system import External, NodeType, System, SystemPackage
 from uenvtool.model.version import Versions
 
-LANGUAGES = ("c", "cxx", "fortran")
+PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
+LANGUAGES = tuple(PROGRAMS)
+ALL_LANGUAGES = "c,c++,fortran"
 NAMESPACE = "uenvtool"
 """The namespace of the package repository that an environment carries."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
@@ -66,6 +69,25 @@ class PackageSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Compiler:
+    """The compiler of an environment. first: what builds it, where the system does not bring it.
+
+    One environment with one version of each package cannot both build a compiler with the system's
+    and build everything else with it, so such a compiler has an environment of its own, built first,
+    and is an external of the main one.
+    """
+
+    root: RootSpec
+    external: External
+    first: SystemPackage | None
+
+    @property
+    def reason(self) -> str:
+        """Why this compiler."""
+        return self.root.reason or "one compiler for everything"
+
+
+@dataclass(frozen=True, slots=True)
 class Environment:
     """A Spack environment, ready to be written down."""
 
@@ -75,7 +97,7 @@ class Environment:
     groups: tuple[RootGroup, ...]
     variants: tuple[Constraint, ...]
     packages: tuple[PackageSettings, ...]
-    compiler: RootSpec | None
+    compiler: Compiler | None
     variables: tuple[Variable, ...]
     cves: tuple[Vulnerability, ...]
     additions: tuple[Addition, ...]
@@ -110,6 +132,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         if group.when.holds(facts)
     }
     hard = _hard_pins(recipe, facts)
+    compiler = _compiler(recipe, system)
     groups = tuple(_groups(recipe, system, facts, variants, hard))
     wanted = {root.package: root.version for group in groups for root in group.roots}
     return Environment(
@@ -122,8 +145,8 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
             for name in recipe.global_variants
             for value in variants.get(name, ())
         ),
-        packages=tuple(_packages(recipe, system, facts, hard)),
-        compiler=recipe.compiler,
+        packages=tuple(_packages(recipe, system, facts, hard, compiler)),
+        compiler=compiler,
         variables=tuple(_variables(recipe, system, facts)),
         cves=tuple(_vulnerable(recipe, wanted)),
         additions=_additions(recipe, system),
@@ -198,19 +221,59 @@ def _mpi_pin(recipe: Recipe, system: System) -> Pin | None:
     return recipe.mpi[system.mpi]
 
 
-def _packages(recipe: Recipe, system: System, facts: Facts, hard: dict[str, Pin]) -> Iterator[PackageSettings]:
+def _compiler(recipe: Recipe, system: System) -> Compiler | None:
+    """The recipe's compiler: the system's own where it has that version, else one built first."""
+    root = recipe.compiler
+    if root is None:
+        return None
+    brought = system.packages.get(root.spec.package)
+    for external in brought.externals if brought else ():
+        if root.spec.versions is None or _has_version(external, root.spec.versions):
+            return Compiler(root, external, None)
+    if root.spec.versions is None or root.spec.versions.single is None:
+        raise BadInput(
+            f"the compiler {root.spec} names no version, and {system.name} brings none",
+            root.position,
+            "name one version, for example gcc@13.3.0",
+        )
+    if not system.mount:
+        raise BadInput(
+            f"{system.name} has no {root.spec}, and names no place where to build it",
+            root.position,
+            "give the system a `mount`, or take a compiler that it has: "
+            + (", ".join(str(each.spec) for each in brought.externals) if brought else "none"),
+        )
+    version = str(root.spec.versions).lstrip("=")
+    name = root.spec.package
+    prefix = f"{system.mount}/compilers/{name}-{version}"
+    compilers = {language: f"{prefix}/bin/{program}" for language, program in PROGRAMS.items()}
+    spec = parse_spec(f"{name}@{version} languages={ALL_LANGUAGES}")
+    return Compiler(root, External(spec, prefix, compilers, root.position), brought)
+
+
+def _has_version(external: External, wanted: Versions) -> bool:
+    known = external.spec.versions
+    return known is not None and known.single is not None and wanted.contains(known.single)
+
+
+def _packages(
+    recipe: Recipe, system: System, facts: Facts, hard: dict[str, Pin], compiler: Compiler | None
+) -> Iterator[PackageSettings]:
     """The settings of every package that the recipe or the system says something of, by name."""
     soft = _soft_pins(recipe, facts)
     mpi = _mpi_pin(recipe, system)
     virtual: dict[str, Constraint] = {}
-    if recipe.compiler:
-        reason = recipe.compiler.reason or "one compiler for everything"
-        virtual = {language: Constraint(recipe.compiler.spec.text, reason) for language in LANGUAGES}
+    brings = dict(system.packages)
+    if compiler:
+        name = compiler.root.spec.package
+        virtual = {language: Constraint(compiler.root.spec.text, compiler.reason) for language in LANGUAGES}
+        reason = "built first, see compiler/spack.yaml" if compiler.first else "the system's own"
+        brings[name] = SystemPackage(name, (compiler.external,), False, (), reason)
     if mpi:
         text = f"{mpi.package}@{mpi.versions}" if mpi.versions else mpi.package
         virtual["mpi"] = Constraint(text, f"the MPI of {system.name}")
-    for name in sorted({*hard, *soft, *system.packages, *virtual}):
-        brought = system.packages.get(name)
+    for name in sorted({*hard, *soft, *brings, *virtual}):
+        brought = brings.get(name)
         pin, preferred = hard.get(name), soft.get(name)
         require = [virtual[name]] if name in virtual else []
         require += [Constraint(text, brought.reason) for text in brought.require] if brought else []
@@ -237,7 +300,16 @@ def _soft_pins(recipe: Recipe, facts: Facts) -> dict[str, tuple[list[str], str]]
     """Package to the versions to prefer and the reason: the published ones, then the recipe's own."""
     found: dict[str, tuple[list[str], str]] = {}
     if recipe.published and recipe.prefer_published:
-        found = {name: (known, "") for name, known in recipe.published.versions_of().items()}
+        found = {
+            name: (known, "")
+            for name, known in recipe.published.versions_of().items()
+            if name not in recipe.differences
+        }
+        found |= {
+            name: ([difference.prefer], difference.reason)
+            for name, difference in recipe.differences.items()
+            if difference.prefer
+        }
     for name, pin in recipe.prefer.items():
         if pin.versions and pin.when.holds(facts):
             found[name] = ([str(pin.versions)], pin.reason)

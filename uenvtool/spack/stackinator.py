@@ -105,13 +105,14 @@ def _compilers(environment: Environment) -> list[str]:
     compiler = environment.compiler
     if compiler is None:
         return []
-    version = str(compiler.spec.versions).lstrip("=") if compiler.spec.versions else ""
-    lines = beside(f"{compiler.spec.package}:", compiler.reason)
+    spec = compiler.root.spec
+    version = str(spec.versions).lstrip("=") if spec.versions else ""
+    lines = beside(f"{spec.package}:", compiler.root.reason)
     return [*lines, f"  version: '{version}'"]
 
 
 def _environments(environment: Environment) -> list[str]:
-    compiler = environment.compiler.spec.package if environment.compiler else ""
+    compiler = environment.compiler.root.spec.package if environment.compiler else ""
     lines = [f"{scalar(environment.recipe.name)}:", f"  compiler: [{compiler}]"]
     network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
     network = [root for root in network if root.package not in LEFT_TO_STACKINATOR]
@@ -158,7 +159,7 @@ def _plain_version(text: str) -> str:
 
 def _packages(environment: Environment) -> list[str]:
     """The pins of packages that are no roots, as Spack's `packages` section."""
-    compiler = environment.compiler.spec.package if environment.compiler else ""
+    compiler = environment.compiler.root.spec.package if environment.compiler else ""
     left = {compiler, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
     lines = [
         line

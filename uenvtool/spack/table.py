@@ -15,8 +15,9 @@ def render_table(environment: Environment, lock: Lock) -> str:
     lines += [f"# {recipe.name} on {environment.node.uarch}", "", _escaped(recipe.description), ""]
     lines.append(f"Concretized by Spack {lock.spack}: {len(lock.packages)} packages for {environment.architecture}.")
     published: list[Match] = []
+    reasons = {name: difference.reason for name, difference in recipe.differences.items()}
     if recipe.published:
-        published = matches(recipe.published, lock.versions(), recipe.differences)
+        published = matches(recipe.published, lock.versions(), reasons)
         lines += ["", *_summary(environment, published), *_published(published)]
     lines += ["", *_others(lock, {match.row.package for match in published})]
     return "\n".join(lines) + "\n"
