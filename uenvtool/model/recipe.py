@@ -34,7 +34,7 @@ class GitPin:
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """What a package must or should be: a version constraint, variants, or both."""
+    """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
 
     package: str
     versions: Versions | None
@@ -43,6 +43,7 @@ class Pin:
     reason: str = ""
     source: str = ""
     when: Condition = ALWAYS
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +327,7 @@ class _Reader:
             _field(node, "reason"),
             _field(node, "source"),
             self.when(node),
+            _field(node, "provider"),
         )
 
     def pins(self, name: str, removed: set[str]) -> dict[str, Pin]:

@@ -2,6 +2,8 @@
 
     name @versions +variant ~variant name=value %compiler ^dependency
 
+A value can hold a ${fact} of the system, which is filled in before Spack sees it.
+
 Spack itself has the last word when it concretizes; this reader is there so that a slip in a recipe
 is reported at its line and column before Spack is started, and so that versions can be compared.
 Source: Spack's documentation, "Spec syntax"; compared with Spack's own parser in
@@ -21,7 +23,7 @@ _VERSIONS = re.compile(r"@[ \t]*((?:git\.[\w./-]+=)?=?[\w.:\-]+(?:[ \t]*,[ \t]*=
 _FLAG = re.compile(r"(\+\+|~~|--|\+|~|-)[ \t]*([A-Za-z_0-9][A-Za-z_0-9.-]*)")
 _VALUE = re.compile(
     r"([A-Za-z_0-9][A-Za-z_0-9.-]*)(:?==?)[ \t]*"
-    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|[A-Za-z_0-9\-+*.,:=~/\\]+)"
+    r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|(?:[A-Za-z_0-9\-+*.,:=~/\\]|\$\{\w+\})+)"
 )
 _EDGE = re.compile(r"[%^]{1,2}(?:\[[^\]]*\])?[ \t]*")
 

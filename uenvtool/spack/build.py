@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uenvtool.errors import AnswerIsNo, Problem, ToolMissing
+from uenvtool.errors import AnswerIsNo, BadInput, Problem, ToolFailed, ToolMissing
 from uenvtool.files import locked
 from uenvtool.model.locate import from_root
 from uenvtool.model.recipe import Vulnerability
@@ -75,7 +75,7 @@ class Built:
         if settings and settings.externals and settings.buildable is False:
             return str(settings.externals[0].spec.versions), f"system {self.environment.system.name}"
         if settings and settings.version:
-            return f"{settings.version[0]} if possible", "published or preferred"
+            return f"{settings.version[0].lstrip('=')} if possible", "published or preferred"
         return "Spack chooses", ""
 
     def warnings(self) -> list[str]:
@@ -180,9 +180,30 @@ def _resolved(
     with progress("concretizing") as on_step:
         text = concretize(spack, to_run, folder / LOG, on_step)
     (folder / LOG).unlink(missing_ok=True)
-    lock = parse_lock(text, str(path))
+    lock = _usable(text, environment, spack)
     env_folder.write_lock(folder, text, render_table(environment, lock), wanted, spack.version)
     return lock, f"concretized by Spack {spack.version} ({spack.found_by})"
+
+
+def _usable(text: str, environment: Environment, spack: Spack) -> Lock:
+    """The lock that Spack made, if it is one and for the nodes; ToolFailed where it is not.
+
+    A package that Spack resolved for another operating system or target would build, and then fail
+    on the nodes.
+    """
+    try:
+        lock = parse_lock(text, env_folder.LOCK)
+    except BadInput as error:
+        raise ToolFailed(f"what Spack {spack.version} wrote is not a lock of Spack", hint="run it again") from error
+    node = environment.node
+    strays = sorted(each.name for each in lock.packages if (each.os, each.target) != (node.os, node.target))
+    if strays:
+        named = ", ".join(strays[:5])
+        raise ToolFailed(
+            f"Spack {spack.version} resolved {named} for another machine than {environment.architecture}",
+            hint="the packages' requirements must name the architecture; please report this with the recipe",
+        )
+    return lock
 
 
 def _next(environment: Environment, folder: Path, spack: Spack | None, lock: Lock | None) -> str:

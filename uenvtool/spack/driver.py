@@ -19,9 +19,12 @@ from uenvtool.spack.folder import LOCK
 
 OLDEST = Version("1.1")
 """Earlier ones cannot take a tag for a package repository or the package API that is pinned."""
-MAX_REASONS = 8
+MAX_LINES = 9
+"""Of the requests that clash; with the line above them ten."""
+MAX_BLOCK = 3
+MAX_WIDTH = 160
 
-_EXPLICIT = re.compile(r"requested explicitly|required because|cannot satisfy|not satisf|conflict", re.IGNORECASE)
+_CAUSE_INDENT = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +103,48 @@ def concretize(spack: Spack, files: Mapping[str, str], log: Path, on_step: Calla
 
 
 def clashes(output: str) -> list[str]:
-    """The requests that stand against each other, of all that Spack prints for no solution.
+    """What stands against what, in at most ten lines, of all that Spack prints for no solution.
 
-    Spack numbers its reasons and prints, below each, what it follows from; what a user can change is
-    marked as requested or required.
+    Spack numbers its reasons and indents below each what it follows from, over and over for every
+    package that leads there. What helps is a reason that names two sides, with the nearest cause of
+    each; the shortest of these say the same as the longer ones.
     """
-    numbered = [line.strip() for line in output.splitlines() if re.match(r"\s*[0-9]+\.\s", line)]
-    numbered = [re.sub(r"^[0-9]+\.\s*", "", line) for line in numbered]
-    asked = [line for line in numbered if _EXPLICIT.search(line)]
-    return list(dict.fromkeys(asked or numbered))[:MAX_REASONS]
+    found = sorted(_reasons(output), key=len)
+    two_sided = [reason for reason in found if " and " in reason[0]]
+    reasons = [reason for reason in two_sided if len(_nearest(reason)) > 1] or two_sided or found
+    lines: list[str] = []
+    for reason in reasons:
+        block = [reason[0], *(f"  {line}" for line in _nearest(reason))][:MAX_BLOCK]
+        if lines and len(lines) + len(block) > MAX_LINES:
+            break
+        lines += [line for line in map(_without_noise, block) if line not in lines]
+    return lines
+
+
+def _reasons(output: str) -> list[list[str]]:
+    """Spack's numbered reasons, each with the lines below it."""
+    found: list[list[str]] = []
+    for line in output.splitlines():
+        if match := re.match(r" {1,6}[0-9]+\. (.*)", line):
+            found.append([match[1].strip()])
+        elif found and line.startswith(" " * _CAUSE_INDENT):
+            found[-1].append(line)
+        elif line.startswith("==>") and found:
+            break
+    return found
+
+
+def _nearest(reason: list[str]) -> list[str]:
+    """The causes directly below a reason, each once."""
+    causes = [line.strip() for line in reason[1:] if len(line) - len(line.lstrip()) == _CAUSE_INDENT]
+    return list(dict.fromkeys(causes))
+
+
+def _without_noise(line: str) -> str:
+    """A line without Spack's general advice and the architecture that every spec carries."""
+    line = re.sub(r"\. You could consider setting .*", "", line)
+    line = re.sub(r" (os|target)=[\w.-]+", "", line).rstrip()
+    return line if len(line) <= MAX_WIDTH else line[: MAX_WIDTH - 3] + "..."
 
 
 def _checked(program: Path, found_by: str) -> Spack:

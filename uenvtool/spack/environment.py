@@ -281,7 +281,7 @@ def _packages(
         yield PackageSettings(
             name=name,
             require=tuple(require),
-            version=tuple(preferred[0]) if preferred and not (pin and pin.versions) else (),
+            version=tuple(preferred[0]) if preferred and not _decided(pin, brought) else (),
             version_reason=preferred[1] if preferred else "",
             buildable=brought.buildable if brought else None,
             externals=brought.externals if brought else (),
@@ -289,10 +289,15 @@ def _packages(
         )
 
 
+def _decided(pin: Pin | None, brought: SystemPackage | None) -> bool:
+    """Whether the version is settled by a hard pin or by what the system brings, so that none is preferred."""
+    return bool(pin and pin.versions) or bool(brought and brought.buildable is False)
+
+
 def _constraints(pin: Pin) -> list[Constraint]:
     """A pin as the constraints that Spack gets, the reason at the first."""
     texts = [f"@{pin.versions}"] if pin.versions else []
-    texts += [pin.variants] if pin.variants else []
+    texts += [text for text in (pin.variants, pin.provider) if text]
     return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
 
 
@@ -301,12 +306,12 @@ def _soft_pins(recipe: Recipe, facts: Facts) -> dict[str, tuple[list[str], str]]
     found: dict[str, tuple[list[str], str]] = {}
     if recipe.published and recipe.prefer_published:
         found = {
-            name: (known, "")
+            name: ([f"={version}" for version in known], "")
             for name, known in recipe.published.versions_of().items()
             if name not in recipe.differences
         }
         found |= {
-            name: ([difference.prefer], difference.reason)
+            name: ([f"={difference.prefer}"], difference.reason)
             for name, difference in recipe.differences.items()
             if difference.prefer
         }

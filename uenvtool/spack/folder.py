@@ -101,7 +101,7 @@ def refuse_foreign(folder: Path, files: Mapping[str, str], force: bool) -> None:
             f"{folder} holds other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})",
             hint="choose another folder with -o, or add the environment beside them with --force",
         )
-    changed = [name for name in sorted(record.files) if name in files and _changed(folder / name, record.files[name])]
+    changed = [name for name in sorted(record.files) if name in files and _edited(folder / name, record, name, files)]
     if changed and not force:
         raise BadInput(
             f"{folder / changed[0]} was changed since uenvtool wrote it",
@@ -137,6 +137,10 @@ def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.is_file() else None
 
 
-def _changed(path: Path, recorded: str) -> bool:
+def _edited(path: Path, record: Record, name: str, files: Mapping[str, str]) -> bool:
+    """Whether a file is neither what the tool wrote nor what it is about to write.
+
+    The second is what a run that was killed before it wrote the record leaves.
+    """
     content = _content(path)
-    return content is not None and digest(content) != recorded
+    return content is not None and digest(content) != record.files[name] and content != files[name].encode()

@@ -18,6 +18,7 @@ class PyTransformerEngine(PythonPackage):
 
     license("Apache-2.0")
 
+    version("2.8", tag="v2.8", submodules=True)
     # build_tools/VERSION.txt says 2.3.0.dev0 at this commit: the one in the published uenv
     version("2.3.0.dev0", commit="dd4c17dc3305cd9bcb1619a49177845068d01fbd")
 

@@ -1,0 +1,81 @@
+"""What tests share: an empty place to work in, the command line, recipes written on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from uenvtool.__main__ import run
+
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command gave."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder and HOME, on no known system, with no Spack."""
+    home = tmp_path / "home"
+    work = tmp_path / "work"
+    home.mkdir()
+    work.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("NO_COLOR", "1")
+    for name in ("XDG_CONFIG_HOME", "SPACK_ROOT", "CLUSTER_NAME", "SLURM_CLUSTER_NAME", "RUNAI_NUM_OF_GPUS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """Runs the command line in this process."""
+
+    def call(*arguments: str | Path) -> Answer:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Answer(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def write(place: Path) -> Callable[[str, str | bytes], Path]:
+    """Writes a file below the current folder."""
+
+    def put(name: str, content: str | bytes) -> Path:
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return put
+
+
+SMALL = """\
+description: A small recipe.
+home: clariden
+uarchs: [any]
+spack: {url: https://github.com/spack/spack.git, tag: v1.1.0}
+repos: {builtin: {url: https://github.com/spack/spack-packages.git, tag: v2026.06.0}}
+variants:
+  gpu: {values: [+cuda, "cuda_arch=${cuda_arch}"], when: gpu == nvidia}
+global_variants: [gpu]
+groups:
+  all:
+    specs:
+    - zlib-ng
+    - {spec: hdf5@1.14 +mpi, reason: files}
+view: {link: all}
+"""

@@ -1,0 +1,132 @@
+"""Spec syntax, versions and conditions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.model.condition import ConditionSyntaxError, parse_condition
+from uenvtool.model.spec import SpecSyntaxError, parse_spec
+from uenvtool.model.version import Version, versions
+
+
+def test_a_spec_is_taken_apart() -> None:
+    spec = parse_spec("py-torch@2.6.0 +cuda ~rocm cuda_arch=90,90a  %gcc@13.3.0 ^openblas threads=openmp")
+
+    assert spec.package == "py-torch"
+    assert str(spec.versions) == "2.6.0"
+    assert spec.variants == {"cuda": True, "rocm": False, "cuda_arch": "90,90a"}
+    assert spec.own == "py-torch@2.6.0 +cuda ~rocm cuda_arch=90,90a"
+    assert spec.edges == "%gcc@13.3.0 ^openblas threads=openmp"
+
+
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        ("", 1),
+        ("hdf5@", 6),
+        ("hdf5@1@2", 7),
+        ("hdf5 +", 6),
+        ("hdf5 =x", 6),
+        ("hdf5 ^", 7),
+        ("hdf5 $(id)", 6),
+        ("hdf5 +mpi ~mpi", 11),
+        ("hdf5; rm -rf /", 5),
+    ],
+)
+def test_bad_spec_syntax_is_refused_at_its_column(text: str, column: int) -> None:
+    with pytest.raises(SpecSyntaxError) as caught:
+        parse_spec(text)
+
+    assert caught.value.column == column
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_spec_or_refused(text: str) -> None:
+    try:
+        parse_spec(text)
+        column = 1
+    except SpecSyntaxError as error:
+        column = error.column
+    assert 1 <= column <= len(text) + 2
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        ("2.6", "2.6.0"),
+        ("2.26.2-1", "2.27"),
+        ("1.15.2.0", "1.22.0"),
+        ("9.2.0.82-12", "9.10"),
+        ("1.2-rc1", "1.2"),
+        ("1.2", "1.2.1"),
+        ("2.9", "main"),
+        ("main", "develop"),
+        ("1.2b", "1.2.3"),
+        ("2023-05-30", "2026-03-19"),
+    ],
+)
+def test_versions_are_ordered_as_spack_orders_them(low: str, high: str) -> None:
+    assert Version(low) < Version(high)
+    assert not Version(high) < Version(low)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "version", "contained"),
+    [
+        ("2.6", "2.6.1", True),
+        ("2.6", "2.60", False),
+        ("=2.6", "2.6.1", False),
+        ("2.6:2.8", "2.8.4", True),
+        (":2.5.1", "2.6.0", False),
+        ("2.27:", "2.26.9", False),
+        ("1.0,2.0:", "3", True),
+        ("13", "13.3.0", True),
+    ],
+)
+def test_a_constraint_contains_a_version(constraint: str, version: str, contained: bool) -> None:
+    assert versions(constraint).contains(Version(version)) is contained
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "meet"),
+    [
+        ("3.2.0", "3.4.0", False),
+        ("2.6", "2.6.0", True),
+        ("=2.6.0", "2.6", True),
+        (":2.26", "2.28:", False),
+        ("2.17:2.26", "2.26.2-1", True),
+        ("12", "12.6.0", True),
+    ],
+)
+def test_constraints_meet_or_not_whichever_comes_first(one: str, other: str, meet: bool) -> None:
+    assert versions(one).intersects(versions(other)) is meet
+    assert versions(other).intersects(versions(one)) is meet
+
+
+FACTS = {"fabric": "slingshot", "nccl": "2.26.2-1", "ce": None, "uarch": "gh200"}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("fabric == slingshot", True),
+        ("fabric != slingshot", False),
+        ("nccl >= 2.27", False),
+        ("nccl < 2.27 and fabric == slingshot", True),
+        ("uarch in gh200|a100", True),
+        ("not ce", True),
+        ("ce", False),
+        ("cuda >= 12", None),
+        ("cuda >= 12 and ce", False),
+    ],
+)
+def test_a_condition_holds_or_not_or_cannot_be_known(text: str, holds: bool | None) -> None:
+    assert parse_condition(text).holds(FACTS) is holds
+
+
+@pytest.mark.parametrize("text", ["", "a = b", "a == ", "a == b or c == d", "$(x) == y", "a >= 1; rm"])
+def test_what_is_no_condition_is_refused(text: str) -> None:
+    with pytest.raises(ConditionSyntaxError):
+        parse_condition(text)
