@@ -170,7 +170,7 @@ def _steps(on_step: Callable[[str], None] | None) -> Callable[[str], None] | Non
         return None
 
     def handle(line: str) -> None:
-        if line.startswith("==>"):
+        if line.startswith("==>") and not line.startswith("==> Error"):
             on_step(line.removeprefix("==>").strip())
 
     return handle
