@@ -52,8 +52,9 @@ def node(text):
         spec = Spec(text)
     except Exception:
         return None
-    found = spec.variants.items()
-    return [spec.name or "", {n: v.value if isinstance(v.value, bool) else sorted(map(str, v.values)) for n, v in found}]
+    def value(variant):
+        return variant.value if isinstance(variant.value, bool) else sorted(map(str, variant.values))
+    return [spec.name or "", {name: value(variant) for name, variant in spec.variants.items()}]
 answer = {
     "less": [[Version(a) < Version(b) for b in versions] for a in versions],
     "contains": [[Version(v).satisfies(ver(c)) for v in versions] for c in constraints],

@@ -12,7 +12,7 @@ from uenvtool.model.condition import Facts
 from uenvtool.model.extend import load_extended
 from uenvtool.model.locate import Location, available, locate
 from uenvtool.model.recipe import Addition, GitPin, additions_of
-from uenvtool.model.source import Node
+from uenvtool.model.source import Node, read
 from uenvtool.model.spec import Spec, SpecSyntaxError, parse_spec
 
 FACTS = ("system", "site", "uarch", "target", "os", "fabric", "mpi", "scheduler", "gpu", "cuda_arch")
@@ -144,10 +144,18 @@ def load_system(name: str) -> System:
 
 
 def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The system that this machine is, and what tells so; None where nothing does."""
-    for name in available("systems"):
-        tree = load_extended(locate("systems", name), "systems", {}).tree
-        for marker in _markers(tree):
+    """The system that this machine is, and what tells so; None where nothing does.
+
+    Only each file's own markers are looked at: a system is not recognised by what it extends, and a
+    system of the user's that is broken must not stand in the way of the others.
+    """
+    for name, location in available("systems").items():
+        try:
+            tree = read(location.path, location.shown)
+            markers = list(_markers(tree))
+        except (BadInput, AttributeError, TypeError):
+            continue  # it is told when somebody names it or validates it
+        for marker in markers:
             seen = marker.matches(environ)
             if seen:
                 return name, seen

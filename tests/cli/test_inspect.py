@@ -1,0 +1,147 @@
+"""list, show, diff, schema, version: what a user reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from tests.conftest import ROOT, SMALL, Answer
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+
+def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> None:
+    data = json.loads(cli("list", "--json").stdout)
+
+    assert {entry["name"] for entry in data["recipes"]} == {"hello", "pytorch-2.6", "pytorch-2.9"}
+    assert {entry["name"] for entry in data["systems"]} >= {"clariden", "rcp", "local"}
+    assert "alps" not in {entry["name"] for entry in data["systems"]}
+    assert "pytorch-2.6" in cli("list", "recipes").stdout
+
+
+def test_list_shows_a_broken_recipe_with_what_is_wrong(cli: Cli, write: Write) -> None:
+    write("recipes/broken/recipe.yaml", "description: [")
+
+    answer = cli("list", "recipes")
+
+    assert answer.code == 0
+    assert "recipes/broken/recipe.yaml:" in answer.stdout
+
+
+def test_show_says_where_each_value_is_from(cli: Cli, write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL)
+    write("recipes/mine/recipe.yaml", "extends: base\ndescription: mine\n")
+
+    answer = cli("show", "mine")
+
+    assert re.search(r"^description: mine +# recipes/mine/recipe.yaml:2$", answer.stdout, re.MULTILINE)
+    assert re.search(r"^home: clariden +# recipes/base/recipe.yaml:2$", answer.stdout, re.MULTILINE)
+    shown = yaml.safe_load(answer.stdout)
+    assert shown == json.loads(cli("show", "mine", "--json").stdout)["values"]
+
+
+@pytest.mark.parametrize("name", ["pytorch-2.6", "pytorch-2.9", "clariden", "rcp"])
+def test_what_show_prints_is_yaml_of_the_same_data(cli: Cli, name: str) -> None:
+    text, data = cli("show", name), json.loads(cli("show", name, "--json").stdout)
+
+    assert yaml.load(text.stdout, Loader=yaml.BaseLoader).keys() == data["values"].keys()
+    assert all(re.search(r":\d+$", origin) for origin in data["from"].values())
+
+
+def test_diff_of_two_recipes(cli: Cli, write: Write) -> None:
+    write("recipes/a/recipe.yaml", SMALL)
+    write("recipes/b/recipe.yaml", SMALL.replace("- zlib-ng\n", "- zstd\n").replace("hdf5@1.14", "hdf5@1.12"))
+
+    answer = cli("diff", "a", "b", "--json")
+
+    assert answer.code == 1
+    assert {(each["change"], each["package"]) for each in json.loads(answer.stdout)} == {
+        ("removed", "zlib-ng"),
+        ("added", "zstd"),
+        ("changed", "hdf5"),
+    }
+    assert cli("diff", "a", "a").code == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("recipes/pytorch-2.6/published.yaml", "envs/pytorch-2.6/gh200"),
+        ("envs/pytorch-2.6/gh200", "envs/pytorch-2.9/gh200/spack.lock"),
+        ("pytorch-2.6", "pytorch-2.9"),
+        ("pytorch-2.6", "envs/pytorch-2.6/a100/spack.lock"),
+        ("recipes/pytorch-2.6/published.yaml", "pytorch-2.6"),
+    ],
+)
+def test_diff_takes_any_two_kinds(cli: Cli, monkeypatch: pytest.MonkeyPatch, before: str, after: str) -> None:
+    monkeypatch.chdir(ROOT)
+
+    answer = cli("diff", before, after)
+
+    assert answer.code == 1
+    assert answer.stdout.startswith("change")
+
+
+def test_diff_of_what_is_not_there_is_refused(cli: Cli) -> None:
+    assert cli("diff", "pytorch-2.6", "nothing").code == 2
+    assert cli("diff", "pytorch-2.6", "./nothing.lock").code == 2
+
+
+@pytest.mark.parametrize("name", ["recipe", "system", "published"])
+def test_a_schema_is_a_valid_draft_2020_12_schema_with_a_description_everywhere(cli: Cli, name: str) -> None:
+    schema = json.loads(cli("schema", name).stdout)
+
+    Draft202012Validator.check_schema(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+def test_the_files_name_their_schema_and_it_is_there() -> None:
+    for path in [*ROOT.glob("recipes/*/*.yaml"), *ROOT.glob("systems/*.yaml")]:
+        named = path.read_text().splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+        assert (path.parent / named).resolve().is_file(), path
+
+
+def test_version_and_help(cli: Cli) -> None:
+    assert re.fullmatch(r"uenvtool \d+\.\d+\.\d+\n", cli("--version").stdout)
+    answer = cli("--help")
+    for command in ("build", "list", "show", "validate", "diff", "schema"):
+        assert command in answer.stdout
+
+
+def test_an_unknown_option_is_bad_usage(cli: Cli) -> None:
+    assert cli("build", "hello", "--colour").code == 2
+
+
+@pytest.mark.parametrize("version", ["stackinator", "stackinator3"])
+@pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
+def test_a_stackinator_recipe_has_mpi_and_compilers_in_their_fields(cli: Cli, recipe: str, version: str) -> None:
+    answer = cli("build", recipe, "--system", "clariden", "--format", version, "-o", "out")
+
+    assert answer.code == 0, answer.stderr
+    files = {
+        name: yaml.safe_load(Path("out", name).read_text())
+        for name in ("config.yaml", "compilers.yaml", "environments.yaml")
+    }
+    (environment,) = files["environments.yaml"].values()
+    packages = [re.split(r"[@ +~]", spec)[0] for spec in environment["specs"]]
+    assert files["config.yaml"]["version"] == (2 if version == "stackinator" else 3)
+    assert "gcc" in files["compilers.yaml"]
+    assert environment["network"]["mpi"].startswith("cray-mpich@")
+    assert not {"gcc", "cray-mpich", "cray-gtl", "libfabric"} & set(packages)
+    assert {"py-torch", "nccl", "aws-ofi-nccl"} <= set(packages)
+    assert environment["views"]["default"]["uenv"]["env_vars"]["set"]
+    assert cli("build", recipe, "--system", "clariden", "--format", version, "-o", "out", "--check").code == 0
+
+
+def test_stackinator_needs_a_compiler(cli: Cli) -> None:
+    answer = cli("build", "hello", "--system", "clariden", "--format", "stackinator")
+
+    assert answer.code == 2
+    assert "names no compiler" in answer.stderr

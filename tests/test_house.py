@@ -1,0 +1,57 @@
+"""The rules of the house that a reader would have to remember."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+SOURCES = sorted((ROOT / "uenvtool").rglob("*.py"))
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return found
+
+
+def test_processes_start_in_tools_alone() -> None:
+    assert [path.name for path in SOURCES if "subprocess" in imports_of(path)] == ["tools.py"]
+
+
+def test_files_are_written_in_files_alone() -> None:
+    writing = re.compile(r"\.write_(text|bytes)\(|open\([^)]*[\"'][wax]|os\.replace|mkstemp|os\.rename")
+    assert [path.name for path in SOURCES if writing.search(path.read_text())] == ["files.py"]
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.parent.name == "model"], ids=lambda path: path.stem)
+def test_the_model_knows_nobody(path: Path) -> None:
+    known = {name for name in imports_of(path) if name.startswith("uenvtool")}
+    assert {name for name in known if not name.startswith(("uenvtool.model", "uenvtool.errors"))} == set()
+
+
+def test_functions_fit_a_screen() -> None:
+    long = [
+        f"{path.name}:{node.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno > 60
+    ]
+    assert long == []
+
+
+@pytest.mark.parametrize("module", ["yaml", "jsonschema", "rich", "ruamel", "jinja2", "archspec"])
+def test_heavy_libraries_are_not_loaded_for_help(module: str) -> None:
+    code = f"import sys, uenvtool.cli; sys.exit({module!r} in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
