@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from uenvtool.errors import ToolFailed, ToolMissing
+from uenvtool.errors import ToolFailed
 
 LineHandler = Callable[[str], None]
 KILL_AFTER_SECONDS = 10
@@ -32,14 +31,6 @@ class Completed:
     def command(self) -> str:
         """The command as a user would type it."""
         return shlex.join(self.argv)
-
-
-def find(name: str, hint: str) -> Path:
-    """The program called `name` on PATH; ToolMissing with `hint`, how to get it, where it is not."""
-    found = shutil.which(name)
-    if found is None:
-        raise ToolMissing(f"{name} is not on PATH", hint=hint)
-    return Path(found)
 
 
 def run(

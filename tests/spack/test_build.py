@@ -229,6 +229,18 @@ class TestSpack:
 
         assert answer.code == 0
         assert "large files" in Path("envs/small/gh200/spack.yaml").read_text()
+        assert cli("build", "small", "--check").code == 0
+
+    def test_a_reworded_description_is_in_the_table_too(
+        self, cli: Cli, spack: Callable[..., Path], recipe: Path
+    ) -> None:
+        cli("build", "small", "--spack", spack(SOLVES))
+        recipe.write_text(SMALL.replace("A small recipe.", "A tiny recipe."))
+
+        cli("build", "small", "--no-concretize")
+
+        assert "A tiny recipe." in Path("envs/small/gh200/packages.md").read_text()
+        assert cli("build", "small", "--check").code == 0
 
     @pytest.mark.parametrize(
         ("does", "said"),

@@ -38,7 +38,9 @@ def build(
     repo: list[str] = typer.Option([], "--repo", metavar="NAME=PATH", help="Take a package repository from disk."),
     check: bool = typer.Option(False, "--check", help="Exit 1 with a diff where DIR is not what its inputs give."),
     format_: Format = typer.Option(Format.spack, "--format", help="What to write."),
-    force: bool = typer.Option(False, "--force", help="Replace files of uenvtool's that were changed since."),
+    force: bool = typer.Option(
+        False, "--force", help="Replace uenvtool's files where they were changed; write beside other files."
+    ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would be written; write nothing."),
     json_: bool = JSON,
 ) -> None:

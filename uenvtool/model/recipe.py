@@ -119,7 +119,6 @@ class Vulnerability:
     package: str
     versions: Versions
     fixed: str = ""
-    summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +389,6 @@ class _Reader:
             _field(node, "package"),
             self.constraint(node.value["versions"]),
             _field(node, "fixed"),
-            _field(node, "summary"),
         )
 
     def published(self) -> tuple[PublishedTable | None, bool, dict[str, Difference]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from uenvtool.spack import folder as env_folder
 from uenvtool.spack.driver import Spack, concretize, find_spack, how_to_get, repository_path
 from uenvtool.spack.environment import Environment, Root
 from uenvtool.spack.lock import Lock, parse_lock, read_lock
-from uenvtool.spack.manifest import MANIFEST, render, render_manifest
+from uenvtool.spack.manifest import COMPILER, MANIFEST, again, render, render_manifest
 from uenvtool.spack.table import render_table
 
 LOG = ".uenvtool-concretize.log"
@@ -121,7 +122,7 @@ def build(environment: Environment, folder: Path, options: Options, progress: Pr
     repos = {name: repository_path(name, path) for name, path in (options.repos or {}).items()}
     spack = None if options.concretize is False else find_spack(options.spack)
     if options.concretize and spack is None:
-        raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe, folder))
+        raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, _again(environment, folder)))
     with locked(folder):
         env_folder.refuse_foreign(folder, files, options.force)
         env_folder.write_environment(folder, files)
@@ -168,10 +169,12 @@ def _resolved(
     """The lock of the folder, made now where it has to be, and where it is from."""
     wanted = env_folder.fingerprint(files)
     path = folder / env_folder.LOCK
-    if path.is_file() and env_folder.read_record(folder).lock_of == wanted:
+    record = env_folder.read_record(folder)
+    if path.is_file() and record.lock_of == wanted and not options.concretize:
         lock = read_lock(path, str(path))
-        if not options.concretize:
-            return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
+        text = path.read_text(encoding="utf-8")
+        env_folder.write_lock(folder, text, render_table(environment, lock), wanted, record.spack)
+        return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
     if spack is None:
         why = "not asked for" if options.concretize is False else "Spack is not here"
         stale = "; the spack.lock that is here answers other inputs" if path.is_file() else ""
@@ -207,16 +210,23 @@ def _usable(text: str, environment: Environment, spack: Spack) -> Lock:
 
 
 def _next(environment: Environment, folder: Path, spack: Spack | None, lock: Lock | None) -> str:
-    """The command that comes next."""
-    import shlex
-
-    where = shlex.quote(os.fspath(folder))
-    program = "spack" if spack is None or spack.found_by == "PATH" else shlex.quote(str(spack.program))
+    """The commands that come next."""
     if lock is None and spack is None:
-        return how_to_get(environment.recipe, folder)
+        return how_to_get(environment.recipe.spack, _again(environment, folder))
+    program = "spack" if spack is None or spack.found_by == "PATH" else shlex.quote(str(spack.program))
     mount = environment.system.mount
     tree = f" -c config:install_tree:root:{shlex.quote(mount)}" if mount else ""
-    return f"{program}{tree} -e {where} install"
+    install = f"{program}{tree} -e {shlex.quote(os.fspath(folder))} install"
+    if environment.compiler and environment.compiler.first:
+        first = f"{program} -e {shlex.quote(os.fspath(folder / COMPILER))} install"
+        return f"{first}  # on a node of {environment.system.name}\n{install}"
+    return install
+
+
+def _again(environment: Environment, folder: Path) -> str:
+    """The command that builds into the same folder again."""
+    usual = Path("envs") / environment.recipe.name / environment.node.uarch
+    return again(environment, *([] if folder == usual else ["-o", shlex.quote(os.fspath(folder))]))
 
 
 def _diffs(expected: Mapping[str, str], folder: Path) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.files import scratch_folder, write, write_all
-from uenvtool.model.recipe import Recipe
+from uenvtool.model.recipe import GitPin
 from uenvtool.model.version import Version
 from uenvtool.spack.folder import LOCK
 
@@ -55,16 +55,10 @@ def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> S
     return _checked(Path(on_path), "PATH") if on_path else None
 
 
-def how_to_get(recipe: Recipe, folder: Path) -> str:
-    """The commands that bring the pinned Spack and run the rest."""
-    spack = recipe.spack
-    where = shlex.quote(str(folder))
-    return "\n".join(
-        [
-            f"git clone --depth 1 --branch {shlex.quote(spack.revision)} {shlex.quote(spack.url)} ~/spack",
-            f"~/spack/bin/spack -e {where} concretize",
-        ]
-    )
+def how_to_get(pin: GitPin, again: str) -> str:
+    """The commands that bring the pinned Spack and go on with it; `again` is the one that builds."""
+    clone = f"git clone --depth 1 --branch {shlex.quote(pin.revision)} {shlex.quote(pin.url)} ~/spack"
+    return f"{clone}\n{again} --spack ~/spack"
 
 
 def repository_path(name: str, path: Path) -> Path:

@@ -24,6 +24,10 @@ OTHERS_FINE = {".gitignore", ".spack-env", ".uenvtool-concretize.log", RECORD}
 """Names that may stand in a folder without making it somebody else's: Spack's and git's own."""
 
 
+_AFTER_RESOLUTION = ("view", "modules", "env_vars")
+"""What an environment says of its use; it has no part in which versions are taken."""
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """What the tool wrote: relative path to sha256, and what the lock answers (see `fingerprint`)."""
@@ -47,12 +51,18 @@ def digest(content: str | bytes) -> str:
 def fingerprint(files: Mapping[str, str]) -> str:
     """What a lock answers: the environment's data without its comments, and the additions.
 
-    A reworded reason does not make a lock old; a changed version does.
+    A reworded reason or another variable of the view does not make a lock old; a changed version does.
     """
     import yaml
 
     def data(name: str, text: str) -> object:
-        return yaml.load(text, Loader=yaml.CSafeLoader) if name.endswith(".yaml") else digest(text)
+        if not name.endswith(".yaml"):
+            return digest(text)
+        loaded = yaml.load(text, Loader=yaml.CSafeLoader)
+        sections = loaded.get("spack")
+        if not isinstance(sections, dict):
+            return loaded
+        return {section: value for section, value in sections.items() if section not in _AFTER_RESOLUTION}
 
     found = {name: data(name, text) for name, text in files.items()}
     return digest(json.dumps(found, sort_keys=True, default=str))

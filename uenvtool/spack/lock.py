@@ -12,7 +12,7 @@ from uenvtool.errors import BadInput, Position
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """One resolved package. parameters: variants and flags by name."""
+    """One resolved package. external: its path where the system brings it, else empty."""
 
     name: str
     version: str
@@ -20,7 +20,6 @@ class Package:
     target: str
     os: str
     external: str
-    parameters: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +75,4 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
         target=str(target.get("name", "") if isinstance(target, dict) else target),
         os=str(arch.get("platform_os", "")),
         external=str(external.get("path") or ""),
-        parameters=dict(spec.get("parameters") or {}),
     )

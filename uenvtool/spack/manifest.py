@@ -256,10 +256,10 @@ def _repos(environment: Environment, local: Local, additions: bool = True) -> li
             lines.append(f"  {name}: {scalar(str(local[name]))}")
             continue
         lines += [f"  {name}:", f"    git: {scalar(pin.url)}"]
-        if pin.commit:
-            lines += beside(f"    commit: {scalar(pin.commit)}", pin.tag or "")
-        elif pin.tag:
-            lines.append(f"    tag: {scalar(pin.tag)}")
+        if pin.tag:  # rather than the commit: Spack fetches a tag, but no commit off the main branch
+            lines += beside(f"    tag: {scalar(pin.tag)}", f"commit {pin.commit}" if pin.commit else "")
+        elif pin.commit:
+            lines.append(f"    commit: {scalar(pin.commit)}")
     return lines
 
 
