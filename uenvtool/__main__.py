@@ -6,6 +6,9 @@ import sys
 
 from uenvtool import __version__
 
+INTERRUPTED = 130
+"""As shells count an end by Ctrl-C."""
+
 
 def main() -> None:
     """The entry point `uenvtool`."""
@@ -17,8 +20,6 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; its exit code."""
-    from uenvtool.errors import ExitCode, UenvtoolError
-
     _end_on_terminate()
     try:
         from uenvtool.cli import app
@@ -27,29 +28,40 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return int(code or 0)
     except SystemExit as stop:
-        return _exit_code(stop.code)
-    except UenvtoolError as error:
-        if "--debug" in arguments:
-            raise
-        from uenvtool.console import failure
-
-        failure(str(error))
-        return int(error.exit_code)
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        return int(ExitCode.INTERRUPTED)
+        return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
-        return int(ExitCode.DONE)
-    except OSError as error:
+        return 0
+    except Exception as error:
         if "--debug" in arguments:
             raise
         from uenvtool.console import failure
-        from uenvtool.errors import Problem
 
+        message, exit_code = _told(error)
+        failure(message)
+        return exit_code
+
+
+def _told(error: Exception) -> tuple[str, int]:
+    """What a user is told of an error, and the exit code."""
+    from uenvtool.errors import ExitCode, Problem, UenvtoolError
+
+    if isinstance(error, UenvtoolError):
+        return str(error), int(error.exit_code)
+    if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        failure(str(Problem(f"{where}{error.strerror or error}", hint="--debug shows where this comes from")))
-        return int(ExitCode.FAILED)
+        problem = Problem(
+            f"{where}{error.strerror or error}", hint="`uenvtool --debug ...` shows where this comes from"
+        )
+    else:
+        problem = Problem(
+            f"unexpected {type(error).__name__}: {error}",
+            hint="please report this with your files and what `uenvtool --debug ...` prints",
+        )
+    return str(problem), int(ExitCode.FAILED)
 
 
 def _end_on_terminate() -> None:
@@ -61,12 +73,6 @@ def _end_on_terminate() -> None:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-
-
-def _exit_code(code: object) -> int:
-    if isinstance(code, int):
-        return code
-    return 0 if code is None else 1
 
 
 def _silence_stdout() -> None:

@@ -15,7 +15,6 @@ class ExitCode(IntEnum):
     USAGE = 2  # bad input or usage
     MISSING = 3  # an external program is missing
     FAILED = 4  # an external program, or the machine (disk, permission), failed
-    INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True, order=True)

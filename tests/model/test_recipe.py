@@ -160,6 +160,16 @@ def test_an_addition_that_is_a_link_out_of_the_folder_is_refused(write: Write) -
     assert "leads out of the recipe's folder" in refused("mine")
 
 
+def test_an_addition_that_is_not_text_is_refused(write: Write, cli: Callable[..., Answer]) -> None:
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("recipes/mine/packages/zstd/package.py", b"\xff\xfe")
+
+    answer = cli("build", "mine", "--no-concretize")
+
+    assert answer.code == 2
+    assert "recipes/mine/packages/zstd/package.py:1:1: cannot read it" in answer.stderr
+
+
 def test_an_unknown_recipe_names_the_nearest(cli: Callable[..., Answer]) -> None:
     answer = cli("build", "pytorch-26")
 

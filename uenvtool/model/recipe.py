@@ -131,6 +131,13 @@ class Addition:
     target: str
     path: Path
 
+    def text(self) -> str:
+        """The file's text. Raises BadInput where it is none."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"cannot read it: {error}", Position(shown(self.path)), "save it as UTF-8") from error
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:

@@ -137,8 +137,8 @@ def drift(environment: Environment, folder: Path) -> str:
     found = list(_diffs(expected, folder))
     lock_path = folder / env_folder.LOCK
     if lock_path.is_file():
-        if record.lock_of != env_folder.fingerprint(expected):
-            found.append(f"{lock_path} answers other inputs; make it again with uenvtool build\n")
+        if not env_folder.lock_is_of(folder, env_folder.fingerprint(expected)):
+            found.append(f"{lock_path} is of other inputs, or was changed; make it again with uenvtool build\n")
         table = render_table(environment, read_lock(lock_path, str(lock_path)))
         found += _diffs({env_folder.TABLE: table}, folder)
     else:
@@ -169,15 +169,13 @@ def _resolved(
     """The lock of the folder, made now where it has to be, and where it is from."""
     wanted = env_folder.fingerprint(files)
     path = folder / env_folder.LOCK
-    record = env_folder.read_record(folder)
-    if path.is_file() and record.lock_of == wanted and not options.concretize:
+    if env_folder.lock_is_of(folder, wanted) and not options.concretize:
         lock = read_lock(path, str(path))
-        text = path.read_text(encoding="utf-8")
-        env_folder.write_lock(folder, text, render_table(environment, lock), wanted, record.spack)
+        env_folder.write_table(folder, render_table(environment, lock))
         return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
     if spack is None:
         why = "not asked for" if options.concretize is False else "Spack is not here"
-        stale = "; the spack.lock that is here answers other inputs" if path.is_file() else ""
+        stale = "; the spack.lock that is here is of other inputs" if path.is_file() else ""
         return None, f"not concretized: {why}{stale}"
     to_run = {**files, MANIFEST: render_manifest(environment, repos)} if repos else files
     with progress("concretizing") as on_step:

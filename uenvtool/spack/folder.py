@@ -119,6 +119,13 @@ def refuse_foreign(folder: Path, files: Mapping[str, str], force: bool) -> None:
         )
 
 
+def lock_is_of(folder: Path, wanted: str) -> bool:
+    """Whether the folder's lock answers the inputs with that fingerprint, as Spack wrote it."""
+    record = read_record(folder)
+    content = _content(folder / LOCK)
+    return content is not None and record.lock_of == wanted and record.files.get(LOCK) == digest(content)
+
+
 def write_environment(folder: Path, files: Mapping[str, str], lock_of: str = "") -> None:
     """Write an environment's files and the record; files of an earlier recipe are removed.
 
@@ -141,6 +148,13 @@ def write_lock(folder: Path, lock: str, table: str, lock_of: str, spack: str) ->
     old = read_record(folder)
     files = {**old.files, LOCK: digest(lock), TABLE: digest(table)}
     write_all(folder, {LOCK: lock, TABLE: table, RECORD: Record(files, lock_of, spack).text()})
+
+
+def write_table(folder: Path, table: str) -> None:
+    """Write the table of a lock that stays."""
+    old = read_record(folder)
+    record = Record({**old.files, TABLE: digest(table)}, old.lock_of, old.spack)
+    write_all(folder, {TABLE: table, RECORD: record.text()})
 
 
 def _content(path: Path) -> bytes | None:

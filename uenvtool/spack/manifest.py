@@ -38,8 +38,7 @@ def render(environment: Environment) -> dict[str, str]:
     if environment.additions:
         files[f"{REPOSITORY}/repo.yaml"] = _repository()
         for addition in environment.additions:
-            text = addition.path.read_text(encoding="utf-8")
-            files[f"{REPOSITORY}/packages/{addition.target}"] = text
+            files[f"{REPOSITORY}/packages/{addition.target}"] = addition.text()
     if environment.compiler and environment.compiler.first:
         files[f"{COMPILER}/{MANIFEST}"] = render_compiler(environment, environment.compiler)
     files[MANIFEST] = render_manifest(environment)

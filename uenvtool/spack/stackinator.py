@@ -38,10 +38,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
             recipe.position,
             "add `compiler: gcc@13.3.0` to a recipe that extends it",
         )
-    files = {
-        f"repo/packages/{addition.target}": addition.path.read_text(encoding="utf-8")
-        for addition in environment.recipe.additions
-    }
+    files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}
     header = [f"# {line}" for line in header_lines(environment, again(environment, f"--format {_format(version)}"))]
     for name, lines in (
         ("config.yaml", _config(environment, version)),
