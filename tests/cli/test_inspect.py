@@ -134,6 +134,7 @@ def test_a_stackinator_recipe_has_mpi_and_compilers_in_their_fields(cli: Cli, re
     assert files["config.yaml"]["version"] == (2 if version == "stackinator" else 3)
     assert "gcc" in files["compilers.yaml"]
     assert environment["network"]["mpi"].startswith("cray-mpich@")
+    assert environment["deprecated"] is True  # torch 2.6 and 2.9 are, upstream
     assert not {"gcc", "cray-mpich", "cray-gtl", "libfabric"} & set(packages)
     assert {"py-torch", "nccl", "aws-ofi-nccl"} <= set(packages)
     assert environment["views"]["default"]["uenv"]["env_vars"]["set"]

@@ -44,6 +44,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         ("config.yaml", _config(environment, version)),
         ("compilers.yaml", _compilers(environment)),
         ("packages.yaml", _packages(environment)),
+        ("modules.yaml", _modules() if version == 2 else []),
         ("environments.yaml", _environments(environment)),
     ):
         if lines:
@@ -83,12 +84,15 @@ def _format(version: int) -> str:
 def _config(environment: Environment, version: int) -> list[str]:
     recipe = environment.recipe
     builtin = recipe.repos["builtin"]
+    # Stackinator 6.0 does not know `default-view`
+    view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
     return [
         f"name: {scalar(recipe.name)}",
         f"description: {scalar(recipe.description)}",
         f"version: {version}",
         f"store: {scalar(environment.system.mount or '/user-environment')}",
-        f"default-view: {scalar(recipe.view.name)}",
+        *view,
+        "modules: false  # the view is what users load",
         "spack:",
         f"  repo: {scalar(recipe.spack.url)}",
         f"  commit: {scalar(recipe.spack.revision)}",
@@ -96,6 +100,11 @@ def _config(environment: Environment, version: int) -> list[str]:
         f"    repo: {scalar(builtin.url)}",
         f"    commit: {scalar(builtin.revision)}",
     ]
+
+
+def _modules() -> list[str]:
+    """No modules are made; but without this file Stackinator 6.0 reads one of Spack's, which Spack 1.1 moved."""
+    return ["modules:", "  default:", "    roots: {tcl: modules}"]
 
 
 def _compilers(environment: Environment) -> list[str]:
@@ -120,7 +129,11 @@ def _environments(environment: Environment) -> list[str]:
         if network:
             lines.append("    specs:")
             lines += [f"    - {scalar(_with_pin(environment, root.package, root.text))}" for root in network]
-    lines += ["  unify: true", "  specs:"]
+    lines.append("  unify: true")
+    if environment.cves:
+        listed = ", ".join(cve.id for cve in environment.cves)
+        lines += indented(beside("deprecated: true", f"pinned versions with known vulnerabilities: {listed}"), 2)
+    lines.append("  specs:")
     for group in environment.groups:
         lines += indented(list(_group(environment, group, compiler)), 2)
     if environment.variants:
