@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from uenvtool.errors import Position
 from uenvtool.model.locate import shown
 from uenvtool.model.schema import check
-from uenvtool.model.source import read
+from uenvtool.model.source import Node, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,7 @@ class Row:
     package: str
     spack_version: str
     kind: str
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +34,35 @@ class PublishedTable:
     source: str
     rows: tuple[Row, ...]
 
-    def versions_of(self) -> dict[str, list[str]]:
-        """Spack package to its published Spack versions, in the table's order."""
-        found: dict[str, list[str]] = {}
+    def by_package(self) -> dict[str, list[Row]]:
+        """Spack package to its rows, those of a version that it already has left out."""
+        found: dict[str, list[Row]] = {}
         for row in self.rows:
             known = found.setdefault(row.package, [])
-            if row.spack_version not in known:
-                known.append(row.spack_version)
+            if row.spack_version not in [each.spack_version for each in known]:
+                known.append(row)
         return found
+
+    def versions_of(self) -> dict[str, list[str]]:
+        """Spack package to its published Spack versions, in the table's order."""
+        return {package: [row.spack_version for row in rows] for package, rows in self.by_package().items()}
 
 
 def load_published(path: Path) -> PublishedTable:
     """The table in a YAML file. Raises BadInput where it is not of the schema `published`."""
     tree = read(path, shown(path))
     check(tree, "published")
-    data = tree.plain()
     rows = [
-        Row(str(row["name"]), str(row["version"]), package, str(row.get("spack_version", row["version"])), kind)
+        _row(node, kind)
         for kind in ("other", "python")
-        for row in data.get(kind, ())
-        for package in [str(row.get("package", row["name"]))]
+        for listed in [tree.get(kind)]
+        for node in (listed.value if listed else ())
     ]
-    return PublishedTable(" ".join(data["source"].split()), tuple(rows))
+    return PublishedTable(" ".join(tree.value["source"].value.split()), tuple(rows))
+
+
+def _row(node: Node, kind: str) -> Row:
+    row = node.plain()
+    name, version = str(row["name"]), str(row["version"])
+    package, spack_version = str(row.get("package", name)), str(row.get("spack_version", version))
+    return Row(name, version, package, spack_version, kind, node.position)

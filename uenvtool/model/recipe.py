@@ -145,6 +145,7 @@ class Difference:
 
     reason: str
     prefer: str
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -445,8 +446,8 @@ def _field(node: Node, name: str) -> str:
 
 def _difference(node: Node) -> Difference:
     if isinstance(node.value, dict):
-        return Difference(_field(node, "reason"), _field(node, "prefer"))
-    return Difference(" ".join(str(node.value).split()), "")
+        return Difference(_field(node, "reason"), _field(node, "prefer"), node.key or node.position)
+    return Difference(" ".join(str(node.value).split()), "", node.key or node.position)
 
 
 def _git_pin(node: Node) -> GitPin:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uenvtool.errors import AnswerIsNo, BadInput, Problem, ToolFailed, ToolMissing
+from uenvtool.errors import AnswerIsNo, BadInput, Position, Problem, ToolFailed, ToolMissing
 from uenvtool.files import locked
 from uenvtool.model.locate import from_root
 from uenvtool.model.recipe import Vulnerability
@@ -69,14 +69,15 @@ class Built:
         return rows
 
     def _asked(self, root: Root) -> tuple[str, str]:
-        """The version that a root is asked for at, and where that is said."""
+        """The version that a root is asked for at, and the file and line that say so."""
         if root.version:
-            return str(root.version).lstrip("="), from_root(str(root.origin).rsplit(":", 1)[0])
+            return str(root.version).lstrip("="), _place(root.origin)
         settings = {each.name: each for each in self.environment.packages}.get(root.package)
         if settings and settings.externals and settings.buildable is False:
-            return str(settings.externals[0].spec.versions), f"system {self.environment.system.name}"
-        if settings and settings.version:
-            return f"{settings.version[0].lstrip('=')} if possible", "published or preferred"
+            external = settings.externals[0]
+            return str(external.spec.versions), _place(external.position)
+        if settings and settings.preferred:
+            return f"{settings.preferred.versions[0].lstrip('=')} if possible", _place(settings.preferred.origin)
         return "Spack chooses", ""
 
     def warnings(self) -> list[str]:
@@ -110,6 +111,11 @@ class Built:
             ],
             "next": self.next_command,
         }
+
+
+def _place(position: Position) -> str:
+    """FILE:LINE, for a table; built-in files from the folder that holds recipes/ and systems/."""
+    return from_root(f"{position.file}:{position.line}")
 
 
 def build(environment: Environment, folder: Path, options: Options, progress: Progress = _silent) -> Built:

@@ -56,13 +56,21 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class Preference:
+    """Versions to take where nothing stands against them, and where that is said."""
+
+    versions: tuple[str, ...]
+    reason: str
+    origin: Position
+
+
+@dataclass(frozen=True, slots=True)
 class PackageSettings:
     """What the environment says of one package."""
 
     name: str
     require: tuple[Constraint, ...] = ()
-    version: tuple[str, ...] = ()
-    version_reason: str = ""
+    preferred: Preference | None = None
     buildable: bool | None = None
     externals: tuple[External, ...] = ()
     reason: str = ""
@@ -274,15 +282,14 @@ def _packages(
         virtual["mpi"] = Constraint(text, f"the MPI of {system.name}")
     for name in sorted({*hard, *soft, *brings, *virtual}):
         brought = brings.get(name)
-        pin, preferred = hard.get(name), soft.get(name)
+        pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
         require += [Constraint(text, brought.reason) for text in brought.require] if brought else []
         require += _constraints(pin) if pin else []
         yield PackageSettings(
             name=name,
             require=tuple(require),
-            version=tuple(preferred[0]) if preferred and not _decided(pin, brought) else (),
-            version_reason=preferred[1] if preferred else "",
+            preferred=None if _decided(pin, brought) else soft.get(name),
             buildable=brought.buildable if brought else None,
             externals=brought.externals if brought else (),
             reason=brought.reason if brought and not brought.require else "",
@@ -301,23 +308,19 @@ def _constraints(pin: Pin) -> list[Constraint]:
     return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
 
 
-def _soft_pins(recipe: Recipe, facts: Facts) -> dict[str, tuple[list[str], str]]:
-    """Package to the versions to prefer and the reason: the published ones, then the recipe's own."""
-    found: dict[str, tuple[list[str], str]] = {}
+def _soft_pins(recipe: Recipe, facts: Facts) -> dict[str, Preference]:
+    """Package to the versions to prefer: the published ones but for the differences, then the recipe's own."""
+    found: dict[str, Preference] = {}
     if recipe.published and recipe.prefer_published:
-        found = {
-            name: ([f"={version}" for version in known], "")
-            for name, known in recipe.published.versions_of().items()
-            if name not in recipe.differences
-        }
-        found |= {
-            name: ([f"={difference.prefer}"], difference.reason)
-            for name, difference in recipe.differences.items()
-            if difference.prefer
-        }
+        for name, rows in recipe.published.by_package().items():
+            if name not in recipe.differences:
+                found[name] = Preference(tuple(f"={row.spack_version}" for row in rows), "", rows[0].position)
+        for name, difference in recipe.differences.items():
+            if difference.prefer:
+                found[name] = Preference((f"={difference.prefer}",), difference.reason, difference.position)
     for name, pin in recipe.prefer.items():
         if pin.versions and pin.when.holds(facts):
-            found[name] = ([str(pin.versions)], pin.reason)
+            found[name] = Preference((str(pin.versions),), pin.reason, pin.position)
     return found
 
 

@@ -211,8 +211,9 @@ def _package(settings: PackageSettings, architecture: str, only_these: bool = Fa
     """
     only_version = not (settings.require or settings.externals) and settings.buildable is None
     if only_version:
-        line = f"{settings.name}: {{version: {flow(settings.version)}}}"
-        yield from beside(line, settings.version_reason)
+        if settings.preferred:
+            line = f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
+            yield from beside(line, settings.preferred.reason)
         return
     yield from beside(f"{settings.name}{'::' if only_these else ':'}", settings.reason)
     if settings.require:
@@ -221,8 +222,9 @@ def _package(settings: PackageSettings, architecture: str, only_these: bool = Fa
             yield from indented(beside(f"- {scalar(constraint.text)}", constraint.reason), 2)
         if settings.name not in VIRTUAL:
             yield f"  - {scalar(architecture)}"
-    if settings.version:
-        yield from indented(beside(f"version: {flow(settings.version)}", settings.version_reason), 2)
+    if settings.preferred:
+        line = f"version: {flow(settings.preferred.versions)}"
+        yield from indented(beside(line, settings.preferred.reason), 2)
     if settings.buildable is not None:
         yield f"  buildable: {'true' if settings.buildable else 'false'}"
     if settings.externals:

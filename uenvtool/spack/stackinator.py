@@ -187,8 +187,8 @@ def _settings(settings: PackageSettings) -> Iterator[str]:
         yield "  require:"
         for pin in pins:
             yield from indented(beside(f"- {scalar(pin.text)}", pin.reason), 2)
-    elif settings.version and not settings.externals:
-        yield f"{settings.name}: {{version: {flow(settings.version)}}}"
+    elif settings.preferred and not settings.externals:
+        yield f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
 
 
 def _views(environment: Environment) -> list[str]:
