@@ -31,6 +31,10 @@ class RealSpack:
         return self.root / "bin" / "spack"
 
     @property
+    def builtin(self) -> Path:
+        return self.packages / "repos" / "spack_repo" / "builtin"
+
+    @property
     def options(self) -> list[str]:
         """What `uenvtool build` is told to use them."""
         return ["--spack", str(self.root), "--repo", f"builtin={self.packages}"]

@@ -16,7 +16,7 @@ from uenvtool.model.system import load_system
 from uenvtool.spack.compare import matches
 from uenvtool.spack.environment import plan_environment
 from uenvtool.spack.lock import Lock, read_lock
-from uenvtool.spack.manifest import render, render_manifest
+from uenvtool.spack.manifest import render, render_compiler, render_manifest
 
 pytestmark = pytest.mark.real
 Cli = Callable[..., Answer]
@@ -88,39 +88,39 @@ def test_hello_resolves_on_this_machine(cli: Cli, real_spack: RealSpack) -> None
     assert cli("build", "hello", "--check").code == 0
 
 
-def test_the_compiler_of_the_first_stage_resolves(real_spack: RealSpack, place: Path) -> None:
-    files = render(plan_environment(load_recipe("pytorch-2.6"), load_system("clariden"), "gh200"))
-    builtin = real_spack.packages / "repos/spack_repo/builtin"
-    text = files["compiler/spack.yaml"].split("  repos:\n")[0] + f"  repos:\n    builtin: {builtin}\n  view: false\n"
-    (place / "spack.yaml").write_text(text)
-
-    done = subprocess.run([real_spack.program, "-e", ".", "concretize"], check=False, capture_output=True, text=True)
-
-    assert done.returncode == 0, done.stderr
-    versions = lock_in(place).versions()
-    assert versions["gcc"] == ["12.3.0", "13.3.0"]
-
-
-def test_on_the_node_the_same_file_gives_the_same_versions(real_spack: RealSpack, place: Path) -> None:
-    """What Spack sees on a node (CPU, operating system, C library) is pretended, see as_on_the_node.py."""
-    environment = plan_environment(load_recipe("pytorch-2.6"), load_system("clariden"), "gh200")
-    builtin = real_spack.packages / "repos/spack_repo/builtin"
-    folder = place / "env"
-    for name, text in {**render(environment), "spack.yaml": render_manifest(environment, {"builtin": builtin})}.items():
+def concretized_as_on_a_node(real_spack: RealSpack, files: dict[str, str], folder: Path) -> Lock:
+    """The lock of an environment where Spack believes to be on a GH200 node, see as_on_the_node.py."""
+    for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     script = Path(__file__).parent / "as_on_the_node.py"
-
-    done = subprocess.run(
-        [real_spack.program, "-e", folder, "python", script, "neoverse_v2", "sles15", "2.31", folder],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-
+    command = [real_spack.program, "-e", folder, "python", script, "neoverse_v2", "sles15", "2.31", folder]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    native = lock_in(folder).versions()
+    return lock_in(folder)
+
+
+@pytest.mark.parametrize(("recipe", "gcc"), [("pytorch-2.6", "13.3.0"), ("pytorch-2.9", "14.2.0")])
+def test_on_the_node_the_compiler_of_the_first_stage_resolves(
+    real_spack: RealSpack, place: Path, recipe: str, gcc: str
+) -> None:
+    environment = plan_environment(load_recipe(recipe), load_system("clariden"), "gh200")
+    assert environment.compiler is not None
+    text = render_compiler(environment, environment.compiler, {"builtin": real_spack.builtin})
+
+    lock = concretized_as_on_a_node(real_spack, {"spack.yaml": text}, place / "env")
+
+    found = {(package.version, bool(package.external)) for package in lock.packages if package.name == "gcc"}
+    assert found == {("12.3.0", True), (gcc, False)}
+
+
+def test_on_the_node_the_same_file_gives_the_same_versions(real_spack: RealSpack, place: Path) -> None:
+    environment = plan_environment(load_recipe("pytorch-2.6"), load_system("clariden"), "gh200")
+    text = render_manifest(environment, {"builtin": real_spack.builtin})
+
+    native = concretized_as_on_a_node(real_spack, {**render(environment), "spack.yaml": text}, place / "env").versions()
+
     cross = lock_in(ROOT / "envs/pytorch-2.6/gh200").versions()
     added_by_spack = {"compiler-wrapper", "gcc-runtime"}  # where it can run the compiler
     assert {name: versions for name, versions in native.items() if name not in added_by_spack} == cross

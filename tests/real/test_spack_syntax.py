@@ -69,8 +69,7 @@ json.dump(answer, open(sys.argv[2], "w"))
 def spack_says(real_spack: RealSpack, place: Path) -> dict[str, list]:  # type: ignore[type-arg]
     (place / "ask.py").write_text(ASK)
     (place / "asked.json").write_text(json.dumps([VERSIONS, CONSTRAINTS, SPECS]))
-    builtin = real_spack.packages / "repos/spack_repo/builtin"
-    (place / "spack.yaml").write_text(f"spack: {{specs: [], repos: {{builtin: {builtin}}}}}\n")
+    (place / "spack.yaml").write_text(f"spack: {{specs: [], repos: {{builtin: {real_spack.builtin}}}}}\n")
     command = [real_spack.program, "-e", ".", "python", "ask.py", "asked.json", "said.json"]
     subprocess.run(command, check=True, capture_output=True)
     return json.loads((place / "said.json").read_text())  # type: ignore[no-any-return]

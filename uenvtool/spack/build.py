@@ -19,7 +19,7 @@ from uenvtool.spack import folder as env_folder
 from uenvtool.spack.driver import Spack, concretize, find_spack, how_to_get, repository_path
 from uenvtool.spack.environment import Environment, Root
 from uenvtool.spack.lock import Lock, parse_lock, read_lock
-from uenvtool.spack.manifest import COMPILER, MANIFEST, again, render, render_manifest
+from uenvtool.spack.manifest import MANIFEST, again, render, render_manifest
 from uenvtool.spack.table import render_table
 
 LOG = ".uenvtool-concretize.log"
@@ -222,7 +222,7 @@ def _next(environment: Environment, folder: Path, spack: Spack | None, lock: Loc
     tree = f" -c config:install_tree:root:{shlex.quote(mount)}" if mount else ""
     install = f"{program}{tree} -e {shlex.quote(os.fspath(folder))} install"
     if environment.compiler and environment.compiler.first:
-        first = f"{program} -e {shlex.quote(os.fspath(folder / COMPILER))} install"
+        first = f"{program} -e {shlex.quote(os.fspath(folder / env_folder.COMPILER))} install"
         return f"{first}  # on a node of {environment.system.name}\n{install}"
     return install
 

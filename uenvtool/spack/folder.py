@@ -18,6 +18,8 @@ from uenvtool.errors import BadInput, Position
 from uenvtool.files import write_all
 
 RECORD = ".uenvtool.json"
+COMPILER = "compiler"
+"""The folder of the environment that is installed first, where the system lacks the compiler."""
 LOCK = "spack.lock"
 TABLE = "packages.md"
 OTHERS_FINE = {".gitignore", ".spack-env", ".uenvtool-concretize.log", RECORD}
@@ -49,7 +51,7 @@ def digest(content: str | bytes) -> str:
 
 
 def fingerprint(files: Mapping[str, str]) -> str:
-    """What a lock answers: the environment's data without its comments, and the additions.
+    """What a lock answers: the main environment's data without its comments, and the additions.
 
     A reworded reason or another variable of the view does not make a lock old; a changed version does.
     """
@@ -64,7 +66,7 @@ def fingerprint(files: Mapping[str, str]) -> str:
             return loaded
         return {section: value for section, value in sections.items() if section not in _AFTER_RESOLUTION}
 
-    found = {name: data(name, text) for name, text in files.items()}
+    found = {name: data(name, text) for name, text in files.items() if not name.startswith(f"{COMPILER}/")}
     return digest(json.dumps(found, sort_keys=True, default=str))
 
 
