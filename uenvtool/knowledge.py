@@ -8,8 +8,10 @@ from uenvtool.errors import BadInput, Problem, unknown
 from uenvtool.host import on_this_machine
 from uenvtool.model.checks import problems_of
 from uenvtool.model.locate import available
-from uenvtool.model.recipe import ANY_UARCH, Recipe, read_recipe
-from uenvtool.model.system import System, load_system, recognised
+from uenvtool.model.recipe import ANY_UARCH, Recipe
+from uenvtool.model.recipe_reader import read_recipe
+from uenvtool.model.system import System
+from uenvtool.model.system_reader import load_system, recognised
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.errors import BadInput
 from uenvtool.knowledge import choose, load_recipe
 from uenvtool.model.locate import available
-from uenvtool.model.system import load_system
+from uenvtool.model.system_reader import load_system
 
 Write = Callable[[str, str | bytes], Path]
 

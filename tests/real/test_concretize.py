@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Answer
 from tests.real.conftest import RealSpack
 from uenvtool.knowledge import load_recipe
-from uenvtool.model.system import load_system
+from uenvtool.model.system_reader import load_system
 from uenvtool.spack.compare import matches
 from uenvtool.spack.environment import plan_environment
 from uenvtool.spack.lock import Lock, read_lock

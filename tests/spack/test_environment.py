@@ -13,7 +13,7 @@ import yaml
 from tests.conftest import ROOT, SMALL
 from uenvtool.errors import BadInput
 from uenvtool.knowledge import load_recipe
-from uenvtool.model.system import load_system
+from uenvtool.model.system_reader import load_system
 from uenvtool.spack.environment import Environment, plan_environment
 from uenvtool.spack.manifest import render, render_manifest
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from uenvtool.errors import BadInput
 from uenvtool.model.locate import Location, available
-from uenvtool.model.recipe import read_recipe
+from uenvtool.model.recipe_reader import read_recipe
 from uenvtool.model.source import read
-from uenvtool.model.system import load_system
+from uenvtool.model.system_reader import load_system
 
 
 def catalogue(kind: str) -> list[dict[str, str]]:

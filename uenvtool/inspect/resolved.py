@@ -8,7 +8,7 @@ from uenvtool.errors import BadInput, unknown
 from uenvtool.inspect.validation import is_system
 from uenvtool.model.extend import load_extended
 from uenvtool.model.locate import available, locate
-from uenvtool.model.recipe import JOINED
+from uenvtool.model.recipe_reader import JOINED
 from uenvtool.model.source import Node, read
 from uenvtool.spack.yamltext import scalar
 

@@ -8,7 +8,7 @@ from uenvtool.errors import BadInput, Position, Problem
 from uenvtool.knowledge import load_recipe
 from uenvtool.model.locate import shown
 from uenvtool.model.source import Node, read
-from uenvtool.model.system import load_system
+from uenvtool.model.system_reader import load_system
 
 _OF_SYSTEM = ("nodes", "fabric", "site", "recognise", "runtimes", "scheduler", "mount", "additions")
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from uenvtool.errors import BadInput, Position, Problem, unknown
+from uenvtool.errors import Position
 from uenvtool.model.condition import Facts
-from uenvtool.model.extend import load_extended
-from uenvtool.model.locate import Location, available, locate
-from uenvtool.model.recipe import Addition, GitPin, additions_of
-from uenvtool.model.source import Node, read
-from uenvtool.model.spec import Spec, SpecSyntaxError, parse_spec
+from uenvtool.model.locate import Location
+from uenvtool.model.parts import Addition, GitPin
+from uenvtool.model.source import Node
+from uenvtool.model.spec import Spec
 
 FACTS = ("system", "site", "uarch", "target", "os", "fabric", "mpi", "scheduler", "gpu", "cuda_arch")
 """The facts that a recipe's conditions can ask for, each of the system and node type in hand."""
@@ -131,174 +129,3 @@ class System:
             "gpu": node.gpu.vendor if node.gpu else None,
             "cuda_arch": nvidia,
         }
-
-
-def load_system(name: str) -> System:
-    """The system of that name or path, resolved through `extends`.
-
-    Raises BadInput with every problem found, each with its position.
-    """
-    location = locate("systems", name)
-    extended = load_extended(location, "systems", {})
-    return _Reader(extended.tree, extended.chain).system()
-
-
-def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The system that this machine is, and what tells so; None where nothing does.
-
-    Only each file's own markers are looked at: a system is not recognised by what it extends, and a
-    system of the user's that is broken must not stand in the way of the others.
-    """
-    for name, location in available("systems").items():
-        try:
-            tree = read(location.path, location.shown)
-            markers = list(_markers(tree))
-        except (BadInput, AttributeError, TypeError):
-            continue  # it is told when somebody names it or validates it
-        for marker in markers:
-            seen = marker.matches(environ)
-            if seen:
-                return name, seen
-    return None
-
-
-def _markers(tree: Node) -> Iterator[Marker]:
-    node = tree.get("recognise")
-    for child in node.value if node else ():
-        yield Marker(_text(child, "env"), _text(child, "file"), _text(child, "value"))
-
-
-class _Reader:
-    """Makes a System of a merged tree and collects what is wrong on the way."""
-
-    def __init__(self, tree: Node, chain: tuple[Location, ...]) -> None:
-        self.tree = tree
-        self.chain = chain
-        self.problems: list[Problem] = []
-
-    def system(self) -> System:
-        tree = self.tree
-        name = self.chain[0].name
-        abstract = tree.get("abstract")
-        if abstract is not None and abstract.value:
-            raise BadInput(
-                f"{name} is abstract: it exists to be extended", abstract.key, "name a system that extends it"
-            )
-        for needed in ("description", "site", "fabric", "nodes"):
-            if tree.get(needed) is None:
-                self.problems.append(
-                    Problem(f"{needed!r} is missing", tree.position, "add it, or extend a system that has it")
-                )
-        if self.problems:
-            raise BadInput(self.problems)
-        mpi = tree.get("mpi")
-        scheduler = tree.get("scheduler")
-        system = System(
-            name=name,
-            description=_text(tree, "description"),
-            site=_text(tree, "site"),
-            fabric=_text(tree, "fabric"),
-            nodes={uarch: _node_type(uarch, node) for uarch, node in self.entries("nodes")},
-            mpi=mpi.value if mpi else None,
-            packages={package: self.package(package, node) for package, node in self.entries("packages")},
-            repos={repo: _git_pin(node) for repo, node in self.entries("repos")},
-            additions=additions_of([self.addition_folder(node) for node in self.items("additions")]),
-            runtimes=self.strings("runtimes"),
-            scheduler=_text(scheduler, "name") if scheduler else "",
-            scheduler_defaults={option: str(node.value) for option, node in _child_entries(scheduler, "defaults")},
-            mount=_text(tree, "mount"),
-            scratch=self.strings("scratch"),
-            tuning=self.strings("tuning"),
-            markers=tuple(_markers(tree)),
-            chain=self.chain,
-            tree=tree,
-        )
-        if self.problems:
-            raise BadInput(self.problems)
-        return system
-
-    def items(self, name: str) -> list[Node]:
-        node = self.tree.get(name)
-        return node.value if node else []
-
-    def entries(self, name: str) -> list[tuple[str, Node]]:
-        node = self.tree.get(name)
-        return list(node.value.items()) if node else []
-
-    def strings(self, name: str) -> tuple[str, ...]:
-        return tuple(str(node.value) for node in self.items(name))
-
-    def addition_folder(self, node: Node) -> Path:
-        """The folder of additions that a system names: `packages/NAME` beside the system's file."""
-        folders = [location.path.parent / "packages" / str(node.value) for location in self.chain]
-        known = sorted({path.name for folder in folders for path in folder.parent.glob("*/")})
-        if node.value not in known:
-            self.problems.append(unknown("folder of package additions", node.value, known, node.position))
-        return next((folder for folder in folders if folder.is_dir()), folders[0])
-
-    def package(self, name: str, node: Node) -> SystemPackage:
-        externals = node.get("externals")
-        buildable = node.get("buildable")
-        require = node.get("require")
-        return SystemPackage(
-            name,
-            tuple(self.external(child) for child in (externals.value if externals else ())),
-            buildable.value if buildable else None,
-            tuple(str(child.value) for child in (require.value if require else ())),
-            _text(node, "reason"),
-            _text(node, "source"),
-        )
-
-    def external(self, node: Node) -> External:
-        spec = node.value["spec"]
-        try:
-            parsed = parse_spec(spec.value)
-        except SpecSyntaxError as error:
-            column = spec.position.column + error.column - 1
-            self.problems.append(
-                Problem(
-                    f"not a spec: {error}",
-                    Position(spec.position.file, spec.position.line, column),
-                    "a spec reads `name@version +variant name=value`",
-                )
-            )
-            parsed = Spec(spec.value, "", None, {}, "", "")
-        compilers = {name: str(child.value) for name, child in _child_entries(node, "compilers")}
-        return External(parsed, _text(node, "prefix"), compilers, node.position)
-
-
-def _node_type(uarch: str, node: Node) -> NodeType:
-    gpu = node.get("gpu")
-    return NodeType(
-        uarch=uarch,
-        target=_text(node, "target"),
-        os=_text(node, "os"),
-        cores=int(node.value["cores"].value) if "cores" in node.value else 0,
-        memory=int(node.value["memory"].value) if "memory" in node.value else 0,
-        gpu=_gpu(gpu) if gpu else None,
-        reason=_text(node, "reason"),
-    )
-
-
-def _gpu(node: Node) -> Gpu:
-    return Gpu(
-        vendor=_text(node, "vendor"),
-        model=_text(node, "model"),
-        arch=_text(node, "arch"),
-        count=int(node.value["count"].value),
-        memory=int(node.value["memory"].value) if "memory" in node.value else 0,
-    )
-
-
-def _child_entries(node: Node | None, name: str) -> list[tuple[str, Node]]:
-    child = node.get(name) if node else None
-    return list(child.value.items()) if child else []
-
-
-def _git_pin(node: Node) -> GitPin:
-    return GitPin(_text(node, "url"), _text(node, "tag") or None, _text(node, "commit") or None)
-
-
-def _text(node: Node, name: str) -> str:
-    child = node.get(name)
-    return "" if child is None or child.value is None else " ".join(str(child.value).split())

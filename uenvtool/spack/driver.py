@@ -13,7 +13,7 @@ from pathlib import Path
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.files import scratch_folder, write, write_all
-from uenvtool.model.recipe import GitPin
+from uenvtool.model.parts import GitPin
 from uenvtool.model.version import Version
 from uenvtool.spack.folder import LOCK
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from uenvtool.errors import BadInput, Position, unknown
 from uenvtool.model.checks import coupled_pins
 from uenvtool.model.condition import Facts
-from uenvtool.model.recipe import Addition, Group, Pin, Recipe, RootSpec, Variable, Vulnerability
+from uenvtool.model.parts import Addition
+from uenvtool.model.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability
 from uenvtool.model.spec import parse_spec
 from uenvtool.model.system import External, NodeType, System, SystemPackage
 from uenvtool.model.version import Versions

@@ -1,0 +1,55 @@
+"""What recipes and systems are both made of: pinned git repositories, package additions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.errors import BadInput, Position
+from uenvtool.model.locate import shown
+
+
+@dataclass(frozen=True, slots=True)
+class GitPin:
+    """A git repository at a tag or commit."""
+
+    url: str
+    tag: str | None
+    commit: str | None
+
+    @property
+    def revision(self) -> str:
+        """The tag, else the commit, else the default branch."""
+        return self.tag or self.commit or "HEAD"
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A Spack package file of the recipe's or system's own: versions that `builtin` lacks.
+
+    path: the file on disk; target: its place below the packages folder of a repository.
+    """
+
+    target: str
+    path: Path
+
+    def text(self) -> str:
+        """The file's text. Raises BadInput where it is none."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"cannot read it: {error}", Position(shown(self.path)), "save it as UTF-8") from error
+
+
+def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
+    """The package files below folders of additions; a nearer (earlier) folder's hides a farther's."""
+    found: dict[str, Addition] = {}
+    for folder in reversed(folders):
+        for path in sorted(folder.rglob("*")):
+            if "__pycache__" in path.parts or not path.is_file():
+                continue
+            target = path.relative_to(folder).as_posix()
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise BadInput("leads out of the recipe's folder", Position(shown(path)), "copy the file into it")
+            found[target] = Addition(target, path)
+    return tuple(found[target] for target in sorted(found))

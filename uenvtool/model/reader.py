@@ -1,0 +1,108 @@
+"""Reads values out of a merged tree and collects what is wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from uenvtool.errors import BadInput, Position, Problem
+from uenvtool.model.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
+from uenvtool.model.extend import Extended
+from uenvtool.model.parts import GitPin
+from uenvtool.model.source import Node
+from uenvtool.model.spec import Spec, SpecSyntaxError, parse_spec
+from uenvtool.model.version import Versions, versions
+
+
+class TreeReader:
+    """What the readers of recipes and systems share. `problems` grows; `fail_if_wrong` raises them all."""
+
+    def __init__(self, extended: Extended) -> None:
+        self.tree = extended.tree
+        self.chain = extended.chain
+        self.problems: list[Problem] = []
+
+    def require(self, names: Iterable[str]) -> None:
+        """Refuse a tree that is abstract or lacks one of the names."""
+        abstract = self.tree.get("abstract")
+        if abstract is not None and abstract.value:
+            name = self.chain[0].name
+            raise BadInput(
+                f"{name} is abstract: it exists to be extended",
+                abstract.key,
+                f"name one that extends it, or write `extends: {name}` in a file of your own",
+            )
+        for name in names:
+            if self.tree.get(name) is None:
+                self.problem(f"{name!r} is missing", self.tree.position, "add it, or extend a file that has it")
+        self.fail_if_wrong()
+
+    def problem(self, message: str, position: Position | None, hint: str | None = None) -> None:
+        """Note something that is wrong."""
+        self.problems.append(Problem(message, position, hint))
+
+    def fail_if_wrong(self) -> None:
+        """Raise BadInput with everything that was noted."""
+        if self.problems:
+            raise BadInput(self.problems)
+
+    def items(self, name: str) -> list[Node]:
+        """The entries of a list at the top of the tree; none where it is not there."""
+        node = self.tree.get(name)
+        return node.value if node else []
+
+    def strings(self, name: str) -> tuple[str, ...]:
+        """The texts of a list at the top of the tree."""
+        return tuple(str(node.value) for node in self.items(name))
+
+    def entries(self, name: str) -> list[tuple[str, Node]]:
+        """The names and values of a mapping at the top of the tree."""
+        return children(self.tree, name)
+
+    def spec(self, node: Node) -> Spec:
+        """The spec in a scalar; one without a package where it is none."""
+        try:
+            return parse_spec(node.value)
+        except SpecSyntaxError as error:
+            column = node.position.column + error.column - 1
+            self.problem(
+                f"not a spec: {error}",
+                Position(node.position.file, node.position.line, column),
+                "a spec reads `name@version +variant name=value`",
+            )
+            return Spec(node.value, "", None, {}, "", "")
+
+    def when(self, node: Node) -> Condition:
+        """The condition under `when`; ALWAYS where there is none."""
+        when = node.get("when") if isinstance(node.value, dict) else None
+        if when is None:
+            return ALWAYS
+        try:
+            return parse_condition(when.value)
+        except ConditionSyntaxError as error:
+            self.problem(str(error), when.position, "a condition reads `fabric == slingshot and not gpu`")
+            return ALWAYS
+
+    def constraint(self, node: Node) -> Versions:
+        """The version constraint in a scalar."""
+        try:
+            return versions(str(node.value))
+        except ValueError as error:
+            self.problem(str(error), node.position, "write a version such as 2.6.0, =2.6.0 or 2.6:2.8")
+            return versions("0")
+
+
+def text(node: Node | None, name: str) -> str:
+    """The text of a mapping's field, white space folded; empty where there is none."""
+    child = node.get(name) if node is not None and isinstance(node.value, dict) else None
+    return "" if child is None or child.value is None else " ".join(str(child.value).split())
+
+
+def children(node: Node | None, name: str) -> list[tuple[str, Node]]:
+    """The names and values of a mapping in a mapping; none where it is not there."""
+    child = node.get(name) if node is not None else None
+    return list(child.value.items()) if child else []
+
+
+def git_pin(node: Node) -> GitPin:
+    """A pinned git repository."""
+    return GitPin(text(node, "url"), text(node, "tag") or None, text(node, "commit") or None)
