@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,15 +38,20 @@ def schema_text(name: str) -> str:
 
 def check(tree: Node, name: str) -> None:
     """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
-    from jsonschema import Draft202012Validator
-
-    validator = Draft202012Validator(json.loads(schema_text(name)))
     problems = sorted(
-        {problem for error in validator.iter_errors(tree.plain()) for problem in _problems(error, tree)},
+        {problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree)},
         key=lambda problem: (problem.position or tree.position, problem.message),
     )
     if problems:
         raise BadInput(problems[:MAX_PROBLEMS])
+
+
+@cache
+def _validator(name: str) -> Any:
+    """The validator of a schema; one recipe and one system read several files of each."""
+    from jsonschema import Draft202012Validator
+
+    return Draft202012Validator(json.loads(schema_text(name)))
 
 
 def _problems(error: Any, tree: Node) -> Iterator[Problem]:

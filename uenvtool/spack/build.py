@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
@@ -234,6 +233,8 @@ def _again(environment: Environment, folder: Path) -> str:
 
 
 def _diffs(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
+    import difflib
+
     for name, text in expected.items():
         path = folder / name
         there = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
