@@ -48,9 +48,9 @@ def main() -> None:
         print(f"{label:38} {value * 1000:8.1f} {value / bare:6.1f}x {budget:>7}")
     base = median[f"rendering {SIZES[0]} specs"]
     per_spec = [(median[f"rendering {size} specs"] - base) / size * 1e6 for size in SIZES[2:]]
-    print(
-        f"beyond the first {SIZES[0]}, a spec costs {per_spec[0]:.0f} us at {SIZES[2]}, {per_spec[1]:.0f} us at {SIZES[3]}"
-    )
+    few, many = SIZES[2:]
+    costs = f"{per_spec[0]:.0f} us at {few}, {per_spec[1]:.0f} us at {many}"
+    print(f"beyond the first {SIZES[0]}, a spec costs {costs}")
 
 
 def prepared(folder: Path) -> dict[str, list[str]]:
