@@ -61,6 +61,8 @@ def build(
         folder = output or Path("stackinator") / loaded.name / choice.uarch
         version = 3 if format_ is Format.stackinator3 else 2
         written = write_recipe(environment, version, folder, check=check, force=force, dry_run=dry_run)
+        if version == 3:
+            console.warn("Stackinator 7 needs Spack 1.2; see that the recipe pins it (docs/stackinator.md)")
         console.result_json(written) if json_ else console.result("\n".join(written["files"]))
         return
     from uenvtool.spack import build as builder

@@ -49,6 +49,8 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     ):
         if lines:
             files[name] = "\n".join([*header, *lines]) + "\n"
+    if environment.cves:
+        files["pre-install"] = "\n".join(["#!/bin/bash", *header, *_pre_install()]) + "\n"
     return files
 
 
@@ -92,7 +94,6 @@ def _config(environment: Environment, version: int) -> list[str]:
         f"version: {version}",
         f"store: {scalar(environment.system.mount or '/user-environment')}",
         *view,
-        "modules: false  # the view is what users load",
         "spack:",
         f"  repo: {scalar(recipe.spack.url)}",
         f"  commit: {scalar(recipe.spack.revision)}",
@@ -103,8 +104,16 @@ def _config(environment: Environment, version: int) -> list[str]:
 
 
 def _modules() -> list[str]:
-    """No modules are made; but without this file Stackinator 6.0 reads one of Spack's, which Spack 1.1 moved."""
+    """Without this file Stackinator 6.0.0 reads one of Spack's, which Spack 1.1 moved; later ones make tcl modules."""
     return ["modules:", "  default:", "    roots: {tcl: modules}"]
+
+
+def _pre_install() -> list[str]:
+    """A hook of Stackinator's, run before the compiler stage, which has no `deprecated` of its own."""
+    return [
+        "# Spack refuses a deprecated compiler, such as gcc 13.3.0, otherwise.",
+        "spack config --scope=system add config:deprecated:true",
+    ]
 
 
 def _compilers(environment: Environment) -> list[str]:
