@@ -33,3 +33,5 @@ def test_the_wheel_does_the_main_job(place: Path) -> None:
     assert done.returncode == 0, done.stderr
     written = (elsewhere / "envs/pytorch-2.6/gh200/spack.yaml").read_text()
     assert written == (ROOT / "envs/pytorch-2.6/gh200/spack.yaml").read_text()
+    again = [place / "venv" / "bin" / "uenvtool", "activate", "--check", "-o", ROOT / "activate"]
+    assert subprocess.run(again, cwd=elsewhere, check=False).returncode == 0

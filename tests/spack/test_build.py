@@ -327,7 +327,13 @@ def test_an_interrupt_ends_spack_too_and_leaves_no_trace(
     temporary = place / "tmp"
     temporary.mkdir()
     command = [sys.executable, "-m", "uenvtool", "build", "small", "--spack", str(spack(does))]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": str(temporary)}, text=True)
+    process = subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(temporary)},
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509, in the background it is ignored
+    )
     pid_file = place / "spack.pid"
     _wait_for(lambda: pid_file.is_file() and pid_file.read_text() != "")
 

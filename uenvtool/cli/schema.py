@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 
-def schema(name: str = typer.Argument(..., metavar="recipe|system|published", help="The kind of file.")) -> None:
-    """Print the JSON Schema (Draft 2020-12) that recipes, systems or published tables follow."""
+def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> None:
+    """Print the JSON Schema (Draft 2020-12) that recipes, systems, tuning or published tables follow."""
     from uenvtool import console
     from uenvtool.errors import BadInput, unknown
     from uenvtool.model.schema import schema_names, schema_text

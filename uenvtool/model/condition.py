@@ -27,7 +27,8 @@ _ORDER: dict[str, Callable[[Version, Version], bool]] = {
 }
 
 Facts = Mapping[str, str | None]
-"""What is known: a fact's name to its value; None says that it is known to be absent."""
+"""What is known: a fact's name to its value; None says that it is known to be absent, an empty text that
+it is there in a version that is not known."""
 
 
 class ConditionSyntaxError(ValueError):
@@ -51,6 +52,8 @@ class Term:
             return (value is not None) == (self.operator == "present")
         if value is None:
             return self.operator == "!="
+        if value == "":
+            return None
         if self.operator in _ORDER:
             return _ORDER[self.operator](Version(value), Version(self.values[0]))
         return (value in self.values) != (self.operator == "!=")
@@ -73,8 +76,28 @@ class Condition:
             return False
         return None if any(answer is None for answer in answers) else True
 
+    def left(self, facts: Facts) -> tuple[Term, ...]:
+        """The terms that depend on facts that are not known."""
+        return tuple(term for term in self.terms if term.holds(facts) is None)
+
 
 ALWAYS = Condition()
+
+
+def can_hold_together(one: Condition, other: Condition) -> bool:
+    """Whether some facts make both conditions true.
+
+    Each fact is tried absent, at every value that a term names, and below, above and beside them:
+    no term can tell other values apart.
+    """
+    terms = (*one.terms, *other.terms)
+    for fact in {term.fact for term in terms}:
+        about = [term for term in terms if term.fact == fact]
+        named = [value for term in about for value in term.values]
+        tried = [None, "0", "99999999", *named, *(f"{value}.1" for value in named)]
+        if not any(all(term.holds({fact: value}) for term in about) for value in tried):
+            return False
+    return True
 
 
 def parse_condition(text: str) -> Condition:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from uenvtool.errors import BadInput, Position, unknown
 
-_FILES = {"recipes": "*/recipe.yaml", "systems": "*.yaml"}
+_FILES = {"recipes": "*/recipe.yaml", "systems": "*.yaml", "tuning": "*.yaml"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,13 +86,17 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The folder of links that users see. prefix_paths: variable to folders below the view."""
+    """The folder of links that users see. prefix_paths: variable to folders below the view.
+
+    tuning: whether it sets what the system's tuning gives, too.
+    """
 
     name: str
     link: str
     add_compilers: bool
     prefix_paths: tuple[tuple[str, tuple[str, ...]], ...]
     env: tuple[Variable, ...]
+    tuning: bool = False
 
 
 @dataclass(frozen=True, slots=True)

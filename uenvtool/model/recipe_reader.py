@@ -161,6 +161,7 @@ class _Reader(TreeReader):
             env=tuple(self.variable(name, child) for name, child in value["env"].value.items())
             if "env" in value
             else (),
+            tuning=bool(value["tuning"].value) if "tuning" in value else False,
         )
 
     def variable(self, name: str, node: Node) -> Variable:

@@ -101,6 +101,11 @@ class Versions:
         return any(mine.intersects(theirs) for mine in self.ranges for theirs in other.ranges)
 
     @property
+    def lowest(self) -> Version | None:
+        """The version that a reader would name: `2.6.0` of `=2.6.0` or `2.6.0:`."""
+        return self.ranges[0].low
+
+    @property
     def single(self) -> Version | None:
         """The version, where the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
         if len(self.ranges) == 1 and self.ranges[0].low == self.ranges[0].high:

@@ -13,11 +13,14 @@ from uenvtool.model.parts import Addition
 from uenvtool.model.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability
 from uenvtool.model.spec import parse_spec
 from uenvtool.model.system import External, NodeType, System, SystemPackage
+from uenvtool.model.tuning import EXPECTED, holding, recipe_facts
+from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.model.version import Versions
 
 PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
 LANGUAGES = tuple(PROGRAMS)
 ALL_LANGUAGES = "c,c++,fortran"
+UENV = "uenv"
 NAMESPACE = "uenvtool"
 """The namespace of the package repository that an environment carries."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
@@ -326,13 +329,26 @@ def _soft_pins(recipe: Recipe, facts: Facts) -> dict[str, Preference]:
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """What the view sets, with the places of the image filled in."""
+    """What the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
     view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
     places = {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
+    own = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
+    if recipe.view.tuning:
+        yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in own)
     for variable in recipe.view.env:
         if variable.when.holds(facts):
             value = None if variable.value is None else filled(variable.value, places, variable.position)
             yield Variable(variable.name, value, variable.position, variable.reason, variable.source)
+
+
+def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
+    """The tuning that holds for the recipe's versions where its image runs; what is computed there is left out."""
+    runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
+    known = {**facts, **recipe_facts(recipe, facts), "runtime": runtime, "image": None, "overlay": None}
+    tuning = load_tuning(system.tuning, system.tree.position)
+    for setting in holding(tuning.settings, known):
+        if not setting.computed and setting.policy != EXPECTED:
+            yield Variable(setting.name, setting.value, setting.position, setting.reason, setting.source.name)
 
 
 def _vulnerable(recipe: Recipe, wanted: dict[str, Versions | None]) -> Iterator[Vulnerability]:

@@ -1,0 +1,211 @@
+"""Reads tuning files: the variables, workarounds and sources of `tuning/`, or everything that is wrong in them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from itertools import combinations
+
+from uenvtool.errors import BadInput, Position, Problem, unknown
+from uenvtool.model.condition import ALWAYS, Condition, can_hold_together
+from uenvtool.model.extend import Extended
+from uenvtool.model.locate import Location, available, locate
+from uenvtool.model.reader import TreeReader, children, text
+from uenvtool.model.schema import check
+from uenvtool.model.source import Node, read
+from uenvtool.model.tuning import (
+    DEFAULT,
+    FACTS,
+    PACKAGES,
+    REQUIRED,
+    UNSET,
+    VALUELESS,
+    Need,
+    Setting,
+    Source,
+    TunedVariable,
+    Tuning,
+    Value,
+    Workaround,
+    wrong_kind,
+)
+
+SOURCES = "sources"
+"""The file of `tuning/` that says who the sources are, and the key of any tuning file that adds some."""
+_MAJOR_MINOR = re.compile(r"\d+\.\d+")
+
+
+def load_tuning(names: Iterable[str], asked: Position | None = None) -> Tuning:
+    """The tuning files of those names as one. Raises BadInput with every problem found."""
+    parts = [_load(locate("tuning", name, asked)) for name in names]
+    tuning = Tuning(
+        name=", ".join(part.name for part in parts),
+        description=" ".join(part.description for part in parts),
+        variables=tuple(variable for part in parts for variable in part.variables),
+        workarounds={name: found for part in parts for name, found in part.workarounds.items()},
+        chain=tuple(location for part in parts for location in part.chain),
+    )
+    problems = [*_contradictions(tuning), *_unfit_workarounds(tuning)]
+    if problems:
+        raise BadInput(problems)
+    return tuning
+
+
+def load_all() -> Tuning:
+    """Everything that is known."""
+    return load_tuning(name for name in available("tuning") if name != SOURCES)
+
+
+@functools.cache
+def load_sources() -> dict[str, Source]:
+    """The sources by their short names, the oldest first."""
+    location = locate("tuning", SOURCES)
+    tree = read(location.path, location.shown)
+    check(tree, "tuning")
+    return dict(sorted(_sources(tree).items(), key=lambda item: item[1].date))
+
+
+def _sources(tree: Node) -> dict[str, Source]:
+    return {name: Source(name, text(node, "title"), text(node, "date")) for name, node in children(tree, SOURCES)}
+
+
+def _load(location: Location) -> Tuning:
+    tree = read(location.path, location.shown)
+    check(tree, "tuning")
+    return _Reader(Extended(tree, (location,))).tuning()
+
+
+def _contradictions(tuning: Tuning) -> Iterator[Problem]:
+    """Settings that can hold at once, of one variable or of two that must not be set together."""
+    for one, other in combinations(tuning.settings, 2):
+        if one.name == other.name and can_hold_together(one.when, other.when):
+            yield Problem(
+                f"{one.name} is set here and at {one.position}, and both can hold at once",
+                other.position,
+                "give them conditions that exclude each other",
+            )
+        sets = not {one.policy, other.policy} & set(VALUELESS)
+        clash = one.name in other.conflicts or other.name in one.conflicts
+        if sets and clash and can_hold_together(one.when, other.when):
+            yield Problem(
+                f"{other.name} is set here and {one.name} at {one.position}, which must not be set together",
+                other.position,
+                "give them conditions that exclude each other",
+            )
+
+
+def _unfit_workarounds(tuning: Tuning) -> Iterator[Problem]:
+    """Workarounds that set a variable nobody describes, or to a value that it cannot have."""
+    known = {variable.name: variable for variable in tuning.variables}
+    for workaround in tuning.workarounds.values():
+        for setting in workaround.settings:
+            if setting.name not in known:
+                yield unknown("variable", setting.name, known, setting.position)
+            elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
+                yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")
+
+
+class _Reader(TreeReader):
+    """Makes a Tuning of a tree."""
+
+    def tuning(self) -> Tuning:
+        self.sources = {**load_sources(), **_sources(self.tree)}
+        tuning = Tuning(
+            name=self.chain[0].name,
+            description=text(self.tree, "description"),
+            variables=tuple(self.variable(name, node) for name, node in self.entries("variables")),
+            workarounds={name: self.workaround(name, node) for name, node in self.entries("workarounds")},
+            chain=self.chain,
+        )
+        self.fail_if_wrong()
+        return tuning
+
+    def variable(self, name: str, node: Node) -> TunedVariable:
+        choices = node.get("choices")
+        says = children(node, "says")
+        for source, child in says:
+            self.source(source, child.key)
+        variable = TunedVariable(
+            name=name,
+            kind=text(node, "type"),
+            choices=tuple(str(child.value) for child in choices.value) if choices else (),
+            says={source: _value(child) for source, child in says},
+            settings=tuple(self.setting(name, child) for child in node.value["settings"].value),
+            position=node.key or node.position,
+            file=self.chain[0].logical,
+        )
+        for setting in variable.settings:
+            if setting.value is not None and (wrong := wrong_kind(variable, setting.value)):
+                self.problem(f"{name}: {wrong}", setting.position, "correct the value or the type")
+        return variable
+
+    def setting(self, name: str, node: Node) -> Setting:
+        policy = text(node, "policy") or DEFAULT
+        value, computed = node.get("value"), text(node, "from")
+        if (value is not None) + bool(computed) != (0 if policy in VALUELESS else 1):
+            said = "takes no value" if policy in VALUELESS else "needs either `value` or `from`"
+            self.problem(f"policy {policy} {said}", node.position, "see `uenvtool schema tuning`")
+        conflicts = node.get("conflicts")
+        needs = node.get("needs")
+        return Setting(
+            name=name,
+            value=_value(value),
+            computed=computed,
+            otherwise=_value(node.get("otherwise")),
+            when=self.known_facts(node),
+            unseen=text(node, "unseen") == "apply",
+            policy=policy,
+            reason=text(node, "reason"),
+            source=self.source(text(node, "source"), node.value["source"].position),
+            conflicts=tuple(str(child.value) for child in conflicts.value) if conflicts else (),
+            needs=Need(text(needs, "variable"), text(needs, "contains"), text(needs, "hint")) if needs else None,
+            position=node.position,
+        )
+
+    def known_facts(self, node: Node) -> Condition:
+        """The condition of a setting, whose facts are known and whose versions scripts can compare."""
+        condition = self.when(node)
+        for term in condition.terms:
+            position = node.value["when"].position
+            if term.fact not in FACTS and not term.fact.isupper():
+                self.problems.append(unknown("fact", term.fact, FACTS, position))
+            if term.fact in PACKAGES and term.values and not _MAJOR_MINOR.fullmatch(term.values[0]):
+                self.problem(
+                    f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR",
+                    position,
+                    "write two numbers, for example nccl >= 2.27",
+                )
+        return condition
+
+    def source(self, name: str, position: Position | None) -> Source:
+        if name not in self.sources:
+            self.problems.append(unknown("source", name, self.sources, position))
+        return self.sources.get(name, Source(name, name, ""))
+
+    def workaround(self, name: str, node: Node) -> Workaround:
+        source = self.source(text(node, "source"), node.value["source"].position)
+        symptom = text(node, "symptom")
+        settings = tuple(
+            Setting(
+                name=variable,
+                value=_value(child),
+                computed="",
+                otherwise=None,
+                when=ALWAYS,
+                unseen=False,
+                policy=UNSET if child.value is None else REQUIRED,
+                reason=f"workaround {name}: {symptom}",
+                source=source,
+                conflicts=(),
+                needs=None,
+                position=child.position,
+                workaround=name,
+            )
+            for variable, child in children(node, "set")
+        )
+        return Workaround(name, symptom, source, settings, node.key or node.position)
+
+
+def _value(node: Node | None) -> Value:
+    return None if node is None or node.value is None else str(node.value)
