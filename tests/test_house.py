@@ -34,10 +34,27 @@ def test_files_are_written_in_files_alone() -> None:
     assert [path.name for path in SOURCES if writing.search(path.read_text())] == ["files.py"]
 
 
-@pytest.mark.parametrize("path", [p for p in SOURCES if p.parent.name == "model"], ids=lambda path: path.stem)
-def test_the_model_knows_nobody(path: Path) -> None:
-    known = {name for name in imports_of(path) if name.startswith("uenvtool")}
-    assert {name for name in known if not name.startswith(("uenvtool.model", "uenvtool.errors"))} == set()
+KNOWS = {
+    "model": {"errors", "model"},
+    "spack": {"model", "spack"},
+    "activation": {"model", "activation"},
+    "overlay": {"overlay"},
+    "image": {"image"},
+}
+"""What a part may import beside the doors (errors, files, tools, console, host); cli and inspect know all."""
+DOORS = {"errors", "files", "tools", "console", "host", "knowledge"}
+
+
+@pytest.mark.parametrize("part", KNOWS)
+def test_a_part_knows_only_what_it_may(part: str) -> None:
+    doors = set() if part == "model" else DOORS
+    strangers = {
+        f"{path.name} imports {name}"
+        for path in (ROOT / "uenvtool" / part).rglob("*.py")
+        for name in imports_of(path)
+        if name.startswith("uenvtool.") and name.split(".")[1] not in KNOWS[part] | doors
+    }
+    assert strangers == set()
 
 
 def test_functions_fit_a_screen() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import typer
 
+from uenvtool.cli.activate import activate
 from uenvtool.cli.build import build
 from uenvtool.cli.diff import diff
+from uenvtool.cli.explain import explain
 from uenvtool.cli.list import list_
 from uenvtool.cli.schema import schema
 from uenvtool.cli.show import show
@@ -47,3 +49,5 @@ app.command()(show)
 app.command()(validate)
 app.command()(diff)
 app.command()(schema)
+app.command()(activate)
+app.command()(explain)

@@ -24,3 +24,14 @@ def named_paths(pairs: list[str], option: str) -> dict[str, Path]:
             raise BadInput(f"{option} {pair}: not NAME=PATH", hint=f"for example {option} builtin=~/spack-packages")
         found[name] = Path(path).expanduser()
     return found
+
+
+def named_texts(pairs: list[str], option: str) -> dict[str, str]:
+    """NAME=TEXT words as a mapping. Raises BadInput where one is of another form."""
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (name and equals):
+            raise BadInput(f"{option} {pair}: not NAME=VALUE", hint=f"for example {option} nccl=2.27.3")
+        found[name] = text
+    return found

@@ -1,0 +1,96 @@
+"""Runs lines in a real shell and gives back the environment that a process started from it would see."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+OLD_BASH = os.environ.get("UENVTOOL_TEST_BASH_4_2", "bash-4.2")
+"""The oldest bash that the scripts are for; built from its source, https://ftp.gnu.org/gnu/bash/bash-4.2.tar.gz."""
+COMMANDS = {
+    "bash": ["bash", "--norc", "--noprofile"],
+    "bash-4.2": [OLD_BASH, "--norc", "--noprofile"],
+    "zsh": ["zsh", "-f"],
+    "fish": ["fish", "--no-config"],
+    "tcsh": ["tcsh", "-f"],
+}
+HOW = {"bash-4.2": "build it, and name it in UENVTOOL_TEST_BASH_4_2"}
+EXTENSION = {"bash": "sh", "bash-4.2": "sh", "zsh": "sh", "fish": "fish", "tcsh": "csh"}
+ALL = [
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"{name} is not here: {how}"))
+    for name, command in COMMANDS.items()
+    for how in [HOW.get(name, f"apt-get install {name}")]
+]
+PATH = "/usr/bin:/bin"
+OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD"}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a shell did: its environment at each `SNAP`, and what it wrote."""
+
+    snaps: list[dict[bytes, bytes]]
+    stdout: str
+    stderr: str
+    code: int
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {name.decode(): value.decode() for name, value in self.snaps[-1].items()}
+
+
+def script(system: str, shell: str) -> Path:
+    """A committed script."""
+    return ROOT / "activate" / f"{system}.{EXTENSION[shell]}"
+
+
+def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) -> Ran:
+    """Run lines in a shell; a line `SNAP` notes the environment."""
+    with tempfile.TemporaryDirectory() as name:
+        out = Path(name)
+        text, count = "", 0
+        for line in lines.removesuffix("\n").split("\n"):
+            if line.strip() == "SNAP":
+                text += f"/usr/bin/env -0 > {out}/snap{count}\n"
+                count += 1
+            else:
+                text += line + "\n"
+        (out / "lines").write_bytes(text.encode())
+        whole: dict[bytes, bytes] = {b"PATH": PATH.encode(), b"HOME": b"/nowhere", b"LC_ALL": b"C.UTF-8"}
+        for key, value in (env or {}).items():
+            whole[key.encode()] = value if isinstance(value, bytes) else value.encode()
+        completed = subprocess.run(
+            [*COMMANDS[shell], str(out / "lines")],
+            check=False,
+            env=whole,
+            cwd=out,
+            capture_output=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        snaps = [_environment((out / f"snap{i}").read_bytes()) for i in range(count) if (out / f"snap{i}").exists()]
+        return Ran(
+            snaps,
+            completed.stdout.decode(errors="replace"),
+            completed.stderr.decode(errors="replace"),
+            completed.returncode,
+        )
+
+
+def activated(shell: str, system: str, env: Mapping[str, str | bytes] | None = None) -> Ran:
+    """Source a committed script and note the environment."""
+    return run(shell, f"source {script(system, shell)}\nSNAP\n", env)
+
+
+def _environment(data: bytes) -> dict[bytes, bytes]:
+    pairs = (entry.partition(b"=") for entry in data.split(b"\0") if entry)
+    return {name: value for name, _, value in pairs if name not in OF_THE_SHELL}

@@ -1,0 +1,93 @@
+"""A virtual environment that the script is told of: activated, its base kept behind it, and left again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.activation.shells import ALL, COMMANDS, PATH, run, script
+
+VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    """A virtual environment with its base's packages."""
+    folder = tmp_path / "my venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--system-site-packages", folder], check=True)
+    return folder
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: Path) -> None:
+    env = {**VIEW, "UENVTOOL_VENV": str(venv), "PYTHONPATH": "/base/site-packages", "PYTHONHOME": "/base"}
+
+    ran = run(shell, f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n", env)
+
+    inside = {name.decode(): value.decode() for name, value in ran.snaps[1].items()}
+    assert inside["VIRTUAL_ENV"] == str(venv)
+    assert inside["PATH"] == f"{venv}/bin:{PATH}"
+    assert inside["PYTHONUSERBASE"] == "/nowhere/env/default"
+    assert not {"PYTHONPATH", "PYTHONHOME"} & set(inside)
+    assert len(ran.stderr.splitlines()) == 1
+    assert "PYTHONPATH" in ran.stderr
+    assert ran.snaps[2] == ran.snaps[0]
+
+
+@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] != "tcsh"])
+def test_a_venv_without_its_base_keeps_pythonpath(shell: str, tmp_path: Path) -> None:
+    folder = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    env = {**VIEW, "UENVTOOL_VENV": str(folder), "PYTHONPATH": "/base/site-packages"}
+
+    ran = run(shell, f"source {script('clariden', shell)}\nSNAP\n", env)
+
+    assert ran.env["PYTHONPATH"] == "/base/site-packages"
+    assert "PYTHONUSERBASE" not in ran.env
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_a_path_from_here_is_made_whole(shell: str, venv: Path) -> None:
+    ran = run(shell, f"cd '{venv.parent}'\nsource {script('clariden', shell)}\nSNAP\n", {"UENVTOOL_VENV": venv.name})
+
+    assert ran.env["VIRTUAL_ENV"] == str(venv)
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_a_venv_that_is_not_there_is_told_and_the_rest_is_set(shell: str) -> None:
+    ran = run(shell, f"source {script('clariden', shell)}\nSNAP\n", {**VIEW, "UENVTOOL_VENV": "/no/where"})
+
+    assert ran.stderr.splitlines() == ["uenvtool: there is no virtual environment at /no/where"]
+    assert ran.env["NCCL_NET"] == "AWS Libfabric"
+    assert "VIRTUAL_ENV" not in ran.env
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_sourced_twice_the_path_grows_once(shell: str, venv: Path) -> None:
+    source = f"source {script('clariden', shell)}\n"
+
+    ran = run(shell, f"{source}{source}SNAP\n", {**VIEW, "UENVTOOL_VENV": str(venv)})
+
+    assert ran.env["PATH"] == f"{venv}/bin:{PATH}"
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_of_several_views_the_one_with_a_python_is_the_base(shell: str, venv: Path, tmp_path: Path) -> None:
+    (tmp_path / "b" / "env" / "default" / "bin").mkdir(parents=True)
+    (tmp_path / "b" / "env" / "default" / "bin" / "python").touch(mode=0o755)
+    (tmp_path / "b" / "env" / "default" / "lib").mkdir()
+    for name in ("libnccl.so.2", "libnccl.so.2.26.2"):
+        (tmp_path / "b" / "env" / "default" / "lib" / name).touch()
+    views = f"{tmp_path}/a:tools:venv,{tmp_path}/b:pytorch:default"
+
+    ran = run(shell, f"source {script('clariden', shell)}\nSNAP\n", {"UENV_VIEW": views, "UENVTOOL_VENV": str(venv)})
+
+    assert ran.env["PYTHONUSERBASE"] == f"{tmp_path}/b/env/default"
+    assert "NCCL_PROTO" not in ran.env
+
+
+def test_the_shells_are_those_that_are_tested() -> None:
+    assert {"bash", "bash-4.2", "zsh", "fish", "tcsh"} == set(COMMANDS)

@@ -1,0 +1,110 @@
+"""A value is data in every shell and format: what reads it gives it back."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tests.activation.shells import ALL, run
+from tests.activation.test_undo import AWKWARD, TEXT
+from uenvtool.activation.activate import SHELLS, plan, text
+from uenvtool.activation.formats import docker_text, dotenv_text, edf_text, slurm_text, toml_text
+from uenvtool.errors import BadInput
+
+VALUES = st.one_of(AWKWARD, TEXT)
+SET = {"fish": "set -gx V {}", "tcsh": "setenv V {}"}
+HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
+
+
+@pytest.mark.parametrize("shell", ALL)
+@settings(max_examples=100, deadline=None)
+@given(value=VALUES)
+def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
+    quoted = SHELLS[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")
+
+    ran = run(shell, SET.get(shell, "export V={}").format(quoted) + "\nSNAP\n")
+
+    assert ran.snaps[0][b"V"] == value.encode()
+
+
+@given(value=VALUES)
+def test_toml_gives_a_value_back(value: str) -> None:
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer")
+
+    assert tomllib.loads(f"V = {toml_text(value)}")["V"] == value
+
+
+@settings(deadline=None)
+@given(value=VALUES)
+def test_dotenv_and_shell_give_a_value_back(value: str) -> None:
+    dotenv = pytest.importorskip("dotenv", reason="pip install python-dotenv")
+    try:
+        line = f"V={dotenv_text('V', value)}\n"
+    except BadInput:
+        assume(False)
+
+    assert dotenv.dotenv_values(stream=io.StringIO(line))["V"] == value
+    assert run("bash", f"set -a\n{line}SNAP\n").snaps[0][b"V"] == value.encode()
+
+
+@pytest.mark.parametrize(
+    ("refused", "values"),
+    [
+        (docker_text, ["a\nb", "a\rb"]),
+        (lambda value: slurm_text("V", value), ["it's", 'a"b', "a\nb", "a,b"]),
+        (lambda value: dotenv_text("V", value), ["it's", "a\\b", "${HOME}", "a\rb"]),
+        (lambda value: edf_text("V", value), ["${HOME}"]),
+    ],
+)
+def test_what_a_format_cannot_hold_is_refused(refused, values: list[str]) -> None:  # type: ignore[no-untyped-def]
+    for value in values:
+        with pytest.raises(BadInput):
+            refused(value)
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_a_hostile_path_of_an_overlay_is_data(shell: str, tmp_path: Path) -> None:
+    venv = tmp_path / HOSTILE
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").touch(mode=0o755)
+    script = tmp_path / "script"
+    script.write_text(text(plan("clariden", venv=str(venv)), shell.partition("-")[0], "a command"))
+
+    ran = run(shell, f"source {script}\nSNAP\nuenvtool_deactivate\nSNAP\n", {"UENVTOOL_QUIET": "1"})
+
+    assert ran.snaps[0][b"VIRTUAL_ENV"] == str(venv).encode()
+    assert ran.snaps[0][b"PATH"].startswith(f"{venv}/bin:".encode())
+    assert b"VIRTUAL_ENV" not in ran.snaps[1]
+    assert not list(tmp_path.rglob("ran"))
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_a_hostile_command_in_the_header_stays_a_comment(shell: str, tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(text(plan("clariden"), shell.partition("-")[0], f"uenvtool\ntouch {tmp_path}/ran\r$(touch x)"))
+
+    ran = run(shell, f"source {script}\nSNAP\n", {"UENVTOOL_QUIET": "1"})
+
+    assert ran.code == 0
+    assert not (tmp_path / "ran").exists()
+
+
+def test_json_holds_any_path() -> None:
+    data = json.loads(text(plan("clariden", venv=HOSTILE), "json", "a command"))
+
+    assert data["venv"] == HOSTILE
+
+
+def test_env_output_sourced_by_bash_sets_what_it_says(tmp_path: Path) -> None:
+    file = tmp_path / "job.env"
+    file.write_text(text(plan("clariden", recipe="pytorch-2.9"), "env", "a command"))
+
+    out = subprocess.run(["bash", "-c", 'set -a; . "$0"; env -0', file], capture_output=True, check=True, env={})
+
+    assert b"\0NCCL_NET=AWS Libfabric\0" in b"\0" + out.stdout

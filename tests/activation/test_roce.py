@@ -1,0 +1,112 @@
+"""The RoCE GID index, found below a root that stands for /sys, by the scripts alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.activation.shells import ALL, Ran, run, script
+
+READERS = [param for param in ALL if param.values[0] != "tcsh"]
+MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0001"
+POD = {"PET_NNODES": "2", "RUNAI_NUM_OF_GPUS": "8", "RANK": "0"}
+
+
+def rdma_device(sysfs: Path, device: str, gids: dict[int, tuple[str | None, str]], port: int = 1) -> Path:
+    """A device as /sys shows it: index to GID (None: an IPv4-mapped one) and type."""
+    folder = sysfs / "class" / "infiniband" / device / "ports" / str(port)
+    (folder / "gids").mkdir(parents=True)
+    (folder / "gid_attrs" / "types").mkdir(parents=True)
+    for index, (gid, kind) in gids.items():
+        (folder / "gids" / str(index)).write_text(f"{gid or MAPPED}\n")
+        (folder / "gid_attrs" / "types" / str(index)).write_text(f"{kind}\n")
+    return folder
+
+
+def activated(shell: str, sysfs: Path, **env: str) -> Ran:
+    """Source rcp's script with that root for /sys."""
+    lines = f"source {script('rcp', shell)}\nSNAP\n"
+    return run(shell, lines, {**POD, "UENVTOOL_SYSFS": str(sysfs), **env})
+
+
+@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("index", [0, 7, 9, 10, 113])
+def test_the_gid_that_is_both_is_taken(shell: str, index: int, tmp_path: Path) -> None:
+    others = {200: ("fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2"), 201: (None, "IB/RoCE v1")}
+    rdma_device(tmp_path, "mlx5_bond_0", {index: (None, "RoCE v2"), **others})
+
+    ran = activated(shell, tmp_path)
+
+    assert (ran.env["NCCL_IB_GID_INDEX"], ran.env["NCCL_IB_HCA"], ran.stderr) == (str(index), "mlx5_bond_", "")
+
+
+@pytest.mark.parametrize("shell", READERS)
+def test_the_lowest_of_a_port_is_taken(shell: str, tmp_path: Path) -> None:
+    rdma_device(tmp_path, "mlx5_bond_0", dict.fromkeys((11, 3, 5), (None, "RoCE v2")))
+
+    assert activated(shell, tmp_path).env["NCCL_IB_GID_INDEX"] == "3"
+
+
+@pytest.mark.parametrize("shell", READERS)
+def test_devices_that_differ_are_told_and_the_users_choice_of_one_counts(shell: str, tmp_path: Path) -> None:
+    rdma_device(tmp_path, "mlx5_0", {0: ("fe80", "RoCE v2")})
+    rdma_device(tmp_path, "mlx5_bond_0", {3: (None, "RoCE v2")})
+    rdma_device(tmp_path, "mlx5_bond_1", {5: (None, "RoCE v2")}, port=2)
+
+    first = activated(shell, tmp_path)
+    chosen = activated(shell, tmp_path, NCCL_IB_HCA="=mlx5_bond_1:2")
+
+    assert first.env["NCCL_IB_GID_INDEX"] == "3"
+    assert len(first.stderr.splitlines()) == 1
+    assert "mlx5_bond_1 (5)" in first.stderr
+    assert (chosen.env["NCCL_IB_GID_INDEX"], chosen.env["NCCL_IB_HCA"]) == ("5", "=mlx5_bond_1:2")
+    assert chosen.stderr == ""
+
+
+@pytest.mark.parametrize("shell", READERS)
+def test_none_found_is_told_once_and_nothing_is_set(shell: str, tmp_path: Path) -> None:
+    rdma_device(tmp_path, "mlx5_0", {0: ("fe80", "RoCE v2"), 1: (None, "IB/RoCE v1")})
+
+    for root in (tmp_path, tmp_path / "nowhere"):
+        ran = activated(shell, root)
+        other = activated(shell, root, RANK="1")
+
+        assert "NCCL_IB_GID_INDEX" not in ran.env
+        assert "NCCL_IB_HCA" not in ran.env
+        assert len(ran.stderr.splitlines()) == 1
+        assert "RoCE v2" in ran.stderr
+        assert other.stderr == ""
+
+
+@pytest.mark.parametrize("shell", READERS)
+def test_what_cannot_be_read_is_passed_over(shell: str, tmp_path: Path) -> None:
+    folder = rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2"), 4: (None, "RoCE v2"), 6: (None, "RoCE v2")})
+    (folder / "gids" / "1").mkdir()  # a folder cannot be read, not even by root
+    (folder / "gid_attrs" / "types" / "2").unlink()
+    (folder / "gid_attrs" / "types" / "4").unlink()
+    (folder / "gid_attrs" / "types" / "4").mkdir()
+    (folder / "gids" / "$(touch ran)").write_text(MAPPED)
+    (folder / "gid_attrs" / "types" / "$(touch ran)").write_text("RoCE v2")
+
+    ran = activated(shell, tmp_path)
+
+    assert ran.env["NCCL_IB_GID_INDEX"] == "6"
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("shell", READERS)
+def test_an_index_that_the_user_set_is_kept(shell: str, tmp_path: Path) -> None:
+    rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2")})
+
+    assert activated(shell, tmp_path, NCCL_IB_GID_INDEX="9").env["NCCL_IB_GID_INDEX"] == "9"
+
+
+@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] == "tcsh"])
+def test_tcsh_says_that_it_cannot_look(shell: str, tmp_path: Path) -> None:
+    rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2")})
+
+    ran = activated(shell, tmp_path)
+
+    assert "NCCL_IB_GID_INDEX" not in ran.env
+    assert "use bash" in ran.stderr

@@ -1,0 +1,93 @@
+"""uenvtool_deactivate brings any environment back, byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.activation.shells import ALL, run, script
+from uenvtool.activation.plan import RANK
+from uenvtool.model.tuning_reader import load_all
+
+NAMES = sorted({variable.name for variable in load_all().variables} | set(RANK) | {"VIRTUAL_ENV", "PYTHONHOME", "MINE"})
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+AWKWARD = st.sampled_from(
+    ["", " ", "a b", "'", '"', "$(touch x)", "`touch x`", "a\nb", "\n", "!x", "\\", "*", "ü", "-n", "1"]
+)
+ENVIRONMENTS = st.dictionaries(st.sampled_from(NAMES), st.one_of(AWKWARD, TEXT), max_size=12)
+OF_THE_SHELL = {"_", "__fish_last_bind_mode", "BASH_REMATCH", "MATCH", "MBEGIN", "MEND", "match", "mbegin", "mend"}
+JOB = {"UENV_VIEW": "/nowhere:a:b", "UENVTOOL_QUIET": "1", "SLURM_PROCID": "0", "SLURM_JOB_ID": "9"}
+UNEXPORTED = {"bash": "MASTER_PORT=1\nNCCL_NET_PLUGIN=x\n", "fish": "set -g MASTER_PORT 1\nset -g NCCL_NET_PLUGIN x\n"}
+UNEXPORTED["zsh"] = UNEXPORTED["bash"]
+CHANGED = {"fish": "set -gx NCCL_PROTO mine\nset -gx MPICH_GPU_SUPPORT_ENABLED 1\nset -e NCCL_NET\n"}
+CHANGED["tcsh"] = "setenv NCCL_PROTO mine\nsetenv MPICH_GPU_SUPPORT_ENABLED 1\nunsetenv NCCL_NET\n"
+OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
+
+
+@pytest.mark.parametrize("shell", ALL)
+@settings(max_examples=60, deadline=None)
+@given(env=ENVIRONMENTS)
+def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: dict[str, str]) -> None:
+    lines = f"SNAP\nsource {script('clariden', shell)}\nuenvtool_rank_env\nSNAP\nuenvtool_deactivate\nSNAP\n"
+
+    ran = run(shell, lines, {**JOB, **env})
+
+    assert len(ran.snaps) == 3, ran.stderr
+    assert ran.snaps[1] != ran.snaps[0]
+    assert ran.snaps[2] == ran.snaps[0]
+
+
+@pytest.mark.parametrize("shell", ALL)
+@settings(max_examples=30, deadline=None)
+@given(env=ENVIRONMENTS)
+def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_too(
+    shell: str, env: dict[str, str]
+) -> None:
+    source = f"source {script('clariden', shell)}\n"
+    lines = f"SNAP\n{source}{CHANGED.get(shell, OF_BASH)}{source}SNAP\nuenvtool_deactivate\nSNAP\n"
+
+    ran = run(shell, lines, {**JOB, **env})
+
+    assert ran.snaps[1][b"NCCL_PROTO"] == b"mine"
+    assert ran.snaps[1][b"MPICH_GPU_SUPPORT_ENABLED"] == b"0"
+    assert ran.snaps[1][b"NCCL_NET"] == b"AWS Libfabric"
+    before, after = ran.snaps[0], ran.snaps[2]
+    theirs = {b"NCCL_PROTO", b"NCCL_NET"} & set(before)  # what was set before is the user's to change
+    assert {name: after[name] for name in after if name not in theirs} == {
+        name: before[name] for name in before if name not in theirs
+    }
+
+
+@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] in UNEXPORTED])
+def test_a_variable_that_is_not_exported_is_not_exported_afterwards(shell: str) -> None:
+    lines = (
+        f"{UNEXPORTED[shell]}SNAP\nsource {script('clariden', shell)}\nuenvtool_rank_env\nuenvtool_deactivate\nSNAP\n"
+    )
+
+    ran = run(shell, f'{lines}echo "$MASTER_PORT $NCCL_NET_PLUGIN" >&2\n', JOB)
+
+    assert b"MASTER_PORT" not in ran.snaps[1]
+    assert ran.snaps[1] == ran.snaps[0]
+    assert ran.stderr.splitlines()[-1] == "1 x"
+
+
+LISTED = {
+    "fish": "functions -a; set -n",
+    "tcsh": "alias; set",
+    "zsh": "zmodload zsh/parameter; print -l -- ${(k)functions} ${(k)parameters}",
+}
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_no_name_is_left_but_those_of_the_ranks_and_of_the_way_back(shell: str) -> None:
+    names = f"{LISTED.get(shell, 'compgen -A function; compgen -v')}\necho '=='\n"
+    lines = f"{names}source {script('clariden', shell)}\n{names}uenvtool_deactivate\n{names}"
+
+    before, inside, after, _ = (
+        {line.split()[0] for line in part.splitlines() if line} for part in run(shell, lines, JOB).stdout.split("==\n")
+    )
+
+    ours = {name for name in inside - before if not name.isupper() and not name.startswith("OMPI_MCA")}
+    assert ours - OF_THE_SHELL == {"uenvtool_rank_env", "uenvtool_deactivate"}
+    assert after - before - OF_THE_SHELL == set()

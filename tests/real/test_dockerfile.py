@@ -1,0 +1,55 @@
+"""A Dockerfile's ENV lines as a real builder reads them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.activation.test_undo import AWKWARD, TEXT
+from uenvtool.activation.activate import plan, text
+from uenvtool.activation.formats import docker_text
+from uenvtool.errors import BadInput
+
+pytestmark = pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not here: apt-get install buildah")
+
+
+def built_environment(folder: Path, lines: str) -> dict[str, str]:
+    """The environment of the image that a Dockerfile with those lines makes."""
+    (folder / "Dockerfile").write_text(f"FROM scratch\n{lines}\n", encoding="utf-8")
+    storage = ["--root", str(folder / "root"), "--runroot", str(folder / "runroot"), "--storage-driver", "vfs"]
+    made = ["buildah", *storage, "bud", "--isolation", "chroot", "--quiet", str(folder)]
+    image = subprocess.run(made, capture_output=True, text=True, check=True).stdout.split()[-1]
+    inspected = ["buildah", *storage, "inspect", "--type", "image", image]
+    data = json.loads(subprocess.run(inspected, capture_output=True, text=True, check=True).stdout)
+    return dict(pair.split("=", 1) for pair in data["OCIv1"]["config"]["Env"])
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(st.one_of(AWKWARD, TEXT), min_size=20, max_size=40))
+def test_a_dockerfile_gives_values_back(values: list[str], tmp_path: Path) -> None:
+    lines, expected = [], {}
+    for number, value in enumerate(values):
+        try:
+            lines.append(f"ENV V{number}={docker_text(value)}")
+        except BadInput:
+            continue
+        expected[f"V{number}"] = value
+
+    env = built_environment(tmp_path, "\n".join(lines))
+
+    assert {name: env[name] for name in expected} == expected
+
+
+def test_the_lines_for_a_system_are_a_dockerfile(tmp_path: Path) -> None:
+    lines = text(plan("clariden", recipe="pytorch-2.9", runtime="ce"), "docker", "a command")
+
+    env = built_environment(tmp_path, lines)
+
+    assert env["NCCL_PROTO"] == "^LL128"
+    assert env["MPICH_GPU_SUPPORT_ENABLED"] == "0"

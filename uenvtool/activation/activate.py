@@ -1,0 +1,140 @@
+"""Activations for commands: a plan by names, its text for a shell or format, the committed scripts."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from uenvtool.activation.bash import BASH
+from uenvtool.activation.fish import FISH
+from uenvtool.activation.formats import FORMATS
+from uenvtool.activation.plan import Plan, plan_activation
+from uenvtool.activation.script import render_script
+from uenvtool.activation.tcsh import TCSH
+from uenvtool.errors import AnswerIsNo, BadInput, Problem, unknown
+from uenvtool.files import write_all
+from uenvtool.model.locate import available
+from uenvtool.model.recipe_reader import read_recipe
+from uenvtool.model.system import System
+from uenvtool.model.system_reader import load_system, recognised
+from uenvtool.model.tuning import recipe_facts
+from uenvtool.model.tuning_reader import load_tuning
+
+SHELLS = {"bash": BASH, "zsh": BASH, "fish": FISH, "tcsh": TCSH}
+EDF, CONTAINER_ENGINE = "edf", "ce"
+
+
+def plan(
+    system: str | None,
+    *,
+    uarch: str | None = None,
+    runtime: str | None = None,
+    recipe: str | None = None,
+    versions: Mapping[str, str | None] | None = None,
+    workarounds: Sequence[str] = (),
+    venv: str | None = None,
+    shell: str = "bash",
+) -> Plan:
+    """The plan for names as a user gives them. Raises BadInput for those that do not exist."""
+    chosen = load_system(system or _here(recipe))
+    if shell == EDF and runtime is None and CONTAINER_ENGINE in chosen.runtimes:
+        runtime = CONTAINER_ENGINE  # nothing else reads such a file
+    given: dict[str, str | None] = {}
+    if recipe:
+        loaded = read_recipe(recipe)
+        node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
+        given = dict(recipe_facts(loaded, chosen.facts(node)))
+    return plan_activation(
+        chosen,
+        load_tuning(chosen.tuning, chosen.tree.position),
+        uarch=uarch,
+        runtime=runtime,
+        versions={**given, **(versions or {})},
+        workarounds=workarounds,
+        venv=venv,
+        recipe=recipe or "",
+    )
+
+
+def text(activation: Plan, shell: str, again: str) -> str:
+    """The script or file of a plan; again: the command that makes it again."""
+    if shell in SHELLS:
+        return render_script(activation, SHELLS[shell], again)
+    if shell in FORMATS:
+        return FORMATS[shell](activation, again)
+    raise BadInput([unknown("shell or format", shell, [*SHELLS, *FORMATS])])
+
+
+def command(
+    activation: Plan, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
+) -> str:
+    """The command that makes the same text again, wherever it is run."""
+    words = ["uenvtool", "activate", "--system", activation.system.name]
+    asked = {"--uarch": uarch, "--runtime": runtime, "--recipe": activation.recipe, "--venv": activation.venv}
+    words += [word for option, value in asked.items() if value for word in (option, value)]
+    words += [word for name, value in facts.items() for word in ("--fact", f"{name}={value}")]
+    words += [word for each in activation.workarounds for word in ("--workaround", each.name)]
+    return shlex.join([*words, "--shell", shell])
+
+
+def scripts() -> dict[str, str]:
+    """The committed scripts: name to text, one a system and shell."""
+    found = {}
+    for name in available("systems"):
+        system = _concrete(name)
+        if system is None:
+            continue
+        activation = plan_activation(system, load_tuning(system.tuning, system.tree.position))
+        for dialect in dict.fromkeys(SHELLS.values()):
+            found[f"{name}.{dialect.extension}"] = render_script(
+                activation, dialect, f"uenvtool activate --write, or --system {name} for this one"
+            )
+    return found
+
+
+def write_scripts(folder: Path) -> list[str]:
+    """Write the committed scripts; their names."""
+    found = scripts()
+    write_all(folder, found)
+    return sorted(found)
+
+
+def check_scripts(folder: Path) -> None:
+    """Raise AnswerIsNo with a diff where the committed scripts are not what tuning and systems give."""
+    found = scripts()
+    differences = []
+    for name, expected in found.items():
+        path = folder / name
+        there = path.read_text(encoding="utf-8") if path.is_file() else ""
+        lines = difflib.unified_diff(
+            there.splitlines(True), expected.splitlines(True), str(path), "what its inputs give"
+        )
+        differences.append("".join(lines))
+    left = [path.name for path in sorted(folder.glob("*.*sh")) if path.name not in found]
+    differences += [f"{folder / name} is left over\n" for name in left]
+    if any(differences):
+        drift = "".join(differences).rstrip()
+        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{drift}", hint="uenvtool activate --write")])
+
+
+def _here(recipe: str | None) -> str:
+    """The system to work for: this one, else the recipe's home."""
+    here = recognised()
+    if here:
+        return here[0]
+    if recipe:
+        return read_recipe(recipe).home
+    names = ", ".join(name for name in available("systems") if _concrete(name))
+    raise BadInput("this machine is none of the known systems", hint=f"name one with --system: {names}")
+
+
+def _concrete(name: str) -> System | None:
+    """The system of that name; none for one that exists to be extended."""
+    try:
+        return load_system(name)
+    except BadInput as error:
+        if "is abstract" in str(error):
+            return None
+        raise

@@ -1,0 +1,29 @@
+"""A version as one number that every shell can compare: 2026 of 2.26."""
+
+from __future__ import annotations
+
+from uenvtool.errors import BadInput
+from uenvtool.model.condition import Term
+
+STEP = 1000
+COMPARE = {">=": "-ge", "<": "-lt", ">": "-gt", "<=": "-le"}
+"""The comparisons as `test` knows them."""
+
+
+def number(term: Term) -> int:
+    """The number of the version that a term compares with.
+
+    Raises BadInput where the term names more than two parts: scripts tell versions apart by two.
+    """
+    parts = term.values[0].split(".")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise BadInput(
+            f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR",
+            hint="write two numbers, for example nccl >= 2.27",
+        )
+    return int(parts[0]) * STEP + int(parts[1])
+
+
+def zero_needs_care(term: Term, unseen: bool) -> bool:
+    """Whether the number 0, of a version that is not seen, has to be asked for beside the comparison."""
+    return unseen != term.operator.startswith("<")

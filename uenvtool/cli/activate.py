@@ -1,0 +1,54 @@
+"""`uenvtool activate`: the script, or the variables, that tune a shell or a job for a system."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from uenvtool.cli.options import SYSTEM, UARCH
+
+
+def activate(
+    system: str | None = SYSTEM,
+    uarch: str | None = UARCH,
+    runtime: str | None = typer.Option(
+        None, "--runtime", metavar="NAME", help="uenv, ce, apptainer or runai; default: seen where it is sourced."
+    ),
+    recipe: str | None = typer.Option(None, "--recipe", metavar="RECIPE", help="Take the versions of this recipe."),
+    nccl: str | None = typer.Option(None, "--nccl", metavar="VERSION", help="The version of NCCL, where it is known."),
+    fact: list[str] = typer.Option([], "--fact", metavar="NAME=VALUE", help="Another fact, such as image=alps."),
+    shell: str = typer.Option(
+        "bash", "--shell", metavar="NAME", help="bash, zsh, fish, tcsh, json, env, edf, docker or slurm."
+    ),
+    venv: str | None = typer.Option(None, "--venv", metavar="PATH", help="A virtual environment to activate too."),
+    workaround: list[str] = typer.Option([], "--workaround", metavar="NAME", help="Set a named workaround too."),
+    check: bool = typer.Option(False, "--check", help="Exit 1 with a diff where activate/ is not up to date."),
+    write: bool = typer.Option(False, "--write", help="Write activate/ anew, one script a system and shell."),
+    folder: Path = typer.Option(Path("activate"), "--output", "-o", metavar="DIR", help="For --check and --write."),
+) -> None:
+    """Print what sets a shell up for a system: eval "$(uenvtool activate)", or source activate/SYSTEM.sh."""
+    from uenvtool import console
+    from uenvtool.activation import activate as activation
+    from uenvtool.activation.plan import known_facts
+    from uenvtool.cli.options import named_texts
+
+    if check:
+        activation.check_scripts(folder)
+        console.note(f"{folder} is what its inputs give")
+        return
+    if write:
+        console.result("\n".join(str(folder / name) for name in activation.write_scripts(folder)))
+        return
+    facts = known_facts({**named_texts(fact, "--fact"), **({"nccl": nccl} if nccl is not None else {})})
+    plan = activation.plan(
+        system,
+        uarch=uarch,
+        runtime=runtime,
+        recipe=recipe,
+        versions=facts,
+        workarounds=workaround,
+        venv=venv,
+        shell=shell,
+    )
+    console.result(activation.text(plan, shell, activation.command(plan, shell, uarch, runtime, facts)))
