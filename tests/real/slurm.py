@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -62,6 +64,20 @@ def running_slurm(folder: Path) -> Iterator[Slurm]:
     programs = ("slurmctld", "slurmd", "munged", "srun")
     if os.geteuid() != 0 or not all(shutil.which(name) for name in programs):
         pytest.skip(f"needs a real Slurm: {HOW}")
+    with _alone(), _started(folder) as slurm:
+        yield slurm
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Wait for the Slurm of another test run on this machine to end: two disturb each other."""
+    with (Path(tempfile.gettempdir()) / "uenvtool-tests-slurm.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _started(folder: Path) -> Iterator[Slurm]:
     started = []
     if not MUNGE_SOCKET.exists():
         started.append(_munge(folder))

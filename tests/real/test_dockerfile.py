@@ -16,7 +16,10 @@ from uenvtool.activation.activate import plan, text
 from uenvtool.activation.formats import docker_text
 from uenvtool.errors import BadInput
 
-pytestmark = pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not here: apt-get install buildah")
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not here: apt-get install buildah"),
+]
 
 
 def built_environment(folder: Path, lines: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from tests.real.slurm import Slurm, running_slurm
 from uenvtool.activation.activate import plan, text
 from uenvtool.activation.formats import slurm_text
 
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""
 SCRIPT = ROOT / "activate" / "clariden.sh"
 
