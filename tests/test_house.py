@@ -42,7 +42,7 @@ KNOWS = {
     "image": {"image"},
 }
 """What a part may import beside the doors (errors, files, tools, console, host); cli and inspect know all."""
-DOORS = {"errors", "files", "tools", "console", "host", "knowledge"}
+DOORS = {"errors", "files", "tools", "console", "host", "knowledge", "quoting"}
 
 
 @pytest.mark.parametrize("part", KNOWS)

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from tests.activation.shells import ALL, run
 from tests.activation.test_undo import AWKWARD, TEXT
+from uenvtool import quoting
 from uenvtool.activation.activate import SHELLS, plan, text
-from uenvtool.activation.formats import docker_text, dotenv_text, edf_text, slurm_text, toml_text
+from uenvtool.activation.formats import docker_text, dotenv_text, edf_text, slurm_text
 from uenvtool.errors import BadInput
 
 VALUES = st.one_of(AWKWARD, TEXT)
@@ -37,7 +38,7 @@ def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
 def test_toml_gives_a_value_back(value: str) -> None:
     tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer")
 
-    assert tomllib.loads(f"V = {toml_text(value)}")["V"] == value
+    assert tomllib.loads(f"V = {quoting.toml(value)}")["V"] == value
 
 
 @settings(deadline=None)

@@ -9,14 +9,10 @@ from uenvtool.activation.script import Dialect, missing, one_line
 from uenvtool.activation.versions import COMPARE, number, zero_needs_care
 from uenvtool.model.condition import Term
 from uenvtool.model.tuning import DEFAULT, EXPECTED, UNSET
+from uenvtool.quoting import sh
 
 WIDTH = 110
 """Characters in a line of names, about."""
-
-
-def quote(text: str) -> str:
-    """A text as one word of bash, zsh or any POSIX shell that stands for exactly that text."""
-    return "'" + text.replace("'", "'\\''") + "'"
 
 
 def guard(term: Term, unseen: bool) -> str:
@@ -43,9 +39,9 @@ def statements(step: Step) -> list[str]:
     """The lines of one setting."""
     setting = step.setting
     name = setting.name
-    reason = quote(one_line(setting.reason))
+    reason = sh(one_line(setting.reason))
     if setting.policy == EXPECTED:
-        return [f"[[ -n ${{{name}+x}} ]] || uenvtool_tell {quote(missing(step))}"]
+        return [f"[[ -n ${{{name}+x}} ]] || uenvtool_tell {sh(missing(step))}"]
     if setting.policy == UNSET:
         return [
             f"if [[ -n ${{{name}+x}} ]]; then",
@@ -56,7 +52,7 @@ def statements(step: Step) -> list[str]:
     if setting.computed:
         variable = f"$ue_{setting.computed}"
         return [f'[[ -n ${{{name}+x}} || -z {variable} ]] || export {name}="{variable}"']
-    value = quote(setting.value or "")
+    value = sh(setting.value or "")
     if setting.policy != DEFAULT:
         return [
             f"if [[ -z ${{{name}+x}} || ${{{name}}} != {value} ]]; then",
@@ -74,7 +70,7 @@ def _need(step: Step, value: str) -> list[str]:
     lacks = f"-n ${{SLURM_JOB_ID-}} && ${{{need.variable}-}} != *{need.contains}*"
     return [
         f"if [[ ${{{setting.name}-}} == {value} && {lacks} ]]; then",
-        f"  uenvtool_tell {quote(missing(step))}",
+        f"  uenvtool_tell {sh(missing(step))}",
         "fi",
     ]
 
@@ -92,4 +88,4 @@ def remembered(defaults: Sequence[str], ranks: Sequence[str]) -> list[str]:
     return [*lines, *(f"[[ -z ${{{name}+x}} ]] || uenvtool_keep {name}" for name in ranks)]
 
 
-BASH = Dialect("sh", quote, guard, opening, "fi", statements, " | ", remembered)
+BASH = Dialect("sh", sh, guard, opening, "fi", statements, " | ", remembered)

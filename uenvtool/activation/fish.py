@@ -9,11 +9,7 @@ from uenvtool.activation.script import Dialect, missing, one_line
 from uenvtool.activation.versions import COMPARE, number, zero_needs_care
 from uenvtool.model.condition import Term
 from uenvtool.model.tuning import DEFAULT, EXPECTED, UNSET
-
-
-def quote(text: str) -> str:
-    """A text as one word of fish that stands for exactly that text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+from uenvtool.quoting import fish
 
 
 def guard(term: Term, unseen: bool) -> str:
@@ -41,16 +37,16 @@ def statements(step: Step) -> list[str]:
     """The lines of one setting."""
     setting = step.setting
     name = setting.name
-    reason = quote(one_line(setting.reason))
+    reason = fish(one_line(setting.reason))
     if setting.policy == EXPECTED:
-        return [f"set -q {name}; or uenvtool_tell {quote(missing(step))}"]
+        return [f"set -q {name}; or uenvtool_tell {fish(missing(step))}"]
     if setting.policy == UNSET:
         return [f"if set -q {name}", f"  uenvtool_override {name} unset {reason}", f"  set -e {name}", "end"]
     if setting.computed:
         variable = f"ue_{setting.computed}"
         lines = [f'if not set -q {name}; and test -n "${variable}"']
         return [*lines, f"  uenvtool_keep {name}", f"  set -gx {name} ${variable}", "end"]
-    value = quote(setting.value or "")
+    value = fish(setting.value or "")
     if setting.policy != DEFAULT:
         lines = [f'if not set -q {name}; or test "${name}" != {value}']
         return [*lines, f"  uenvtool_override {name} {value} {reason}", f"  set -gx {name} {value}", "end"]
@@ -59,7 +55,7 @@ def statements(step: Step) -> list[str]:
         need = setting.needs
         lines += [
             f'if test "${name}" = {value} -a -n "$SLURM_JOB_ID"',
-            f"  string match -q -- '*{need.contains}*' \"${need.variable}\"; or uenvtool_tell {quote(missing(step))}",
+            f"  string match -q -- '*{need.contains}*' \"${need.variable}\"; or uenvtool_tell {fish(missing(step))}",
             "end",
         ]
     return lines
@@ -70,4 +66,4 @@ def remembered(defaults: Sequence[str], ranks: Sequence[str]) -> list[str]:
     return [f"uenvtool_keep {name}" for name in ranks]
 
 
-FISH = Dialect("fish", quote, guard, opening, "end", statements, " ", remembered)
+FISH = Dialect("fish", fish, guard, opening, "end", statements, " ", remembered)

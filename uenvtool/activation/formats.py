@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
+from uenvtool import quoting
 from uenvtool.activation.plan import Plan, Step, decided
 from uenvtool.activation.script import comment, header
 from uenvtool.errors import BadInput
@@ -67,12 +68,7 @@ def edf_text(name: str, text: str) -> str:
     """A text as an EDF's value. Raises BadInput where the Container Engine would expand a part of it."""
     if "${" in text:
         raise BadInput(f"the Container Engine would expand the value of {name}: {text!r}", hint="take another path")
-    return toml_text(text)
-
-
-def toml_text(text: str) -> str:
-    """A text as a basic string of TOML (https://toml.io/en/v1.0.0#string): JSON's escapes are TOML's but for DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return quoting.toml(text)
 
 
 def docker_text(text: str) -> str:

@@ -9,14 +9,7 @@ from uenvtool.activation.script import Dialect, missing, one_line
 from uenvtool.activation.versions import number, zero_needs_care
 from uenvtool.model.condition import Term
 from uenvtool.model.tuning import DEFAULT, EXPECTED, UNSET
-
-
-def quote(text: str) -> str:
-    """A text as one word of tcsh that stands for exactly that text.
-
-    History is substituted within single quotes too, and a newline ends them: both take a backslash.
-    """
-    return "'" + text.replace("'", "'\\''").replace("!", "\\!").replace("\n", "\\\n") + "'"
+from uenvtool.quoting import csh
 
 
 def guard(term: Term, unseen: bool) -> str:
@@ -44,9 +37,9 @@ def statements(step: Step) -> list[str]:
     """The lines of one setting."""
     setting = step.setting
     name = setting.name
-    value = quote(setting.value or "")
+    value = csh(setting.value or "")
     if setting.policy == EXPECTED:
-        told = f"  echo {quote('uenvtool: ' + missing(step))} >>! /dev/stderr"
+        told = f"  echo {csh('uenvtool: ' + missing(step))} >>! /dev/stderr"
         return [f"if ( ! $?{name} && $ue_say && ! $ue_again ) then", told, "endif"]
     if setting.policy == UNSET:
         return [f"if ( $?{name} ) then", *_overridden(step, "unset"), f"  unsetenv {name}", "endif"]
@@ -69,7 +62,7 @@ def statements(step: Step) -> list[str]:
 def _overridden(step: Step, value: str) -> list[str]:
     """Keep what a variable was, and say that it changes."""
     name, reason = step.setting.name, one_line(step.setting.reason)
-    said = f"'uenvtool: {name} was something else, now '{value}': '{quote(reason)}"
+    said = f"'uenvtool: {name} was something else, now '{value}': '{csh(reason)}"
     return _indented(["if ( $ue_say ) then", f"  echo {said} >>! /dev/stderr", "endif", *_kept(name)])
 
 
@@ -118,10 +111,10 @@ def _need(step: Step, value: str) -> list[str]:
         f"    if ( ${need.variable}:q =~ *{need.contains}* ) set ue_there = 1",
         "  endif",
         "  if ( ! $ue_there ) then",
-        f"    echo {quote('uenvtool: ' + missing(step))} >>! /dev/stderr",
+        f"    echo {csh('uenvtool: ' + missing(step))} >>! /dev/stderr",
         "  endif",
         "endif",
     ]
 
 
-TCSH = Dialect("csh", quote, guard, opening, "endif", statements, " ", remembered, overlay)
+TCSH = Dialect("csh", csh, guard, opening, "endif", statements, " ", remembered, overlay)
