@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shlex
 import signal
@@ -10,12 +11,15 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, BinaryIO, NoReturn
 
 from uenvtool.errors import ToolFailed
 
 LineHandler = Callable[[str], None]
 KILL_AFTER_SECONDS = 10
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+PIPE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +57,120 @@ def run(
 
 
 @contextlib.contextmanager
+def reading(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
+    """Start a program and give what it prints as bytes, as it comes; it is stopped at the end.
+
+    Raises ToolFailed where it cannot be started, or where it was read to its end and says that it failed.
+    """
+    from threading import Thread
+
+    words = tuple(str(word) for word in argv)
+    with _started(words, None, env) as process:
+        said: list[str] = []
+        beside = Thread(target=lambda: said.extend(_pipe(process.stderr)), daemon=True)
+        beside.start()
+        descriptor = _pipe(process.stdout).fileno()
+        with contextlib.suppress(OSError):  # a large pipe: fewer changes between both programs
+            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        with open(descriptor, "rb", buffering=PIPE_BYTES, closefd=False) as stream:
+            yield stream
+        _pipe(process.stdout).close()
+        process.wait()
+        beside.join()
+    if process.returncode != 0:
+        why = ("".join(said).strip() or "it says nothing").splitlines()[-1]
+        raise ToolFailed(f"{os.path.basename(words[0])} failed: {why}")
+
+
+@contextlib.contextmanager
 def _started(
     words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[str]]:
+    process = None
     try:
-        process = subprocess.Popen(
-            words,
-            cwd=cwd,
-            env=None if env is None else dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            start_new_session=True,
-        )
+        with _undisturbed():
+            process = subprocess.Popen(
+                words,
+                cwd=cwd,
+                env=None if env is None else dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                start_new_session=True,
+                preexec_fn=_dying_with_parent(),  # noqa: PLW1509  one system call, safe between fork and exec
+            )
+        yield process
+    except OSError as error:
+        if process is not None:
+            _end(process)
+            raise
+        raise ToolFailed(f"cannot start {words[0]}: {error.strerror or error}") from error
+    except BaseException:
+        if process is not None:
+            _end(process)
+        raise
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C and its like wait until a program is started.
+
+    Python's modules hold their locks while it forks (os.register_at_fork). An exception in one of
+    these hooks is swallowed and leaves its lock held: the interruption is lost, and the next thread
+    that starts a program waits for ever.
+    """
+    from threading import current_thread, main_thread
+
+    if current_thread() is not main_thread():  # handlers run in the main thread alone
+        yield
+        return
+    came: list[tuple[int, FrameType | None]] = []
+    numbers = [each for each in ENDING if callable(signal.getsignal(each))]
+    before = {each: signal.signal(each, lambda number, frame: came.append((number, frame))) for each in numbers}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    for number, frame in came:
+        handler = before[signal.Signals(number)]
+        if callable(handler):
+            handler(number, frame)
+
+
+def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> NoReturn:
+    """Go on as another program, with this terminal and this process: the rest of the work is its.
+
+    Raises ToolFailed where it cannot be started.
+    """
+    import sys
+
+    words = [str(word) for word in argv]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        os.execvpe(words[0], words, dict(os.environ if env is None else env))  # noqa: S606  no shell is what is meant
     except OSError as error:
         raise ToolFailed(f"cannot start {words[0]}: {error.strerror or error}") from error
+
+
+def _dying_with_parent() -> Callable[[], None] | None:
+    """What a child calls to be killed when this process is killed and cannot clean up (prctl(2))."""
+    import ctypes
+
+    pr_set_pdeathsig = 1
     try:
-        yield process
-    except BaseException:
-        _end(process)
-        raise
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return None
+
+    def tie() -> None:
+        prctl(pr_set_pdeathsig, signal.SIGKILL)
+
+    return tie
 
 
 def _collected(process: subprocess.Popen[str], on_line: LineHandler | None) -> tuple[str, str]:
@@ -85,11 +180,12 @@ def _collected(process: subprocess.Popen[str], on_line: LineHandler | None) -> t
     one_at_a_time = Lock()
 
     def read(stream: IO[str], kept: list[str]) -> None:
-        for line in stream:
-            kept.append(line)
-            if on_line:
-                with one_at_a_time:
-                    on_line(line.rstrip("\n"))
+        with stream:  # a stream that is closed when it is forgotten swallows a Ctrl-C that comes then
+            for line in stream:
+                kept.append(line)
+                if on_line:
+                    with one_at_a_time:
+                        on_line(line.rstrip("\n"))
 
     stdout: list[str] = []
     stderr: list[str] = []

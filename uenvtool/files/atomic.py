@@ -1,4 +1,4 @@
-"""The one door through which files are written: atomic, locked, and only over what the tool wrote."""
+"""One file at a time: written beside its place, on disk, renamed; and locks."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
     try:
-        made = _make_folders(folder)
+        made = make_folders(folder)
         for name, content in contents.items():
             target = folder / name
             data = content.encode() if isinstance(content, str) else content
             if target.is_file() and target.read_bytes() == data:
                 continue
-            made += _make_folders(target.parent)
+            made += make_folders(target.parent)
             staged.append((_stage(target, data), target))
         for temporary, target in staged:
             os.replace(temporary, target)
@@ -51,8 +51,44 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
-        _remove_empty(made)
-    _sync_folders({target.parent for _, target in staged})
+        remove_empty(made)
+    sync_folders({target.parent for _, target in staged})
+
+
+def replace(part: Path, target: Path) -> None:
+    """Give a finished file, which is on disk, the name `target`; a reader sees the old one or the new one."""
+    try:
+        part.chmod(0o666 & ~umask())
+        os.replace(part, target)
+    except OSError as error:
+        raise write_error(target, error) from error
+    sync_folders({target.parent})
+
+
+def sync(path: Path) -> None:
+    """Put a file that another program wrote on disk. Raises ToolFailed where that fails, as on a full disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def keep_copy(path: Path, target: Path) -> None:
+    """Keep a file under a second name before its own name is given to a new one."""
+    import shutil
+
+    try:
+        target.unlink(missing_ok=True)
+        try:
+            os.link(path, target)
+        except OSError:  # a filesystem without hard links
+            shutil.copy2(path, target)
+    except OSError as error:
+        raise write_error(target, error) from error
 
 
 def write_error(path: Path, error: OSError) -> ToolFailed:
@@ -74,7 +110,7 @@ def locked(folder: Path) -> Iterator[None]:
     import fcntl
 
     try:
-        made = _make_folders(folder)
+        made = make_folders(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except NotADirectoryError as error:
         raise BadInput(f"{folder} is not a folder", hint="name a folder with -o") from error
@@ -89,18 +125,7 @@ def locked(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-        _remove_empty(made)
-
-
-@contextlib.contextmanager
-def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
-    """A temporary folder of this process, removed at the end whatever happens."""
-    try:
-        folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise write_error(Path(tempfile.gettempdir()), error) from error
-    with folder as name:
-        yield Path(name)
+        remove_empty(made)
 
 
 def _remove_strays(folder: Path) -> None:
@@ -117,7 +142,7 @@ def _stage(target: Path, data: bytes) -> Path:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+            os.fchmod(stream.fileno(), 0o666 & ~umask())
             os.fsync(stream.fileno())
     except BaseException:
         os.unlink(name)
@@ -125,14 +150,14 @@ def _stage(target: Path, data: bytes) -> Path:
     return Path(name)
 
 
-def _umask() -> int:
+def umask() -> int:
     """The process's umask; mkstemp makes files that only their owner can read."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
 
 
-def _make_folders(folder: Path) -> list[Path]:
+def make_folders(folder: Path) -> list[Path]:
     """Make `folder` and its parents; the ones that were missing, outermost first."""
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing):
@@ -140,13 +165,14 @@ def _make_folders(folder: Path) -> list[Path]:
     return missing[::-1]
 
 
-def _remove_empty(folders: list[Path]) -> None:
+def remove_empty(folders: list[Path]) -> None:
+    """Remove folders, given outermost first, that have nothing in them."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()  # refuses where anything is inside, which is what is meant
 
 
-def _sync_folders(folders: set[Path]) -> None:
+def sync_folders(folders: set[Path]) -> None:
     """Put the renames on disk too; some filesystems cannot, and lose nothing but recency."""
     for folder in folders:
         with contextlib.suppress(OSError):

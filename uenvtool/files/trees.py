@@ -1,0 +1,162 @@
+"""Whole folders that nobody reads yet: filled, copied, removed, and put into place at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from uenvtool.files.atomic import sync_folders, umask, write_error
+
+
+def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
+    """Write files into a folder that nobody reads yet: plain, without the care that `write` takes."""
+    try:
+        for name, content in contents.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+            if name in executable:
+                path.chmod(0o777 & ~umask())
+    except OSError as error:
+        raise write_error(folder, error) from error
+
+
+def fill_from(path: Path, chunks: Iterable[bytes], parts: Iterable[Path] = ()) -> None:
+    """Write one large file in a folder that nobody reads yet: pieces, then whole files, copied by the kernel."""
+    try:
+        with open(path, "wb") as stream:
+            for chunk in chunks:
+                stream.write(chunk)
+            stream.flush()
+            for part in parts:
+                with open(part, "rb") as source:
+                    while os.sendfile(stream.fileno(), source.fileno(), None, 1 << 30):
+                        pass
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def link(path: Path, target: str) -> None:
+    """Make a symlink in a folder that nobody reads yet; one that is there already is replaced."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or a whole folder that is the tool's own, also what is read-only in it."""
+    import shutil
+
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+        return
+
+    def make_writable(remove: Callable[[str], object], name: str, _why: object) -> None:
+        with contextlib.suppress(OSError):
+            os.chmod(os.path.dirname(name), 0o700)
+            remove(name)
+
+    shutil.rmtree(path, onerror=make_writable)
+
+
+def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
+    """Copy a folder to a new place with its symlinks, modes and times, several files at a time.
+
+    A parallel filesystem takes many small files only at the pace of its answers; threads wait for
+    several of them at once. Raises ToolFailed where the target cannot hold it.
+    """
+    import shutil
+    from concurrent.futures import ThreadPoolExecutor
+
+    def copied(pair: tuple[str, str]) -> None:
+        shutil.copy2(*pair, follow_symlinks=False)
+
+    pairs: list[tuple[str, str]] = []
+    folders: list[tuple[str, str]] = []
+    try:
+        for here, names, files in os.walk(source):
+            there = os.path.join(target, os.path.relpath(here, source))
+            os.makedirs(there, exist_ok=True)
+            folders.append((here, there))
+            links = [name for name in names if os.path.islink(os.path.join(here, name))]
+            pairs += [(os.path.join(here, name), os.path.join(there, name)) for name in files + links]
+        with ThreadPoolExecutor(workers) as pool:
+            for start in range(0, len(pairs), 512):  # a full disk ends it soon
+                list(pool.map(copied, pairs[start : start + 512]))
+        for here, there in reversed(folders):
+            shutil.copystat(here, there)
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
+def set_modes(modes: Iterable[tuple[Path, int]]) -> None:
+    """Set the modes of files and folders that nobody uses yet; symlinks have none."""
+    for path, mode in modes:
+        try:
+            if not path.is_symlink():
+                path.chmod(mode)
+        except OSError as error:
+            raise write_error(path, error) from error
+
+
+def put_in_place(new: Path, target: Path, aside: Path) -> None:
+    """Give `new` the name `target`; what had it is at `aside` afterwards. One of both is always there.
+
+    The kernel exchanges both names at once where the filesystem can (renameat2). Elsewhere the old
+    one is moved first, and `workplace` moves it back after a death between the two steps.
+    """
+    try:
+        if not os.path.lexists(target):
+            os.rename(new, target)
+        elif _exchanged(new, target):
+            os.rename(new, aside)
+        else:
+            os.rename(target, aside)
+            try:
+                os.rename(new, target)
+            except OSError:
+                os.rename(aside, target)
+                raise
+    except OSError as error:
+        raise write_error(target, error) from error
+    sync_folders({target.parent})
+
+
+def keep_aside(path: Path, target: Path) -> None:
+    """Rename the tool's own folder or file to a place where an older one may be."""
+    try:
+        if path.is_dir() and os.path.lexists(target):
+            remove_tree(target)
+        os.replace(path, target)
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
+def move(source: Path, target: Path) -> bool:
+    """Rename within one filesystem; False where the target lies on another one."""
+    import errno
+
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise write_error(target, error) from error
+    return True
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Whether the kernel and the filesystem exchanged two names (renameat2, RENAME_EXCHANGE)."""
+    import ctypes
+
+    at_cwd, exchange = -100, 2
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    return bool(rename(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0)
