@@ -1,0 +1,143 @@
+"""Packing an environment beside the published guide's command, as ratios in one run.
+
+    python benchmarks/packing.py VENV [ROUNDS [MODULE...]]
+
+VENV is a virtual environment with its bytecode, for example of torch, transformers and scipy; the
+modules are what is imported (those three). Prints a table: seconds to pack, size, seconds of the
+first import after the kernel's caches were dropped and of the next one; the budgets are those of
+the design. Imports need root and loop devices. Rounds are interleaved, so that what else the
+machine does weighs on all alike; the median is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from uenvtool.image.bytecode import compile_tree
+from uenvtool.image.overlay import pack_overlay
+
+GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]
+"""The options with which the published guide packs a virtual environment."""
+LABELS = {
+    "guide": "mksquashfs as the guide has it",
+    "overlay": "uenvtool, an overlay that it made",
+    "guide all": "compileall, then mksquashfs",
+    "any": "uenvtool, any environment (compiles)",
+}
+BUDGETS = {"pack": 0.6, "size": 0.95, "cold": 0.75}
+FIGURES = ("pack", "size", "cold", "warm")
+
+
+def main() -> None:
+    """Measure and print."""
+    venv = Path(sys.argv[1]).resolve()
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    modules = sys.argv[3:] or ["torch", "transformers", "scipy"]
+    found: dict[str, dict[str, list[float]]] = {label: {name: [] for name in FIGURES} for label in LABELS}
+    with tempfile.TemporaryDirectory(dir=venv.parent) as temporary:
+        folder = Path(temporary)
+        ways = prepared(venv, folder)
+        for _ in range(rounds):
+            for label, (pack, image) in ways.items():
+                image.unlink(missing_ok=True)
+                found[label]["pack"].append(elapsed(pack))
+                found[label]["size"].append(image.stat().st_size / 1e6)
+            for label in ("guide", "overlay"):
+                for name, seconds in imported(ways[label][1], folder / "mount", modules).items():
+                    found[label][name].append(seconds)
+    show(found)
+
+
+def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], Path]]:
+    """What packs in each way, and the image that it writes."""
+    made, plain = folder / "made", folder / "plain"
+    for copy in (made, plain):
+        shutil.copytree(venv, copy, symlinks=True)
+    compile_tree(made / "bin" / "python", made, checked=True)
+    images = {label: folder / f"{label.replace(' ', '-')}.squashfs" for label in LABELS}
+
+    def guide(label: str) -> Callable[[], object]:
+        return lambda: subprocess.run(["mksquashfs", venv, images[label], *GUIDE], check=True, capture_output=True)
+
+    def compiled() -> None:
+        jobs = str(len(os.sched_getaffinity(0)))
+        words = [plain / "bin" / "python", "-m", "compileall", "-q", "-f", "-j", jobs, plain / "lib"]
+        subprocess.run(words, check=False, capture_output=True)  # it fails where a file is no Python
+        guide("guide all")()
+
+    def packed(source: Path, label: str) -> Callable[[], object]:
+        return lambda: pack_overlay(source, images[label], on_note=print)
+
+    pack: dict[str, Callable[[], object]] = {
+        "guide": guide("guide"),
+        "overlay": packed(made, "overlay"),
+        "guide all": compiled,
+        "any": packed(venv, "any"),
+    }
+    return {label: (pack[label], images[label]) for label in LABELS}
+
+
+def elapsed(work: Callable[[], object]) -> float:
+    """The wall-clock seconds of one run; what an earlier one left to be written to disk is written first."""
+    os.sync()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def imported(image: Path, place: Path, modules: list[str]) -> dict[str, float]:
+    """The seconds of an import from the mounted image, without and with what the kernel has cached."""
+    if os.getuid() != 0:
+        return {}
+    with mounted(image, place):
+        os.sync()
+        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
+            stream.write("3")
+        words = [place / "bin" / "python", "-B", "-c", f"import {', '.join(modules)}"]
+        return {
+            name: elapsed(lambda: subprocess.run(words, check=True, capture_output=True)) for name in ("cold", "warm")
+        }
+
+
+@contextlib.contextmanager
+def mounted(image: Path, place: Path) -> Iterator[None]:
+    """The image, mounted by the kernel."""
+    place.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "squashfs", "-o", "loop,ro", image, place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
+def show(found: dict[str, dict[str, list[float]]]) -> None:
+    """Print medians, and ratios to the way of the guide that does the same."""
+    print(f"{'':38} {'pack s':>8} {'size MB':>8} {'cold s':>8} {'warm s':>8}")
+    median = {
+        label: {name: statistics.median(values) for name, values in figures.items() if values}
+        for label, figures in found.items()
+    }
+    for label, text in LABELS.items():
+        cells = [f"{median[label][name]:8.2f}" if name in median[label] else f"{'':8}" for name in FIGURES]
+        print(f"{text:38} {' '.join(cells)}")
+    for ours, theirs in (("overlay", "guide"), ("any", "guide all")):
+        ratios = {name: median[ours][name] / value for name, value in median[theirs].items()}
+        cells = [f"{ratios[name]:7.2f}x" if name in ratios else f"{'':8}" for name in FIGURES]
+        print(f"{'ratio: ' + LABELS[ours][10:]:38} {' '.join(cells)}")
+    cells = [f"{BUDGETS[name]:7.2f}x" if name in BUDGETS else f"{'':8}" for name in FIGURES]
+    print(f"{'budget':38} {' '.join(cells)}")
+
+
+if __name__ == "__main__":
+    main()

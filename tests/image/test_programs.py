@@ -1,0 +1,69 @@
+"""Finding squashfs-tools: on PATH, in a uenv's view, and what is said where they are not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from uenvtool.errors import ExitCode, ToolMissing
+from uenvtool.image import programs
+
+HELP = {
+    "4.4": "\t\t\tCompressors available:\n\t\t\t\tgzip (default)\n\n-all-time <t>\n-mkfs-time <t>\n",
+    "4.7.5": "-comp <comp>\n\t\t\tCompressors available:\n\t\t\t\tgzip (default)\n\t\t\t\tzstd\n-inode-time <time>\n",
+    "4.3": "Compressors available:\n\tgzip (default)\n\tlzo\n-noappend\n",
+}
+
+
+def fake(folder: Path, version: str) -> None:
+    """Programs that say what those of a version say; the real ones are in tests/real/test_squashfs.py."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "help").write_text(HELP[version])
+    for name in ("mksquashfs", "unsquashfs"):
+        said = f"-version) echo '{name} version {version} (2020)';; *) cat '{folder}/help' >&2;;"
+        text = f"#!/bin/sh\ncase $1 in {said} esac\n"
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("version", "compression", "pseudo", "one_time"),
+    [("4.3", "gzip", False, False), ("4.4", "gzip", False, True), ("4.7.5", "zstd", True, True)],
+)
+def test_what_a_version_can_do_is_asked_of_it(
+    tmp_path: Path, version: str, compression: str, pseudo: bool, one_time: bool
+) -> None:
+    fake(tmp_path / "bin", version)
+
+    found = programs.find_programs({"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+
+    assert (found.compression, found.pseudo_data, found.one_time) == (compression, pseudo, one_time)
+
+
+def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount = tmp_path / "user-environment"
+    fake(mount / "special" / "bin", "4.7.5")
+    (mount / "meta").mkdir()
+    (mount / "meta" / "env.json").write_text(json.dumps({"views": {"default": {"root": str(mount / "special")}}}))
+
+    found = programs.find_program("mksquashfs", {"PATH": str(tmp_path), "UENV_VIEW": f"{mount}:pytorch:default"})
+
+    assert found == str(mount / "special" / "bin" / "mksquashfs")
+
+
+def test_a_view_is_where_views_usually_are_where_the_image_does_not_say(tmp_path: Path) -> None:
+    fake(tmp_path / "env" / "develop" / "bin", "4.4")
+
+    found = programs.find_program("unsquashfs", {"PATH": "", "UENV_VIEW": f"/nowhere:a:b,{tmp_path}:pytorch:develop"})
+
+    assert found == str(tmp_path / "env" / "develop" / "bin" / "unsquashfs")
+
+
+def test_missing_programs_are_named_with_the_ways_to_get_them(tmp_path: Path) -> None:
+    with pytest.raises(ToolMissing, match="no-such-squashfs is not here") as caught:
+        programs.find_program("no-such-squashfs", {"PATH": str(tmp_path)})
+
+    assert caught.value.exit_code == ExitCode.MISSING
+    assert "apt install squashfs-tools" in str(caught.value)

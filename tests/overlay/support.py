@@ -1,0 +1,132 @@
+"""What overlay tests share: wheels made on the spot, bases of every layout, and a look through an overlay."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container")
+
+
+def pythons() -> dict[str, Path]:
+    """The Pythons that this machine has, by minor version."""
+    found: dict[str, Path] = {}
+    for version in VERSIONS:
+        here = sorted(PYENV.glob(f"{version}.*/bin/python{version}"))
+        system = [
+            path for folder in ("/usr/local/bin", "/usr/bin") if (path := Path(folder, f"python{version}")).exists()
+        ]
+        for path in [*here, *system][:1]:
+            found[version] = path
+    return found
+
+
+def wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    *,
+    requires: Sequence[str] = (),
+    files: Mapping[str, str | bytes] | None = None,
+    scripts: Mapping[str, str] | None = None,
+    extras: Sequence[str] = (),
+    tag: str = "py3-none-any",
+) -> Path:
+    """A wheel with a module of its name that knows its version."""
+    module = name.replace("-", "_")
+    contents: dict[str, str | bytes] = {f"{module}/__init__.py": f"__version__ = {version!r}\n"}
+    contents.update(files or {})
+    info = f"{module}-{version}.dist-info"
+    lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
+    lines += [f"Requires-Dist: {each}" for each in requires] + [f"Provides-Extra: {each}" for each in extras]
+    contents[f"{info}/METADATA"] = "\n".join(lines) + "\n"
+    contents[f"{info}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: {tag}\n"
+    if scripts:
+        contents[f"{info}/entry_points.txt"] = "[console_scripts]\n" + "".join(
+            f"{each} = {target}\n" for each, target in scripts.items()
+        )
+    record = []
+    for each, content in contents.items():
+        data = content.encode() if isinstance(content, str) else content
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        record.append(f"{each},sha256={digest},{len(data)}")
+    contents[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{module}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for each, content in contents.items():
+            archive.writestr(each, content)
+    return path
+
+
+def install(site: Path, *wheels: Path) -> None:
+    """Lay wheels out in a package folder, as a base has them: its commands are not needed here."""
+    for path in wheels:
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(site)
+
+
+@dataclass
+class BaseHere:
+    """A base on disk: the environment in which it is loaded, its Python and its package folder."""
+
+    root: Path
+    python: Path
+    site: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
+    """An empty base of a layout; `real` is the interpreter that it links to."""
+    root = folder / "user-environment" / "env" / "default"
+    site = root / "lib" / f"python{version}" / "site-packages"
+    site.mkdir(parents=True)
+    (root / "bin").mkdir()
+    for name in ("python", "python3", f"python{version}"):
+        (root / "bin" / name).symlink_to(real)
+    env = {"PATH": f"{root}/bin:/usr/bin:/bin"}
+    if layout == "container":
+        env.update(APPTAINER_CONTAINER="/images/pytorch.sif", PYTHONPATH=str(site))
+    else:
+        mount = folder / "user-environment"
+        env.update(UENV_VIEW=f"{mount}:stack:default", UENV_MOUNT_LIST=f"/images/stack.squashfs:{mount}")
+    if layout == "pythonpath":
+        env["PYTHONPATH"] = str(site)
+    if layout == "pythonuserbase":
+        env["PYTHONUSERBASE"] = str(root)
+    if layout == "python-venv":
+        (root / "pyvenv.cfg").write_text(
+            f"home = {real.parent}\ninclude-system-site-packages = true\nversion = {version}\n"
+        )
+    return BaseHere(root, root / "bin" / "python3", site, env)
+
+
+def clean_environment(**more: str) -> dict[str, str]:
+    """An environment without what is of the shell that runs the tests."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "UENV", "VIRTUAL_ENV"))}
+    return {**env, **more}
+
+
+def run(
+    words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(each) for each in words], env=dict(env), cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def seen(words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None = None) -> dict[str, str]:
+    """What a program that prints one line of JSON says."""
+    completed = run(words, env, cwd)
+    assert completed.returncode == 0, completed.stderr
+    found: dict[str, str] = json.loads(completed.stdout.splitlines()[-1])
+    return found

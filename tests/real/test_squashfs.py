@@ -1,0 +1,577 @@
+"""Images by the real squashfs-tools: the same bytes each time, mounted and run, read back, never half written."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from uenvtool import tools
+from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.files import places
+from uenvtool.files.places import WORK_SUFFIX
+from uenvtool.image import bytecode, squashfs
+from uenvtool.image import overlay as overlays
+from uenvtool.image.metadata import MOUNT
+from uenvtool.image.overlay import Packed, info, pack_overlay
+from uenvtool.image.pack import EPOCH
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
+]
+ROOT = os.getuid() == 0
+HOSTILE = [
+    "a b",
+    'q"uote',
+    "single'",
+    "new\nline",
+    "uni é",
+    "back\\slash",
+    "tab\t",
+    "#hash",
+    " lead",
+    "[x]*?",
+    "-e",
+    "$x`",
+]
+RECORD = {
+    "format": 1,
+    "base": {"name": "pytorch/v2.6.0", "python": "/base/bin/python", "version": "3.12.1", "folders": []},
+    "requests": [],
+    "overrides": [],
+    "settings": {"precedence": "site"},
+    "packages": [{"name": "tool", "version": "2.0", "how": "installed"}],
+}
+
+
+def environment(folder: Path) -> Path:
+    """A virtual environment with a package, as another tool would have made it: nothing is compiled."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    site = next(folder.glob("lib/python3.*/site-packages"))
+    modules = {
+        "tool/__init__.py": "from tool.inner import where\n",
+        "tool/inner.py": "def where():\n    return __file__, where.__code__.co_filename\n",
+        "tool/template.py": "{{ not }} python\n",
+        "tool/large.bin": "0123456789abcdef" * 100_000,
+        "tool/copy.bin": "0123456789abcdef" * 100_000,
+        "tool/empty": "",
+    }
+    for name, text in modules.items():
+        (site / name).parent.mkdir(exist_ok=True)
+        (site / name).write_text(text)
+    (folder / "bin" / "tool").write_text(f"#!{folder}/bin/python\nimport tool\nprint(*tool.where())\n")
+    (folder / "bin" / "tool").chmod(0o755)
+    (folder / ".uenvtool").mkdir()
+    (folder / ".uenvtool" / "uenvtool.json").write_text(json.dumps(RECORD))
+    (folder / ".uenvtool" / "pylock.toml").write_text('lock-version = "1.0"\n')
+    return folder
+
+
+def pack(folder: Path, target: Path, **options: int | str) -> Packed:
+    return pack_overlay(folder, target, on_note=lambda _text: None, **options)  # type: ignore[arg-type]
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for what is in memory that no other run uses."""
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    monkeypatch.setattr(places, "MEMORY", folder)
+    return folder
+
+
+def strays(folder: Path) -> list[str]:
+    """What a run has left beside its target and in memory."""
+    return [path.name for path in folder.iterdir() if path.name.endswith(WORK_SUFFIX)] + os.listdir(places.MEMORY)
+
+
+@contextlib.contextmanager
+def mounted(image: Path, place: Path) -> Iterator[Path]:
+    """The image at a place: by the kernel as root, else by squashfuse."""
+    place.mkdir(parents=True)
+    kernel = ["mount", "-t", "squashfs", "-o", "loop,ro", str(image), str(place)]
+    if ROOT and subprocess.run(kernel, capture_output=True, check=False).returncode == 0:
+        undo = ["umount", str(place)]
+    elif shutil.which("squashfuse") and subprocess.run(["squashfuse", image, place], check=False).returncode == 0:
+        undo = ["fusermount", "-u", str(place)]
+    else:
+        pytest.skip("nothing mounts an image: neither root with loop devices nor squashfuse (apt install squashfuse)")
+    try:
+        yield place
+    finally:
+        subprocess.run(undo, check=True)
+
+
+@contextlib.contextmanager
+def small_disk(place: Path, size: str) -> Iterator[Path]:
+    place.mkdir()
+    made = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    if not ROOT or subprocess.run(made, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root mounts a small disk")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    return environment(tmp_path / "built" / "myenv")
+
+
+@pytest.fixture
+def image(venv: Path, tmp_path: Path) -> Path:
+    return pack(venv, tmp_path / "myenv.squashfs").path
+
+
+@pytest.mark.parametrize("place", ["mnt", "another place/with 'quotes'"])
+def test_python_runs_from_the_image_wherever_it_is_mounted(image: Path, tmp_path: Path, place: str) -> None:
+    with mounted(image, tmp_path / place) as mount:
+        words = [mount / "bin" / "python", "-c", "import sys, tool; print(sys.prefix); print(*tool.where(), sep='\\n')"]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        command = subprocess.run([mount / "bin" / "tool"], capture_output=True, text=True, check=True).stdout
+
+    assert said[0] == str(mount)
+    assert said[1] == said[2]
+    assert said[1].startswith(str(mount))
+    assert command.split()[0].startswith(str(mount).split()[0])
+
+
+def test_an_import_reads_no_source_and_compiles_nothing(image: Path, tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("no strace; apt install strace")
+    with mounted(image, tmp_path / "mnt") as mount:
+        words = [
+            "strace",
+            "-f",
+            "-e",
+            "trace=open,openat,stat,newfstatat",
+            mount / "bin" / "python",
+            "-c",
+            "import tool",
+        ]
+        calls = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+
+    opened = [line for line in calls.splitlines() if re.search(r"\bopen(at)?\(", line) and "ENOENT" not in line]
+    assert any("tool/__pycache__/inner." in line for line in opened)
+    assert not any("tool/inner.py" in line for line in opened)
+
+
+def test_the_image_is_a_uenv_with_its_records(image: Path) -> None:
+    texts = squashfs.told(image, ["meta/env.json", "meta/extra/pylock.toml", "meta/extra/uenvtool.json"])
+
+    env = json.loads(texts["meta/env.json"])
+    assert (env["name"], env["mount"], list(env["views"])) == ("myenv", MOUNT, ["venv"])
+    assert texts["meta/extra/pylock.toml"] == 'lock-version = "1.0"\n'
+    assert json.loads(texts["meta/extra/uenvtool.json"]) == RECORD
+
+
+def test_what_an_image_says_of_itself(image: Path, venv: Path) -> None:
+    packed, loose = info(image), info(venv)
+
+    assert (packed.base_name, packed.mount, packed.name) == ("pytorch/v2.6.0 (Python 3.12.1)", MOUNT, "myenv")
+    assert packed.bytes == image.stat().st_size
+    assert packed.data()["packages"] == loose.data()["packages"] == RECORD["packages"]
+    assert (packed.packed, loose.packed) == (True, False)
+    assert "tool" in packed.text()
+    assert "unchecked-hash" in packed.text()
+
+
+def test_the_same_content_gives_the_same_bytes(venv: Path, image: Path, tmp_path: Path) -> None:
+    """Two folders, two runs, other times, another umask, loosely compiled before, another number of workers."""
+    other = environment(tmp_path / "somewhere else" / "myenv")
+    bytecode.compile_tree(other / "bin" / "python", other, checked=True)
+    for path in other.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700 | stat.S_IRUSR)
+            os.utime(path, (1, 1) if path.is_dir() or path.suffix != ".py" else None)
+    old = os.umask(0o077)
+    try:
+        again = pack(other, tmp_path / "other" / "myenv.squashfs")
+    finally:
+        os.umask(old)
+
+    assert again.sha256 == sha256(image) == sha256(again.path)
+    assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
+
+
+def test_a_clock_that_is_set_otherwise_changes_nothing(venv: Path, image: Path, tmp_path: Path) -> None:
+    if shutil.which("faketime") is None:
+        code = "import time, sys; time.time = lambda: 0.0\nfrom pathlib import Path\n"
+    else:
+        code = ""
+    code += "from uenvtool.image.overlay import pack_overlay\nimport sys\nfrom pathlib import Path\n"
+    code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]), on_note=print)"
+    words = [sys.executable, "-c", code, str(venv), str(tmp_path / "b" / "myenv.squashfs")]
+    fake = ["faketime", "2031-05-05 05:05:05"] if shutil.which("faketime") else []
+
+    subprocess.run([*fake, *words], check=True, cwd=Path(__file__).parents[2])
+
+    assert sha256(tmp_path / "b" / "myenv.squashfs") == sha256(image)
+
+
+def test_every_time_is_the_epoch_that_is_asked_for(venv: Path, tmp_path: Path) -> None:
+    made = pack(venv, tmp_path / "a.squashfs", epoch=1_700_000_000)
+    head = squashfs.superblock(made.path)
+
+    listing = subprocess.run(
+        ["unsquashfs", "-lls", made.path], capture_output=True, text=True, check=True, env={**os.environ, "TZ": "UTC"}
+    ).stdout
+
+    assert head is not None
+    assert head.time == 1_700_000_000
+    lines = [line for line in listing.splitlines() if "squashfs-root" in line]
+    assert len(lines) > 20
+    assert {line.split("squashfs-root")[0].split()[-2] for line in lines} == {"2023-11-14"}
+    assert {line.split()[1] for line in lines} == {"root/root"}
+
+
+def test_nothing_in_the_image_names_the_build_folder(image: Path, venv: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "raw"
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", copy, image], check=True, capture_output=True)
+
+    naming = [path for path in copy.rglob("*") if path.is_file() and os.fsencode(venv) in path.read_bytes()]
+
+    assert naming == []
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_any_name_comes_through(venv: Path, tmp_path: Path, name: str) -> None:
+    site = next(venv.glob("lib/python3.*/site-packages"))
+    (site / name).mkdir()
+    (site / name / f"{name}.py").write_text("x = 1\n")
+    (site / name / "link").symlink_to(f"../{name}/{name}.py")
+    place = tmp_path / name.replace("/", "")
+    place.mkdir()
+
+    made = pack(venv, place / f"{name}.squashfs")
+    squashfs.unpack(made.path, place / "out")
+
+    out = place / "out" / site.relative_to(venv) / name
+    assert (out / f"{name}.py").read_text() == "x = 1\n"
+    assert os.readlink(out / "link") == f"../{name}/{name}.py"
+
+
+def test_names_that_are_no_text_come_through(venv: Path, tmp_path: Path) -> None:
+    odd = os.path.join(os.fsencode(venv), b"\xff\xfe.py")
+    with open(odd, "wb") as stream:
+        stream.write(b"x = 1\n")
+
+    made = pack(venv, tmp_path / "a.squashfs")
+    squashfs.unpack(made.path, tmp_path / "out")
+
+    with open(os.path.join(os.fsencode(tmp_path / "out"), b"\xff\xfe.py"), "rb") as stream:
+        assert stream.read() == b"x = 1\n"
+
+
+def test_unpacking_gives_a_loose_overlay_that_sees_changes(image: Path, venv: Path, tmp_path: Path) -> None:
+    squashfs.unpack(image, tmp_path / "out")
+
+    inner = next((tmp_path / "out").glob("lib/python3.*/site-packages/tool/inner.py"))
+    inner.write_text("def where():\n    return 'changed', ''\n")
+    said = subprocess.run([tmp_path / "out" / "bin" / "tool"], capture_output=True, text=True, check=True).stdout
+    assert said.split() == ["changed"]
+    assert not (tmp_path / "out" / "meta").exists()
+    assert sorted(os.listdir(tmp_path / "out")) == sorted(os.listdir(venv))
+    assert pack(tmp_path / "out", tmp_path / "again.squashfs").bytes > 0
+
+
+def test_packing_what_was_unpacked_gives_the_same_image(image: Path, tmp_path: Path) -> None:
+    squashfs.unpack(image, tmp_path / "out")
+
+    assert pack(tmp_path / "out", tmp_path / "b" / "myenv.squashfs").sha256 == sha256(image)
+
+
+@pytest.mark.parametrize("there", ["file", "full", "link"])
+def test_unpacking_overwrites_nothing(image: Path, tmp_path: Path, there: str) -> None:
+    target = tmp_path / "out"
+    if there == "file":
+        target.write_text("mine")
+    elif there == "full":
+        target.mkdir()
+        (target / "mine").write_text("mine")
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        target.symlink_to(tmp_path / "elsewhere")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+
+    with pytest.raises(BadInput, match="exists"):
+        squashfs.unpack(image, target)
+
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_symlinks_that_lead_outside_are_not_written_through(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    source = tmp_path / "source"
+    (source / "meta" / "extra").mkdir(parents=True)
+    (source / "up").symlink_to("../../outside")
+    (source / "absolute").symlink_to(outside)
+    (source / "meta" / "extra" / "packed.json").symlink_to("/etc/passwd")
+    (source / "pyvenv.cfg").symlink_to(outside / "made")
+    hostile = tmp_path / "hostile.squashfs"
+    subprocess.run(["mksquashfs", source, hostile, "-quiet", "-no-progress"], check=True)
+
+    squashfs.unpack(hostile, tmp_path / "deep" / "out")
+
+    assert list(outside.iterdir()) == []
+    assert os.readlink(tmp_path / "deep" / "out" / "up") == "../../outside"
+    assert squashfs.told(hostile, ["meta/extra/packed.json"]) == {}
+    with pytest.raises(BadInput, match="not an image that uenvtool packed"):
+        info(hostile)
+
+
+def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way of CVE-2021-41072: a symlink, and a folder of the same name that is written through it."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "aa").symlink_to(tmp_path / "outside")
+    (source / "ab").mkdir()
+    (source / "ab" / "file").write_text("written outside")
+    hostile = tmp_path / "hostile.squashfs"
+    raw = ["-noI", "-noD", "-noF", "-noX", "-quiet", "-no-progress"]
+    subprocess.run(["mksquashfs", source, hostile, *raw], check=True)
+    # the directory table is compressed alone: make the two names one where it was not worth compressing
+    content = bytearray(hostile.read_bytes())
+    at = content.rfind(b"ab")
+    if content.count(b"ab") != 1 or content[at - 2 : at] == b"":
+        pytest.skip("this mksquashfs compresses so small a directory table")
+    content[at : at + 2] = b"aa"
+    hostile.write_bytes(content)
+
+    with pytest.raises((BadInput, ToolFailed)):
+        squashfs.unpack(hostile, tmp_path / "out")
+
+    assert not (tmp_path / "out").exists()
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.skipif(not ROOT, reason="only root makes devices")
+def test_devices_and_other_users_programs_are_not_unpacked(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "program").write_text("#!/bin/sh\n")
+    (source / "program").chmod(0o4755)
+    plain, hostile = tmp_path / "plain.squashfs", tmp_path / "hostile.squashfs"
+    subprocess.run(["mksquashfs", source, plain, "-quiet", "-no-progress"], check=True)
+    os.mknod(source / "disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
+    subprocess.run(["mksquashfs", source, hostile, "-quiet", "-no-progress"], check=True)
+
+    squashfs.unpack(plain, tmp_path / "out")
+
+    assert stat.S_IMODE((tmp_path / "out" / "program").stat().st_mode) == 0o755
+    with pytest.raises(BadInput, match="device"):
+        squashfs.unpack(hostile, tmp_path / "worse")
+    assert not (tmp_path / "worse").exists()
+    assert strays(tmp_path) == []
+
+
+@pytest.mark.parametrize("cut", [10, 96, 5000, -4097])
+def test_an_image_that_is_cut_short_is_refused(image: Path, tmp_path: Path, cut: int) -> None:
+    (tmp_path / "cut.squashfs").write_bytes(image.read_bytes()[:cut])
+
+    for look in (info, lambda path: squashfs.unpack(path, tmp_path / "out"), overlays.refuse_foreign):
+        with pytest.raises(BadInput):
+            look(tmp_path / "cut.squashfs")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_the_tool_did_not_pack_is_not_overwritten(venv: Path, tmp_path: Path) -> None:
+    text, foreign, empty = tmp_path / "a.squashfs", tmp_path / "b.squashfs", tmp_path / "c.squashfs"
+    text.write_text("my notes")
+    empty.write_text("")
+    subprocess.run(["mksquashfs", venv, foreign, "-quiet", "-no-progress"], check=True)
+    (tmp_path / "d.squashfs").symlink_to(text)
+    (tmp_path / "e.squashfs").mkdir()
+
+    for name in "abcde":
+        target = tmp_path / f"{name}.squashfs"
+        before = target.is_file() and target.read_bytes()
+        with pytest.raises(BadInput, match=r"not an image that uenvtool packed|is not a file"):
+            pack(venv, target)
+        assert (target.is_file() and target.read_bytes()) == before
+    assert strays(tmp_path) == []
+
+
+def test_an_image_of_its_own_is_replaced(image: Path, venv: Path) -> None:
+    before = sha256(image)
+    (venv / "more").write_text("more")
+
+    made = pack(venv, image)
+
+    assert made.sha256 == sha256(image) != before
+
+
+@pytest.mark.parametrize("mount", ["user-tools", "/", "/a/", "/a/../b", "/a:b", "/a,b", "/${@HOME@}", "/a\nb"])
+def test_a_mount_point_that_cannot_be_one_is_refused(venv: Path, tmp_path: Path, mount: str) -> None:
+    with pytest.raises(BadInput, match="mount point"):
+        pack(venv, tmp_path / "a.squashfs", mount=mount)
+
+
+def test_only_environments_are_packed_and_not_into_themselves(venv: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not a virtual environment"):
+        pack(tmp_path, tmp_path / "a.squashfs")
+    with pytest.raises(BadInput, match="lies in what is packed"):
+        pack(venv, venv / "a.squashfs")
+    os.mkfifo(venv / "pipe")
+    with pytest.raises(BadInput, match="'pipe' is neither file, folder nor symlink"):
+        pack(venv, tmp_path / "a.squashfs")
+
+
+@pytest.mark.parametrize("damage", ["content", "missing", "more", "mode", "link", "size"])
+def test_an_image_that_is_not_the_folder_never_gets_its_name(
+    venv: Path, image: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """The folder changes while mksquashfs runs: what was read back is no longer what is there."""
+    if not overlays.find_programs().pseudo_data and damage != "content":
+        pytest.skip("before 4.5 the folder is copied first, and changes to it do not matter")
+    before = sha256(image)
+    site = next(venv.glob("lib/python3.*/site-packages"))
+    (venv / "bin" / "link").symlink_to("tool")
+    run = tools.run
+
+    def changing(words: list[str | Path], **options: object) -> tools.Completed:
+        if str(words[0]).endswith("mksquashfs") and len(words) > 4:
+            large = site / "tool" / "large.bin"
+            changes: dict[str, Callable[[], object]] = {
+                "content": lambda: large.write_text("0123456789abcdeF" * 100_000),
+                "missing": (site / "tool" / "empty").unlink,
+                "more": lambda: (site / "tool" / "new").write_text("new"),
+                "mode": lambda: large.chmod(0o755),
+                "link": lambda: ((venv / "bin" / "link").unlink(), (venv / "bin" / "link").symlink_to("else")),
+                "size": lambda: large.write_text("short"),
+            }
+            if damage == "content":
+                done = run(words, **options)  # type: ignore[arg-type]
+                changes[damage]()
+                return done
+            changes[damage]()
+        return run(words, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(tools, "run", changing)
+
+    with pytest.raises(ToolFailed, match="is not what was packed"):
+        pack(venv, image)
+
+    assert sha256(image) == before
+    assert strays(image.parent) == []
+
+
+def test_an_older_squashfs_gives_the_same_image(
+    venv: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 4.5 nothing can be added from a stream: the tree is laid out first, and unpacked to be compared."""
+    find = overlays.find_programs
+    older = type("Older", (overlays.Programs,), {"pseudo_data": False})
+    monkeypatch.setattr(
+        overlays,
+        "find_programs",
+        lambda: older(*(getattr(find(), name) for name in overlays.Programs.__dataclass_fields__)),
+    )
+
+    assert pack(venv, tmp_path / "b" / "myenv.squashfs").sha256 == sha256(image)
+
+
+def test_a_full_disk_leaves_the_old_image(venv: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "600k") as disk:
+        old = pack(venv, disk / "myenv.squashfs").sha256
+        (venv / "more").write_bytes(random.Random(1).randbytes(2_000_000))
+
+        with pytest.raises(ToolFailed, match=r"(?i)space|write"):
+            pack(venv, disk / "myenv.squashfs")
+
+        assert sha256(disk / "myenv.squashfs") == old
+        assert strays(disk) == []
+
+
+def test_a_full_disk_leaves_no_half_unpacked_folder(image: Path, venv: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        with pytest.raises(ToolFailed, match=r"(?i)space|write|unsquashfs"):
+            squashfs.unpack(image, disk / "out")
+
+        assert list(disk.iterdir()) == []
+
+
+def test_a_read_only_place_is_told(venv: Path, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "4m") as disk:
+        old = pack(venv, disk / "myenv.squashfs").sha256
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+        with pytest.raises(ToolFailed, match=r"(?i)read-only"):
+            pack(venv, disk / "myenv.squashfs")
+
+        assert sha256(disk / "myenv.squashfs") == old
+
+
+def started(venv: Path, target: Path) -> subprocess.Popen[bytes]:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom uenvtool.files import places\nplaces.MEMORY = Path(sys.argv[3])\n"
+    )
+    code += "from uenvtool.image.overlay import pack_overlay\n"
+    code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]), on_note=print)"
+    words = [sys.executable, "-c", code, str(venv), str(target), str(places.MEMORY)]
+    return subprocess.Popen(words, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, start_new_session=True)
+
+
+def test_a_run_that_is_killed_leaves_the_old_image_and_the_next_one_no_stray(venv: Path, image: Path) -> None:
+    old = sha256(image)
+    (venv / "more").write_bytes(random.Random(2).randbytes(3_000_000))
+    start = time.monotonic()
+    whole = started(venv, image.with_name("timed.squashfs"))
+    assert whole.wait() == 0, whole.stderr
+    usual = time.monotonic() - start
+    new = sha256(pack(venv, image.parent / "new" / image.name).path)
+    rounds = random.Random(3)
+    seen = set()
+
+    for _ in range(25):
+        running = started(venv, image)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            running.wait(usual * rounds.uniform(0.1, 1.1))
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+        seen.add(sha256(image))
+
+    assert seen <= {old, new}
+    assert old in seen
+    time.sleep(0.2)  # the programs that it had started die with it
+    assert pack(venv, image).sha256 == new
+    assert strays(image.parent) == []
+
+
+def test_a_second_run_is_refused(venv: Path, tmp_path: Path) -> None:
+    from uenvtool.files import workplace
+
+    target = tmp_path / "myenv.squashfs"
+    with workplace(target), pytest.raises(ToolFailed, match="in use"):
+        pack(venv, target)
+
+    assert pack(venv, target).bytes == target.stat().st_size
+
+
+def test_times_in_an_image_can_be_put_into_a_zip_archive(image: Path) -> None:
+    head = squashfs.superblock(image)
+
+    assert head is not None
+    assert head.time == EPOCH
+    assert time.gmtime(EPOCH)[:3] == (1980, 1, 1)

@@ -1,0 +1,147 @@
+"""Bytecode for whole trees: the same bytes in every folder and process, made by several interpreters at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from uenvtool import tools
+from uenvtool.errors import ToolFailed
+from uenvtool.files import fill, working_folder
+from uenvtool.image.tree import Part
+
+WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
+MOST_WORKERS = 32
+LIST_BYTES = 16 << 20
+FEWEST_FILES = 200
+"""A worker costs a Python's start; fewer modules than this are not worth one more."""
+
+
+def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
+    """Write the bytecode of every module below `folder` beside it; the number of modules that have it.
+
+    checked: Python compares it with the source's time and size at each import, as it does with its
+    own. Else it is `unchecked-hash` (PEP 552) and the source is never looked at: for trees that
+    nobody changes. A file that is no Python is left alone, as compileall does. `folder` is an
+    environment or lies in one; `python` is the one that will import it. Raises ToolFailed where it
+    does not run or cannot write.
+    """
+    root = _environment(folder)
+    with working_folder(LIST_BYTES) as scratch:
+        lengths = _run(python, root, sources(root, folder), checked, scratch, gather=False)
+    return sum(1 for _, shard in lengths for length in shard.values() if length)
+
+
+def gather(python: Path, folder: Path, names: Sequence[bytes], scratch: Path) -> list[Part]:
+    """The `unchecked-hash` bytecode of modules (paths relative to `folder`); only `scratch` is written to."""
+    tag = cache_tag(python) if names else ""
+    parts = []
+    for data, lengths in _run(python, folder, names, False, scratch, gather=True):
+        content, offset = _mapped(data), 0
+        pieces = {}
+        for name, length in lengths.items():
+            if length:
+                pieces[cache_name(name, tag)] = content[offset : offset + length]
+                offset += length
+        parts.append(Part(data, pieces))
+    return parts
+
+
+def _mapped(path: Path) -> memoryview:
+    """A file's content, read where it is used."""
+    import mmap
+
+    with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
+        return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b"")
+
+
+def sources(root: Path, folder: Path) -> list[bytes]:
+    """The modules below `folder`, relative to `root`, sorted; symlinked folders are not followed."""
+    start = os.fsencode(root)
+    found = []
+    for here, folders, names in os.walk(os.fsencode(folder)):
+        folders[:] = [name for name in folders if name != b"__pycache__"]
+        relative = os.path.relpath(here, start)
+        found += [os.path.normpath(os.path.join(relative, name)) for name in names if name.endswith(b".py")]
+    return sorted(found)
+
+
+def cache_name(name: bytes, tag: str) -> bytes:
+    """Where a module's bytecode belongs (PEP 3147), relative as the module's name is."""
+    folder, base = os.path.split(name)
+    return os.path.join(folder, b"__pycache__", base[:-2] + os.fsencode(tag) + b".pyc")
+
+
+def cache_tag(python: Path) -> str:
+    """What the interpreter calls its bytecode, for example cpython-311. Raises ToolFailed where it does not run."""
+    code = "import sys; print(sys.implementation.cache_tag)"
+    return _said(tools.run([python, "-I", "-S", "-c", code], env=_environ()), python).strip()
+
+
+def workers() -> int:
+    """How many interpreters to start: the processors that this process may use."""
+    return max(1, min(len(os.sched_getaffinity(0)), MOST_WORKERS))
+
+
+def _run(
+    python: Path, root: Path, names: Sequence[bytes], checked: bool, scratch: Path, *, gather: bool
+) -> list[tuple[Path, dict[bytes, int]]]:
+    """Each worker's data file, and the length of bytecode of each module that it did, in order."""
+    if not names:
+        return []
+    shards = list(_shards(root, names))
+    fill(scratch, {f"list-{number}": b"".join(name + b"\0" for name in shard) for number, shard in enumerate(shards)})
+
+    def done(number: int) -> tuple[Path, dict[bytes, int]]:
+        data = scratch / f"data-{number}"
+        words: list[str | Path] = [
+            python,
+            "-S",
+            "-B",
+            WORKER,
+            root,
+            scratch / f"list-{number}",
+            "checked" if checked else "unchecked",
+        ]
+        completed = tools.run([*words, data] if gather else words, env=_environ())
+        lengths = [int(word) for word in _said(completed, python).split()]
+        return data, dict(zip(shards[number], lengths, strict=True))
+
+    with ThreadPoolExecutor(len(shards)) as pool:
+        return list(pool.map(done, range(len(shards))))
+
+
+def _shards(root: Path, names: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """The modules in as many parts as there are workers, the large ones spread evenly."""
+    count = min(workers(), -(-len(names) // FEWEST_FILES))
+    by_size = sorted(names, key=lambda name: -_size(os.path.join(os.fsencode(root), name)))
+    for number in range(count):
+        yield by_size[number::count]
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _environment(folder: Path) -> Path:
+    """The environment that a folder lies in; the folder itself where it lies in none."""
+    return next((each for each in (folder, *folder.parents) if (each / "pyvenv.cfg").is_file()), folder)
+
+
+def _environ() -> dict[str, str]:
+    """This process's environment without what changes how Python starts; sets have one order (hash seed)."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return {**kept, "PYTHONHASHSEED": "0"}
+
+
+def _said(completed: tools.Completed, python: Path) -> str:
+    if completed.code != 0:
+        last = (completed.stderr.strip() or "it says nothing").splitlines()[-1]
+        raise ToolFailed(f"{python} cannot compile: {last}", hint="load the overlay's base, and run it again")
+    return completed.stdout

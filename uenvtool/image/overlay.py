@@ -1,0 +1,249 @@
+"""Packs a finished overlay into an image that is a uenv of its own, and tells what an overlay is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from uenvtool import files
+from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.image import bytecode, metadata
+from uenvtool.image.pack import EPOCH, usable, write_image
+from uenvtool.image.programs import Programs, find_programs
+from uenvtool.image.relocate import left_out, rewritten
+from uenvtool.image.squashfs import PACKED, superblock, told
+from uenvtool.image.tree import Tree, walk
+from uenvtool.image.verify import verify
+
+ENV = "meta/env.json"
+EXTRA = "meta/extra"
+RECORDS = ("uenvtool.json", "pylock.toml")
+RECORD_FOLDER = ".uenvtool"
+FORMAT = 1
+SCRATCH_BYTES = 2 << 30
+"""The bytecode of a large environment twice over, with room to spare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """An image that was written and checked. bytes: its size; seconds: what all of it took."""
+
+    path: Path
+    bytes: int
+    sha256: str
+    compression: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayInfo:
+    """What an overlay says of itself. name, mount, compression: of a packed one; bytes: the image's size."""
+
+    path: Path
+    packed: bool
+    bytes: int
+    base: Mapping[str, Any] = field(default_factory=dict)
+    packages: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    mount: str = ""
+    compression: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """As data for --json."""
+        return {
+            "path": str(self.path),
+            "packed": self.packed,
+            "bytes": self.bytes,
+            "base": dict(self.base),
+            "packages": [dict(each) for each in self.packages],
+            "settings": dict(self.settings),
+            "name": self.name or None,
+            "mount": self.mount or None,
+            "compression": self.compression or None,
+        }
+
+    def text(self) -> str:
+        """For a person: what it is, then its packages."""
+        from uenvtool.console import table
+
+        kind = "image" if self.packed else "folder"
+        facts = {
+            kind: str(self.path),
+            "name": self.name,
+            "base": self.base_name,
+            "mount": self.mount,
+            "size": f"{self.bytes / 1e6:.1f} MB" + (f", {self.compression}" if self.compression else ""),
+            **{name: str(value) for name, value in self.settings.items()},
+        }
+        lines = [f"{name + ':':12} {value}" for name, value in facts.items() if value]
+        rows = [[str(each.get(key, "")) for key in ("name", "version", "how")] for each in self.packages]
+        return "\n".join([*lines, "", table(("package", "version", "from"), rows)] if rows else lines)
+
+    @property
+    def base_name(self) -> str:
+        """What the base is called, and its Python."""
+        name = str(self.base.get("name") or self.base.get("python") or "")
+        version = self.base.get("version")
+        return f"{name} (Python {version})" if name and version else name
+
+
+def pack_overlay(
+    folder: Path,
+    target: Path,
+    *,
+    mount: str = metadata.MOUNT,
+    epoch: int | None = None,
+    on_note: Callable[[str], None],
+) -> Packed:
+    """Pack an overlay, or any virtual environment, into one image.
+
+    The image holds the folder at its root, bytecode that is never compared with its source,
+    meta/env.json and meta/extra/. It is written beside the target, read back, compared with the
+    folder, and renamed: until then the old image is untouched. The same content gives the same
+    bytes; epoch: the time of everything in it, in seconds since 1970.
+
+    Raises BadInput where the folder is no environment or the target is not an image of this tool's,
+    ToolMissing without squashfs-tools, ToolFailed where the base's Python, the disk or a program fails.
+    """
+    started = time.monotonic()
+    folder, target = Path(os.path.abspath(folder)), Path(os.path.abspath(target))
+    _check_arguments(folder, target, mount)
+    programs = find_programs()
+    _say_what_is_missing(programs, on_note)
+    with files.workplace(target) as work, files.working_folder(SCRATCH_BYTES) as scratch:
+        refuse_foreign(target)
+        tree = overlay_tree(folder, target.stem, mount, scratch)
+        new = work / "new"
+        write_image(programs, tree, new, scratch, EPOCH if epoch is None else epoch)
+        with ThreadPoolExecutor(2) as beside:
+            on_disk, digest = beside.submit(files.sync, new), beside.submit(_sha256, new)
+            verify(programs, new, tree, scratch, EPOCH if epoch is None else epoch)
+            on_disk.result()
+            sha256 = digest.result()
+        size = new.stat().st_size
+        files.replace(new, target)
+    return Packed(target, size, sha256, programs.compression, time.monotonic() - started)
+
+
+def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
+    """What the image will hold; the bytecode lies in `scratch`."""
+    without = left_out(folder)
+    entries = walk(folder, without)
+    modules = usable([name for name, each in entries.items() if each.kind == "f" and name.endswith(b".py")])
+    modules = [name for name in modules if not name.startswith(b"bin/")]
+    parts = bytecode.gather(folder / "bin" / "python", folder, modules, scratch) if modules else []
+    new = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem), mount)}
+    return Tree(folder, entries, new, parts, without)
+
+
+def refuse_foreign(target: Path) -> None:
+    """Raise BadInput where the target is something that this tool did not pack."""
+    if not os.path.lexists(target):
+        return
+    hint = "choose another name, or remove it yourself"
+    if target.is_symlink() or not target.is_file():
+        raise BadInput(f"{target} is not a file", hint=hint)
+    if superblock(target) is None or PACKED not in told(target, [PACKED]):
+        raise BadInput(f"{target} is not an image that uenvtool packed", hint=hint)
+
+
+def info(path: Path) -> OverlayInfo:
+    """What a packed image or a loose overlay is. Raises BadInput where it is neither."""
+    if path.is_dir():
+        return _info_of_folder(path)
+    names = [ENV, PACKED, *(f"{EXTRA}/{name}" for name in RECORDS)]
+    texts = told(path, names)
+    if PACKED not in texts:
+        raise BadInput(f"{path} is not an image that uenvtool packed", hint="unsquashfs -l shows what is in it")
+    head = superblock(path)
+    env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
+    record = _json(texts.get(f"{EXTRA}/{RECORDS[0]}", "{}"), path)
+    return OverlayInfo(
+        path,
+        True,
+        path.stat().st_size,
+        _mapping(record.get("base")),
+        _rows(record.get("packages")),
+        {**_mapping(record.get("settings")), "bytecode": settings.get("bytecode")},
+        str(env.get("name", "")),
+        str(env.get("mount", "")),
+        f"{head.compression}, {head.block >> 10} KiB blocks" if head else "",
+    )
+
+
+def _info_of_folder(path: Path) -> OverlayInfo:
+    if not (path / "pyvenv.cfg").is_file():
+        raise BadInput(f"{path} is not a virtual environment")
+    record_path = path / RECORD_FOLDER / RECORDS[0]
+    record = _json(record_path.read_text(encoding="utf-8"), record_path) if record_path.is_file() else {}
+    size = sum(entry.size for entry in walk(path).values())
+    packages, settings = _rows(record.get("packages")), _mapping(record.get("settings"))
+    return OverlayInfo(path, False, size, _mapping(record.get("base")), packages, settings)
+
+
+def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
+    """The files that make the image a uenv, and those that tell of it."""
+    texts = {}
+    for record in RECORDS:
+        path = folder / RECORD_FOLDER / record
+        if path.is_file() and not path.is_symlink():
+            texts[f"{EXTRA}/{record}"] = path.read_bytes()
+    base = (
+        _json(texts[f"{EXTRA}/{RECORDS[0]}"].decode(), folder).get("base") if f"{EXTRA}/{RECORDS[0]}" in texts else None
+    )
+    texts[ENV] = metadata.overlay_env(name, mount, base=str(_mapping(base).get("name") or "")).encode()
+    settings = {"format": FORMAT, "generator": "uenvtool", "mount": mount, "bytecode": "unchecked-hash"}
+    texts[PACKED] = (json.dumps(settings, indent=2) + "\n").encode()
+    return {name.encode(): text for name, text in texts.items()}
+
+
+def _check_arguments(folder: Path, target: Path, mount: str) -> None:
+    if not (folder / "pyvenv.cfg").is_file():
+        raise BadInput(f"{folder} is not a virtual environment", hint="make one with uenvtool venv")
+    if not mount.startswith("/") or os.path.normpath(mount) != mount or mount == "/" or set(mount) & set(":,\n\0${}"):
+        hint = "an absolute path without : , $ { } such as /user-tools; it must exist where the image is mounted"
+        raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)
+    if folder == target or folder in target.parents:
+        raise BadInput(f"{target} lies in what is packed", hint="put the image beside the environment")
+
+
+def _say_what_is_missing(programs: Programs, on_note: Callable[[str], None]) -> None:
+    if programs.compression != "zstd":
+        on_note("this mksquashfs has no zstd: packing with gzip, which is larger and slower to read")
+    if not programs.one_time:
+        on_note("this mksquashfs cannot set times: the image will differ from run to run")
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as stream:
+            while piece := stream.read(1 << 20):
+                digest.update(piece)
+    except OSError as error:
+        raise ToolFailed(f"cannot read {path}: {error.strerror}") from error
+    return digest.hexdigest()
+
+
+def _json(text: str, path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{path}: what it says of itself cannot be read: {error}") from error
+    return _mapping(data)
+
+
+def _mapping(data: Any) -> dict[str, Any]:
+    return data if isinstance(data, dict) else {}
+
+
+def _rows(data: Any) -> tuple[dict[str, Any], ...]:
+    return tuple(each for each in data if isinstance(each, dict)) if isinstance(data, list) else ()

@@ -1,0 +1,153 @@
+"""Gives the bytecode of many modules; runs in the base's Python, whose bytecode it is.
+
+    python bytecode.py ROOT LIST checked|unchecked [DATA]
+
+LIST holds paths relative to ROOT, each ended by a NUL. Without DATA every module's bytecode is
+written beside it; with DATA it is appended there, and its length printed for each path (0: none).
+Bytecode that this wrote before and that is still of its source is used again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import marshal
+import os
+import sys
+import types
+import warnings
+
+NAMED_AT = "/user-tools/"
+"""Where every module is said to lie. Python puts the true place in when it loads one; an image at its
+usual mount is spared that, and bytecode that begins so is known to be of this script."""
+CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
+"""There is one object for each of these, and marshal says whether it is interned: now all of them are."""
+
+
+def main(root: str, list_path: str, kind: str, data: str = "") -> None:
+    """Go through the list."""
+    warnings.simplefilter("ignore")
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
+    with open(list_path, "rb") as stream:
+        names = stream.read().split(b"\0")[:-1]
+    lengths = []
+    gathered = []
+    for name in names:
+        path = os.path.join(os.fsencode(root), name)
+        cached = cache_path(path)
+        content = bytecode(path, os.fsdecode(name), cached, kind == "checked")
+        lengths.append(len(content or b""))
+        if content and data:
+            gathered.append(content)
+        elif content:
+            put(cached, content)
+    if data:
+        with open(data, "wb") as stream:
+            stream.writelines(gathered)
+    sys.stdout.write(" ".join(map(str, lengths)) + "\n")
+
+
+def cache_path(path: bytes) -> bytes:
+    """Where Python looks for the bytecode of a module."""
+    folder, name = os.path.split(path)
+    tag = os.fsencode(f".{sys.implementation.cache_tag}.pyc")
+    return os.path.join(folder, b"__pycache__", name[: -len(b".py")] + tag)
+
+
+def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes | None:
+    """The bytecode of a module, None where it is no Python: as compileall, this leaves such files alone."""
+    try:
+        with open(path, "rb") as stream:
+            source = stream.read()
+            status = os.fstat(stream.fileno())
+        digest = importlib.util.source_hash(source)
+        times = (int(status.st_mtime) & 0xFFFFFFFF).to_bytes(4, "little")
+        stamp = b"\0\0\0\0" + times + (len(source) & 0xFFFFFFFF).to_bytes(4, "little")
+        body = reusable(cached, NAMED_AT + name, {stamp, b"\1\0\0\0" + digest, b"\3\0\0\0" + digest})
+        if body is None:
+            code = compile(source, NAMED_AT + name, "exec", dont_inherit=True, optimize=0)
+            body = marshalled(code)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return None
+    return importlib.util.MAGIC_NUMBER + (stamp if checked else b"\1\0\0\0" + digest) + body
+
+
+def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
+    """The code in a file that this script wrote for this very source, else None."""
+    try:
+        with open(cached, "rb") as stream:
+            content = stream.read()
+    except OSError:
+        return None
+    if content[:4] != importlib.util.MAGIC_NUMBER or content[4:16] not in stamps:
+        return None
+    raw = name.encode("utf-8", "surrogatepass")
+    length = bytes([len(raw)]) if len(raw) < 256 and raw.isascii() else len(raw).to_bytes(4, "little")
+    return content[16:] if length + raw in content else None
+
+
+def marshalled(code: types.CodeType) -> bytes:
+    """The code as bytes that are the same in every process.
+
+    marshal marks an object for later reference where more than one reference to it is alive, and the
+    names in code are shared with whatever the process holds. Held here once more, all are marked.
+    """
+    code = with_one_of_each_set(code, {})
+    held: list[object] = []
+    hold(code, held)
+    return marshal.dumps(code)
+
+
+def with_one_of_each_set(code: types.CodeType, known: dict[str, frozenset[object]]) -> types.CodeType:
+    """The code with equal frozensets as one object.
+
+    The compiler shares equal constants, but makes a set anew where a string in it was interned by
+    earlier work of the process (Objects/codeobject.c, intern_constants).
+    """
+    consts: list[object] = []
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            consts.append(with_one_of_each_set(each, known))
+        elif isinstance(each, frozenset):
+            items = sorted(each, key=lambda item: (type(item).__name__, repr(item)))
+            key = repr([(type(item).__name__, item) for item in items])
+            consts.append(known.setdefault(key, frozenset(items)))
+        else:
+            consts.append(each)
+    same = all(new is old for new, old in zip(consts, code.co_consts, strict=True))
+    return code if same else code.replace(co_consts=tuple(consts))
+
+
+def hold(thing: object, held: list[object]) -> None:
+    """Add every name and constant of the code, also those of code within it."""
+    if isinstance(thing, types.CodeType):
+        held += (thing.co_filename, thing.co_name, getattr(thing, "co_qualname", None))
+        for names in (thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_cellvars):
+            held.extend(names)
+        hold(thing.co_consts, held)
+    elif isinstance(thing, (tuple, frozenset)):
+        for each in thing:
+            if isinstance(each, (types.CodeType, tuple, frozenset)):
+                hold(each, held)
+            held.append(each)
+
+
+def put(path: bytes, content: bytes) -> None:
+    """Write one file beside its module, whole or not at all."""
+    try:
+        with open(path, "rb") as stream:
+            if stream.read() == content:
+                return
+    except OSError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    part = path + b".%d.uenvtool-part" % os.getpid()
+    try:
+        with open(part, "wb") as stream:
+            stream.write(content)
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+main(*sys.argv[1:])
