@@ -15,7 +15,22 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # answered before anything is loaded
         sys.stdout.write(f"uenvtool {__version__}\n")
         return
+    _own_packages_first()
     sys.exit(run(sys.argv[1:]))
+
+
+def _own_packages_first() -> None:
+    """Look for packages where this tool is installed before PYTHONPATH, which is a uenv's, for another Python.
+
+    What the tool starts still gets the variable.
+    """
+    import os
+
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    named = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path} - {here}
+    theirs = [path for path in sys.path if os.path.abspath(path) in named]
+    if theirs and not sys.flags.ignore_environment:
+        sys.path[:] = [path for path in sys.path if path not in theirs] + theirs
 
 
 def run(arguments: list[str]) -> int:

@@ -59,12 +59,15 @@ class Slurm:
 
 
 @contextmanager
-def running_slurm(folder: Path) -> Iterator[Slurm]:
-    """Start munge, where it does not run, and a Slurm; end them afterwards. Skips where that cannot be."""
+def running_slurm(folder: Path, plugin: Path | None = None) -> Iterator[Slurm]:
+    """Start munge, where it does not run, and a Slurm; end them afterwards. Skips where that cannot be.
+
+    plugin: one that its commands and nodes load (SPANK).
+    """
     programs = ("slurmctld", "slurmd", "munged", "srun")
     if os.geteuid() != 0 or not all(shutil.which(name) for name in programs):
         pytest.skip(f"needs a real Slurm: {HOW}")
-    with _alone(), _started(folder) as slurm:
+    with _alone(), _started(folder, plugin) as slurm:
         yield slurm
 
 
@@ -77,7 +80,7 @@ def _alone() -> Iterator[None]:
 
 
 @contextmanager
-def _started(folder: Path) -> Iterator[Slurm]:
+def _started(folder: Path, plugin: Path | None) -> Iterator[Slurm]:
     started = []
     if not MUNGE_SOCKET.exists():
         started.append(_munge(folder))
@@ -86,6 +89,7 @@ def _started(folder: Path) -> Iterator[Slurm]:
     conf = folder / "slurm.conf"
     host = socket.gethostname().split(".")[0]
     conf.write_text(CONFIGURATION.format(host=host, folder=folder, ports=_free_ports(2), cpus=os.cpu_count()))
+    (folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin else "")
     environment = {**os.environ, "SLURM_CONF": str(conf)}
     try:
         for name in ("slurmctld", "slurmd"):

@@ -12,6 +12,7 @@ from uenvtool.cli.list import list_
 from uenvtool.cli.schema import schema
 from uenvtool.cli.show import show
 from uenvtool.cli.validate import validate
+from uenvtool.cli.venv import WithVerbs, venv
 
 app = typer.Typer(
     name="uenvtool",
@@ -51,3 +52,4 @@ app.command()(diff)
 app.command()(schema)
 app.command()(activate)
 app.command()(explain)
+app.command(cls=WithVerbs)(venv)

@@ -1,0 +1,54 @@
+"""Fixtures of overlay tests: wheels and no network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.overlay.support import BaseHere, base, pythons
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of wheels that is the only place packages come from."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for name in list(os.environ):
+        if name.startswith(("PIP_", "UV_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+@pytest.fixture
+def no_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that could be taken for a base is loaded."""
+    for name in list(os.environ):
+        if name.startswith(
+            ("PYTHONPATH", "PYTHONUSERBASE", "UENV_", "VIRTUAL_ENV", "APPTAINER", "SINGULARITY", "NVIDIA_")
+        ):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., BaseHere]:
+    """Makes a base and loads it, as a uenv or a container does."""
+
+    def load(layout: str = "pythonpath", version: str | None = None) -> BaseHere:
+        here = pythons()
+        if not here:
+            pytest.skip("no Python 3.10 to 3.13 here; pyenv installs them")
+        version = version or next(reversed(here))
+        if version not in here:
+            pytest.skip(f"no Python {version} here; `pyenv install {version}` gives it")
+        made = base(tmp_path / "base", layout, here[version], version)
+        for name, value in made.environment.items():
+            monkeypatch.setenv(name, value)
+        return made
+
+    return load

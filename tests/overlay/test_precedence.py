@@ -1,0 +1,147 @@
+"""An overlay's packages win over its base's, however Python is started, and wherever the overlay lies."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, run, seen, wheel
+
+LOOK = """
+import importlib.metadata, json, sys
+def main():
+    import inbase, tool
+    print(json.dumps({
+        "tool": tool.__version__, "inbase": inbase.__version__, "file": tool.__file__,
+        "metadata": importlib.metadata.version("tool"), "prefix": sys.prefix,
+        "base metadata": importlib.metadata.version("inbase"),
+    }))
+"""
+MAIN = "from tool.look import main\nmain()\n"
+SUBPROCESS = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-m', 'tool']))\n"
+SPAWN = """
+import multiprocessing
+from tool.look import main
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=main)
+    child.start()
+    child.join()
+    raise SystemExit(child.exitcode)
+"""
+RUN = """
+import subprocess, sys
+def main():
+    sys.exit(subprocess.call([sys.executable, "-u", *sys.argv[1:]]))
+if __name__ == "__main__":
+    main()
+"""
+
+
+def tool_wheel(folder: Path, version: str) -> Path:
+    files = {"tool/look.py": LOOK, "tool/__main__.py": MAIN}
+    return wheel(folder, "tool", version, files=files, scripts={"tool-look": "tool.look:main"})
+
+
+@pytest.fixture
+def overlay(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], request: pytest.FixtureRequest
+) -> tuple[BaseHere, Path]:
+    """tool 2 over a base that has tool 1 and inbase 1 and a torch that starts workers."""
+    from tests.overlay.support import install
+
+    version, layout = request.param
+    here = loaded(layout, version)
+    (wheels.parent / "old").mkdir()
+    torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
+    install(
+        here.site,
+        tool_wheel(wheels.parent / "old", "1.0"),
+        wheel(wheels.parent / "old", "inbase", "1.0"),
+        wheel(
+            wheels.parent / "old",
+            "torch",
+            "2.6.0a0+d883142",
+            files=torch,
+            scripts={"torchrun": "torch.distributed.run:main"},
+        ),
+    )
+    tool_wheel(wheels, "2.0")
+    answer = cli("venv", "my venv", "tool==2.0")
+    assert answer.code == 0, answer.stderr
+    return here, Path("my venv").absolute()
+
+
+def ways(python: Path, work: Path) -> dict[str, list[str | Path]]:
+    """Every way of starting a Python program."""
+    for name, text in {"script.py": MAIN, "sub.py": SUBPROCESS, "spawn.py": SPAWN}.items():
+        (work / name).write_text(text)
+    folder = python.parent
+    return {
+        "script": [python, work / "script.py"],
+        "python3": [folder / "python3", work / "script.py"],
+        "-c": [python, "-c", MAIN],
+        "-m": [python, "-m", "tool"],
+        "console script": [folder / "tool-look"],
+        "subprocess": [python, work / "sub.py"],
+        "spawn": [python, work / "spawn.py"],
+        "-E": [python, "-E", "-m", "tool"],
+        "-I": [python, "-I", "-m", "tool"],
+        "-s": [python, "-s", "-m", "tool"],
+        "torch.distributed.run": [python, "-m", "torch.distributed.run", work / "script.py"],
+        "torchrun": [folder / "torchrun", work / "script.py"],
+    }
+
+
+@pytest.mark.parametrize(
+    "overlay", [(version, layout) for version in VERSIONS for layout in LAYOUTS], indirect=True, ids="-".join
+)
+def test_the_overlay_wins_however_python_is_started(overlay: tuple[BaseHere, Path], place: Path) -> None:
+    here, folder = overlay
+    decoy = place / "decoy"
+    wheel_site = tool_wheel(place / "decoys", "0.1")
+    from tests.overlay.support import install
+
+    install(decoy, wheel_site)
+    moved = place / "elsewhere" / "moved venv"
+    loose = looks(folder, here, place, decoy)
+
+    moved.parent.mkdir()
+    folder.rename(moved)
+    after = looks(moved, here, place, decoy)
+
+    right = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.0"}
+    for where, answers in ((folder, loose), (moved, after)):
+        for way, answer in answers.items():
+            assert {name: answer[name] for name in right} == right, way
+            assert Path(answer["prefix"]) == where, way
+            assert Path(answer["file"]).is_relative_to(where), way
+
+
+def looks(folder: Path, here: BaseHere, work: Path, decoy: Path) -> dict[str, dict[str, str]]:
+    """What each way sees: with the base's variables, with a decoy before them, and with none."""
+    plain = clean_environment(PATH="/usr/bin:/bin")
+    loaded = {**plain, **here.environment}
+    exported = [str(decoy), *filter(None, [here.environment.get("PYTHONPATH")])]
+    found = {}
+    for way, words in ways(folder / "bin" / "python", work).items():
+        found[f"{way}, base loaded"] = seen(words, loaded, work)
+        found[f"{way}, decoy"] = seen(words, {**loaded, "PYTHONPATH": os.pathsep.join(exported)}, work)
+    found["nothing loaded"] = seen([folder / "bin" / "python", "-m", "tool"], plain, work)
+    return found
+
+
+@pytest.mark.parametrize("overlay", [("3.12", "pythonpath")], indirect=True)
+def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHere, Path]) -> None:
+    here, folder = overlay
+    here.root.rename(here.root.with_name("unmounted"))
+
+    completed = run([folder / "bin" / "python", "-c", "pass"], clean_environment())
+
+    assert completed.returncode == 127
+    assert len(completed.stderr.splitlines()) == 1
+    assert "uenv start /images/stack.squashfs --view=default" in completed.stderr
+    assert run([folder / "bin" / "tool-look"], clean_environment()).stderr == completed.stderr

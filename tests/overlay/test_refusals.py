@@ -1,0 +1,336 @@
+"""Bad input, hostile input and a machine that fails: a clear error, the right exit code, nothing lost."""
+
+from __future__ import annotations
+
+import http.server
+import io
+import os
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.overlay.support import BaseHere, clean_environment, install, run, wheel
+
+
+@pytest.fixture
+def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    found = loaded("pythonpath", "3.12")
+    install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
+    wheel(wheels, "small", "1.0")
+    return found
+
+
+def everything(folder: Path) -> dict[str, object]:
+    """Names, kinds and content below a folder."""
+    return {
+        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+    }
+
+
+def test_an_error_in_a_requirements_file_names_its_line(
+    here: BaseHere, cli: Callable[..., Answer], write: Callable[..., Path]
+) -> None:
+    lines = ["small"] * 16 + ["numpy = 1.26"] + ["small", "--frobnicate", "small >>2"]
+    write("sub/req.txt", "\n".join(lines) + "\n")
+    write("top.txt", "# all\n-r sub/req.txt\n")
+
+    answer = cli("venv", "v", "-r", "top.txt")
+
+    assert answer.code == 2
+    assert "sub/req.txt:17:1: 'numpy = 1.26' is no requirement" in answer.stderr
+    assert "sub/req.txt:19:1: unknown option --frobnicate" in answer.stderr
+    assert "sub/req.txt:20:1:" in answer.stderr
+    assert "two equal signs" in answer.stderr
+    assert not Path("v").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["v", "-r", "nothing.txt"], "cannot read"),
+        (["v", "numpy=1"], "two equal signs"),
+        (["numpy>=2"], "the folder comes first"),
+        (["requirements.txt"], "-r FILE"),
+        (["v", "-e", "."], "no Python project there"),
+        (["v", "./nothing.whl"], "no such file or folder"),
+        (["v", "small", "--base", "/no/python"], "no such program"),
+        (["v", "small", "--override", "a b"], "--override a b"),
+        (["v", "small", "--mount", "tools"], "--mount tools"),
+        (["v", "--from", "nothing.toml"], "nothing.toml"),
+        (["v", "small", "--from", "nothing.toml"], "--from says all"),
+        (["v:w", "small"], "':'"),
+        (["info", "nothing"], "no such file or folder"),
+        (["info", "."], "is no overlay"),
+    ],
+)
+def test_bad_words_are_told(here: BaseHere, cli: Callable[..., Answer], words: list[str], said: str) -> None:
+    answer = cli("venv", *words)
+
+    assert answer.code == 2, answer.stderr
+    assert said in answer.stderr
+    assert list(Path().iterdir()) == []
+
+
+def test_a_symlink_is_refused_and_left(here: BaseHere, cli: Callable[..., Answer], place: Path) -> None:
+    (place / "real").mkdir()
+    (place / "real" / "thesis.tex").write_text("years of work")
+    (place / "v").symlink_to("real")
+
+    answer = cli("venv", "v", "small")
+
+    assert answer.code == 2
+    assert "is a symlink" in answer.stderr
+    assert (place / "real" / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "venv", "fifo"])
+def test_what_is_not_an_overlay_is_refused_and_left(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, kind: str
+) -> None:
+    if kind == "file":
+        (place / "v").write_text("data")
+    elif kind == "fifo":
+        os.mkfifo(place / "v")
+    else:
+        (place / "v").mkdir()
+        (place / "v" / ("pyvenv.cfg" if kind == "venv" else "data")).write_text("home = /usr/bin\n")
+    before = everything(place)
+
+    answer = cli("venv", "v", "small")
+
+    assert answer.code == 2
+    assert everything(place) == before
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "it's", 'say "hi"', "zweiß µ 雪", "new\nline", "$HOME", "-v", "a;b|c&d", "back\\slash"]
+)
+def test_a_path_of_any_letters_works(here: BaseHere, cli: Callable[..., Answer], wheels: Path, name: str) -> None:
+    wheel(
+        wheels,
+        "speak",
+        "1.0",
+        files={"speak/__init__.py": "def main(): print('spoken')\n"},
+        scripts={"speak": "speak:main"},
+    )
+
+    answer = cli("venv", f"./{name}", "speak")
+
+    assert answer.code == 0, answer.stderr
+    for program in ([f"./{name}/bin/speak"], [f"./{name}/bin/python", "-c", "import speak, torch; speak.main()"]):
+        completed = run(program, clean_environment(**here.environment))
+        assert completed.stdout == "spoken\n", completed.stderr
+    sourced = run(
+        ["bash", "-c", 'source "$1/bin/activate" && speak && deactivate', "bash", f"./{name}"], clean_environment()
+    )
+    assert sourced.stdout == "spoken\n", sourced.stderr
+
+
+@pytest.mark.parametrize("inside", ["../../../../../evil", "/tmp/uenvtool-evil-file"])
+def test_a_wheel_that_writes_outside_is_refused(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path, inside: str
+) -> None:
+    wheel(wheels, "evil", "1.0", files={inside: "gotcha"})
+    before = {path.name for path in place.parent.iterdir()}
+
+    answer = cli("venv", "v", "evil")
+
+    assert answer.code == 4, answer.stderr
+    assert {path.name for path in place.parent.iterdir()} == before
+    assert list(place.iterdir()) == []
+    assert not Path("/tmp/uenvtool-evil-file").exists()
+
+
+def test_a_source_archive_writes_nothing_outside(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
+) -> None:
+    with tarfile.open(wheels / "evil-1.0.tar.gz", "w:gz") as archive:
+        for name in ("evil-1.0/pyproject.toml", *(f"evil-1.0/{'../' * depth}evil-file" for depth in range(1, 12))):
+            data = b"[project]\nname = 'evil'\nversion = '1.0'\n"
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            archive.addfile(member, io.BytesIO(data))
+    before = {path.name for path in place.parent.iterdir()}
+
+    answer = cli("venv", "v", "evil")
+
+    assert answer.code in (1, 4), answer.stderr
+    assert not any(path.joinpath("evil-file").exists() for path in (place, *place.parents, Path("/dev/shm")))
+    assert {path.name for path in place.parent.iterdir()} == before
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "_uenvtool_overlay.py",
+        "evil-1.0.data/data/bin/python",
+        "evil-1.0.data/data/pyvenv.cfg",
+        "evil-1.0.data/scripts/python3",
+        "evil-1.0.data/data/bin/activate",
+        "evil-1.0.data/data/.uenvtool/uenvtool.json",
+    ],
+)
+def test_a_wheel_that_replaces_a_part_of_the_overlay_is_refused(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path, file: str
+) -> None:
+    wheel(wheels, "evil", "1.0", files={file: "#!/bin/sh\necho evil\n"})
+
+    answer = cli("venv", "v", "evil")
+
+    assert answer.code in (1, 4), answer.stderr
+    assert list(place.iterdir()) == []
+
+
+def test_nothing_of_a_wheel_runs_while_it_is_installed(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
+) -> None:
+    mark = place.parent / "ran"
+    code = f"open({str(mark)!r}, 'w').close()\n"
+    wheel(
+        wheels, "evil", "1.0", files={"evil/__init__.py": code, "evil.pth": "import evil\n", "sitecustomize.py": code}
+    )
+
+    answer = cli("venv", "v", "evil")
+
+    assert answer.code == 0, answer.stderr
+    assert not mark.exists()
+
+
+def test_a_broken_wheel_is_told(here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path) -> None:
+    (wheels / "broken-1.0-py3-none-any.whl").write_bytes(b"PK\x03\x04 not a wheel")
+
+    answer = cli("venv", "v", "broken")
+
+    assert answer.code == 4, answer.stderr
+    assert "broken" in answer.stderr
+    assert list(place.iterdir()) == []
+
+
+def test_a_wheel_for_another_platform_only_is_told(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+    wheel(wheels, "winonly", "1.0", tag="cp312-cp312-win_amd64")
+
+    answer = cli("venv", "v", "winonly")
+
+    assert answer.code == 4, answer.stderr
+    assert "no wheel for this platform" in answer.stderr
+
+
+class Teapot(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(self.server.status)  # type: ignore[attr-defined]
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An index that answers every request with one status."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Teapot)
+    server.status = request.param  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/simple"
+    server.shutdown()
+
+
+@pytest.mark.parametrize("index", [500, 503, 401, 403], indirect=True)
+def test_an_index_that_fails_is_told_and_nothing_is_lost(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    assert cli("venv", "v", "small").code == 0
+    before = everything(place)
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", index)
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+    answer = cli("venv", "v", "other")
+
+    assert answer.code == 4, answer.stderr
+    assert "index" in answer.stderr
+    assert everything(place) == before
+
+
+def test_no_network_is_told(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+    answer = cli("venv", "v", "other")
+
+    assert answer.code == 4, answer.stderr
+    assert "an index does not answer" in answer.stderr
+    assert list(place.iterdir()) == []
+
+
+def test_a_password_of_an_index_is_not_shown(
+    here: BaseHere, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://me:s3cret@127.0.0.1:9/simple")
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+
+    answer = cli("venv", "v", "other")
+
+    assert answer.code == 4
+    assert "s3cret" not in answer.stderr + answer.stdout
+
+
+def test_uv_that_is_missing_is_told(
+    here: BaseHere, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    import uv
+
+    def none() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(uv, "find_uv_bin", none)
+
+    answer = cli("venv", "v", "small")
+
+    assert answer.code == 3
+    assert "pip install uv" in answer.stderr
+
+
+def test_a_uenv_client_that_is_missing_is_told(
+    no_base: None, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    answer = cli("venv", "v", "--uenv", "pytorch/v2.6.0:v1")
+
+    assert answer.code == 3
+    assert "uenv client" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [("fails", "import sys; sys.exit('out of order')", "out of order"), ("old", "", "Python 3.9")],
+)
+def test_a_base_that_cannot_serve_is_told(
+    no_base: None, cli: Callable[..., Answer], place: Path, name: str, code: str, said: str
+) -> None:
+    program = place.parent / "fakepython"
+    if name == "old":
+        from tests.overlay.support import PYENV
+
+        old = next(iter(sorted(PYENV.glob("3.9.*/bin/python3"))), None)
+        if old is None:
+            pytest.skip("no Python 3.9 here; pyenv installs one")
+        program.symlink_to(old)
+    else:
+        program.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
+        program.chmod(0o755)
+
+    answer = cli("venv", "v", "--base", program)
+
+    assert answer.code == (2 if name == "old" else 4)
+    assert said in answer.stderr

@@ -1,0 +1,229 @@
+"""The start-up hook and the activation scripts: what they set, what they survive, what they cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.overlay.support import BaseHere, clean_environment, install, run, seen, wheel
+
+PATHS = "import json, sys; print(json.dumps(sys.path))"
+
+
+@pytest.fixture
+def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    found = loaded("pythonpath", "3.12")
+    install(found.site, wheel(place.parent / "old", "tool", "1.0"))
+    wheel(wheels, "tool", "2.0", files={"tool/__main__.py": "import tool; print(tool.__version__)\n"})
+    return found
+
+
+def paths(python: str | Path, **env: str) -> list[str]:
+    completed = run([python, "-c", PATHS], clean_environment(**env))
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stderr == ""
+    found: list[str] = json.loads(completed.stdout)
+    return found[1:]
+
+
+def base_folders(folder: Path) -> list[str]:
+    """What the overlay's configuration names as its base: the view's packages, and the interpreter's own."""
+    line = next(line for line in (folder / "pyvenv.cfg").read_text().splitlines() if line.startswith("uenvtool-base ="))
+    return line.partition("= ")[2].split(":")
+
+
+def test_the_order_is_standard_library_overlay_base_rest(
+    here: BaseHere, cli: Callable[..., Answer], place: Path
+) -> None:
+    cli("venv", "v", "tool==2.0")
+    (place / "mine").mkdir()
+    (place / "added").mkdir()
+    (here.site / "base.pth").write_text(f"{place / 'added'}\n")
+
+    found = paths("v/bin/python", PYTHONPATH=f"{place / 'mine'}:{here.site}")
+
+    standard = [path for path in found if "python3" in Path(path).name or path.endswith(("lib-dynload", ".zip"))]
+    own = next(path for path in found if path.startswith(str(place / "v")))
+    base = base_folders(place / "v")
+    assert base[0] == str(here.site)
+    assert found == [*standard, own, *base, str(place / "mine")]  # .pth files of PYTHONPATH are not read
+
+
+def test_pth_files_of_the_bases_own_site_are_read_once(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
+) -> None:
+    base = loaded("pythonuserbase", "3.12")
+    (place / "added").mkdir()
+    (base.site / "base.pth").write_text(f"{place / 'added'}\n")
+    wheel(wheels, "tool", "2.0")
+    cli("venv", "v", "tool")
+
+    for env in ({}, base.environment):
+        found = paths("v/bin/python", **env)
+
+        assert found.count(str(place / "added")) == 1
+        assert found.index(str(place / "v" / "lib/python3.12/site-packages")) < found.index(str(base.site))
+
+
+@pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a folder gone", "a hook that is not there"])
+def test_a_damaged_overlay_still_starts_python(
+    here: BaseHere, cli: Callable[..., Answer], damage: str, place: Path
+) -> None:
+    cli("venv", "v", "tool==2.0")
+    config = place / "v" / "pyvenv.cfg"
+    if damage == "no pyvenv.cfg line":
+        config.write_text("".join(line for line in config.read_text().splitlines(True) if "uenvtool" not in line))
+    elif damage == "a folder gone":
+        here.site.rename(here.site.with_name("gone"))
+    else:
+        next(place.glob("v/lib/python3*/site-packages/_uenvtool_overlay.py")).unlink()
+
+    completed = run(["v/bin/python", "-c", "import tool; print(tool.__version__)"], clean_environment())
+
+    assert completed.stdout == "2.0\n", completed.stderr
+    if damage == "a folder gone":
+        assert completed.stderr.count("\n") == 1
+        assert "is not here" in completed.stderr
+        assert "uenv start /images/stack.squashfs" in completed.stderr
+
+
+def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    cli("venv", "v")
+    words = ["", "a b", "*", "$HOME", "'", '"', "\n", "--", "-c"]
+
+    code = "import json, sys; print(json.dumps(sys.argv[1:])); sys.exit(7)"
+    env = clean_environment(BASH_ENV="/nonexistent", PYTHONHOME="")
+    completed = run(["v/bin/python3.12", "-c", code, *words], env)
+
+    assert completed.returncode == 7
+    assert json.loads(completed.stdout) == words
+
+
+def test_links_from_elsewhere_lead_to_the_overlay(here: BaseHere, cli: Callable[..., Answer], place: Path) -> None:
+    cli("venv", "my v", "tool==2.0")
+    (place / "bin").mkdir()
+    (place / "bin" / "one").symlink_to("../my v/bin/python3")
+    (place / "bin" / "two").symlink_to(place / "bin" / "one")
+
+    for name in ("one", "two"):
+        done = run([place / "bin" / name, "-m", "tool"], clean_environment())
+
+        assert done.stdout == "2.0\n", done.stderr
+
+
+def test_an_overlay_lies_on_an_overlay(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "more", "1.0", files={"more/__init__.py": "import tool; print(tool.__version__)\n"})
+    cli("venv", "one", "tool==2.0")
+    for name in ("UENV_VIEW", "UENV_MOUNT_LIST", "PYTHONPATH"):
+        monkeypatch.delenv(name)
+
+    answer = cli("venv", "two", "more", "--base", "one/bin/python")
+
+    assert answer.code == 0, answer.stderr
+    assert run(["two/bin/python", "-c", "import more"], clean_environment()).stdout == "2.0\n"
+    assert paths("two/bin/python")[-1] == base_folders(Path("one"))[-1]
+
+
+def test_pythons_own_venv_and_a_child_environment_work_from_an_overlay(
+    here: BaseHere, cli: Callable[..., Answer]
+) -> None:
+    cli("venv", "v", "tool==2.0")
+
+    made = run(["v/bin/python", "-m", "venv", "--without-pip", "child"], clean_environment())
+
+    assert made.returncode == 0, made.stderr
+    assert run(["child/bin/python", "-c", "pass"], clean_environment()).returncode == 0
+
+
+LOOK = """
+import json, os
+print(json.dumps([os.environ.get(name) for name in ("PATH", "PYTHONPATH", "VIRTUAL_ENV")]))
+"""
+SHELLS = {
+    "bash": ("activate", "source {0}\n{1}\ndeactivate\n{1}\n"),
+    "zsh": ("activate", "source {0}\n{1}\ndeactivate\n{1}\n"),
+    "fish": ("activate.fish", "source {0}\n{1}\ndeactivate\n{1}\n"),
+    "tcsh": ("activate.csh", "setenv VIRTUAL_ENV '{2}'\nsource {0}\n{1}\ndeactivate\n{1}\n"),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("before", [None, "/already/there"])
+@pytest.mark.parametrize("precedence", ["site", "pythonpath"])
+def test_activation_sets_and_deactivation_restores(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, shell: str, before: str | None, precedence: str
+) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} here; the package {shell} of the system gives it")
+    assert cli("venv", "my env", "tool==2.0", "--precedence", precedence).code == 0
+    script, text = SHELLS[shell]
+    (place / "look.py").write_text(LOOK)
+    look = f"/usr/bin/env python3 -S {place}/look.py"
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
+    if before:
+        env["PYTHONPATH"] = before
+
+    (place / "lines").write_text(text.format(f"'{place}/my env/bin/{script}'", look, f"{place}/my env"))
+    done = run([shutil.which(shell) or shell, place / "lines"], env)
+
+    lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(lines) == 2, done.stderr
+    on, off = map(json.loads, lines)
+    own = f"{place}/my env/lib/python3.12/site-packages"
+    base = base_folders(place / "my env")
+    expected = ":".join([own, *base, *filter(None, [before])]) if precedence == "pythonpath" else before
+    assert on == [f"{place}/my env/bin:/usr/bin:/bin", expected, f"{place}/my env"]
+    assert off == ["/usr/bin:/bin", before, None]
+
+
+def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(
+    here: BaseHere, cli: Callable[..., Answer], place: Path
+) -> None:
+    cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
+
+    done = run(
+        ["bash", "-c", "source v/bin/activate && exec v/bin/python -S -m tool"], clean_environment(**here.environment)
+    )
+
+    assert done.stdout == "2.0\n", done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_activation_starts_no_process(here: BaseHere, cli: Callable[..., Answer], shell: str) -> None:
+    if shutil.which("strace") is None or shutil.which(shell) is None:
+        pytest.skip(f"strace and {shell} are needed; packages of the system of these names give them")
+    cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
+    script = "v/bin/activate.fish" if shell == "fish" else "v/bin/activate"
+
+    def started(text: str) -> int:
+        words = ["strace", "-f", "-qq", "-e", "trace=execve,fork,vfork,clone,clone3", "-o", "calls", shell, "-c", text]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, env=clean_environment())
+        if done.returncode != 0:
+            pytest.skip(f"strace cannot trace {shell} here: {done.returncode} {done.stdout}{done.stderr}")
+        return sum("CLONE_THREAD" not in line for line in Path("calls").read_text().splitlines())
+
+    assert started(f"source {script}") == started("true")
+
+
+def test_the_overlay_has_the_bases_commands_as_its_own(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
+) -> None:
+    base = loaded("pythonuserbase", "3.12")
+    install(base.site, wheel(place / "old", "run", "1.0", files={
+        "run/__init__.py": "import json, sys\ndef main():\n    print(json.dumps({'prefix': sys.prefix}))\n"
+    }, scripts={"runit": "run:main", "../evil": "run:main", "python3": "run:main"}))  # fmt: skip
+    wheel(wheels, "tool", "2.0")
+    cli("venv", "v", "tool")
+
+    assert seen(["v/bin/runit"], clean_environment()) == {"prefix": str(place / "v")}
+    ours = {name for name in os.listdir("v/bin") if not name.startswith("pip")}
+    assert ours == {"activate", "activate.csh", "activate.fish", "python", "python3", "python3.12", "runit"}

@@ -1,0 +1,248 @@
+# ruff: noqa: F811  a fixture is imported and then taken as an argument
+"""A packed overlay, mounted for real: it wins over its base at any mount point, and comes from one command."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Answer
+from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
+from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.overlay.test_precedence import RUN, looks, tool_wheel
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
+]
+RIGHT = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.0"}
+
+
+@contextlib.contextmanager
+def mounted(image: Path, folder: Path) -> Iterator[Path]:
+    """The image at a place: by the kernel as root, else by squashfuse."""
+    folder.mkdir(parents=True)
+    kernel = ["mount", "-t", "squashfs", "-o", "loop,ro", str(image), str(folder)]
+    if os.getuid() == 0 and subprocess.run(kernel, capture_output=True, check=False).returncode == 0:
+        undo = ["umount", str(folder)]
+    elif shutil.which("squashfuse") and run(["squashfuse", image, folder], os.environ).returncode == 0:
+        undo = ["fusermount", "-u", str(folder)]
+    else:
+        pytest.skip(
+            "nothing mounts an image here: neither root with loop devices nor squashfuse (apt install squashfuse)"
+        )
+    try:
+        yield folder
+    finally:
+        subprocess.run(undo, check=True)
+
+
+@pytest.fixture
+def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHere]:
+    """Loads a base with tool 1, inbase 1 and a torch that starts workers; tool 2 can be installed."""
+
+    def load(layout: str, version: str) -> BaseHere:
+        here = loaded(layout, version)
+        old = wheels.parent / "old"
+        torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
+        commands = {"torchrun": "torch.distributed.run:main"}
+        install(
+            here.site,
+            tool_wheel(old, "1.0"),
+            wheel(old, "inbase", "1.0"),
+            wheel(old, "torch", "2.6.0a0+d883142", files=torch, scripts=commands),
+        )
+        tool_wheel(wheels, "2.0")
+        return here
+
+    return load
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_packed_overlay_wins_wherever_it_is_mounted(
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, layout: str, version: str
+) -> None:
+    here = stack(layout, version)
+    answer = cli("venv", "v", "tool==2.0", "--squash", "my.squashfs", "--mount", "/user-tools")
+    assert answer.code == 0, answer.stderr
+    shutil.rmtree("v")
+    install(place / "decoy", tool_wheel(place / "decoys", "0.1"))
+
+    for where in (place / "user-tools", place / "somewhere else" / "my mount"):
+        with mounted(place / "my.squashfs", where):
+            answers = looks(where, here, place, place / "decoy")
+
+        for way, found in answers.items():
+            assert {name: found[name] for name in RIGHT} == RIGHT, way
+            assert Path(found["prefix"]) == where, way
+
+
+def test_the_image_carries_what_the_uenv_client_reads(
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
+) -> None:
+    stack("pythonpath", "3.12")
+    answer = cli("venv", "v", "tool", "--squash", "myenv.squashfs")
+
+    with mounted(place / "myenv.squashfs", place / "m") as root:
+        meta = json.loads((root / "meta" / "env.json").read_text())
+        extra = sorted(path.name for path in (root / "meta" / "extra").iterdir())
+
+    assert meta["name"] == "myenv"
+    assert meta["mount"] == "/user-tools"
+    assert meta["views"]["venv"]["env"]["values"]["scalar"]["VIRTUAL_ENV"] == "/user-tools"
+    assert {"pylock.toml", "uenvtool.json"} <= set(extra)
+    image = place / "myenv.squashfs"
+    assert f"uenv start /images/stack.squashfs,{image} --view=default,myenv:venv" in answer.stderr
+    assert f"#SBATCH --uenv=/images/stack.squashfs,{image}" in answer.stderr
+    assert f'mounts = ["{image}:/user-tools:sqsh"]' in answer.stderr
+    assert f"-B {image}:/user-tools:image-src=/" in answer.stderr
+
+
+def test_the_same_inputs_give_the_same_image(
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack("pythonpath", "3.12")
+    assert cli("venv", "one/.venv", "tool", "--squash", "one/e.squashfs").code == 0
+    time.sleep(1.1)
+    os.umask(0o077)
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    assert cli("venv", "two/other", "tool", "--squash", "two/e.squashfs").code == 0
+    os.umask(0o022)
+
+    sums = [hashlib.sha256(Path(folder, "e.squashfs").read_bytes()).hexdigest() for folder in ("one", "two")]
+
+    assert sums[0] == sums[1]
+
+
+def test_an_image_alone_is_updated_and_the_old_one_kept(
+    stack: Callable[..., BaseHere],
+    cli: Callable[..., Answer],
+    wheels: Path,
+    place: Path,
+) -> None:
+    stack("pythonpath", "3.12")
+    assert cli("venv", "v", "tool>=2", "--squash", "e.squashfs", "--mount", "/my/tools").code == 0
+    shutil.rmtree("v")
+    tool_wheel(wheels, "3.0")
+    wheel(wheels, "more", "1.0")
+
+    answer = cli("venv", "v", "more", "--squash", "e.squashfs", "--update")
+
+    assert answer.code == 0, answer.stderr
+    images = ("e.squashfs", "e.previous.squashfs")
+    new, old = (json.loads(cli("venv", "info", name, "--json").stdout) for name in images)
+    assert {each["name"]: each["version"] for each in new["packages"]} == {"tool": "3.0", "more": "1.0"}
+    assert {each["name"]: each["version"] for each in old["packages"]} == {"tool": "2.0"}
+    assert (new["mount"], old["mount"]) == ("/my/tools", "/my/tools")
+
+
+def test_an_unpacked_image_is_an_overlay_again(
+    stack: Callable[..., BaseHere],
+    cli: Callable[..., Answer],
+    place: Path,
+    wheels: Path,
+) -> None:
+    here = stack("pythonpath", "3.12")
+    assert cli("venv", "v", "tool==2.0", "--squash", "e.squashfs").code == 0
+    wheel(wheels, "more", "1.0")
+
+    answer = cli("venv", "unpack", "e.squashfs", "w")
+    added = cli("venv", "w", "more")
+
+    assert answer.code == 0, answer.stderr
+    assert added.code == 0, added.stderr
+    found = seen(["w/bin/tool-look"], clean_environment(**here.environment))
+    assert found["tool"] == "2.0"
+    assert cli("venv", "unpack", "e.squashfs", "w").code == 2
+
+
+def test_an_overlay_that_is_there_is_packed_as_it_is(
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
+) -> None:
+    stack("pythonpath", "3.12")
+    assert cli("venv", "v", "tool").code == 0
+    before = (place / "v").stat().st_ino
+
+    answer = cli("venv", "v", "--squash", "--json")
+
+    data = json.loads(answer.stdout)
+    assert (place / "v").stat().st_ino == before
+    assert data["image"]["path"] == str(place / "v.squashfs")
+    assert data["image"]["sha256"] == hashlib.sha256((place / "v.squashfs").read_bytes()).hexdigest()
+    assert "/images/stack.squashfs," in data["image"]["use"][0]["text"]
+
+
+def test_a_file_that_is_no_image_of_ours_is_not_replaced(
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
+) -> None:
+    stack("pythonpath", "3.12")
+    (place / "data.squashfs").write_bytes(b"years of work")
+
+    answer = cli("venv", "v", "tool", "--squash", "data.squashfs")
+
+    assert answer.code == 2
+    assert (place / "data.squashfs").read_bytes() == b"years of work"
+    assert not (place / "v").exists()
+
+
+def test_without_mksquashfs_nothing_is_begun(
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack("pythonpath", "3.12")
+    monkeypatch.setattr("uenvtool.image.programs.shutil.which", lambda *_words, **_more: None)
+
+    answer = cli("venv", "v", "tool", "--squash")
+
+    assert answer.code == 3
+    assert "squashfs-tools" in answer.stderr
+    assert list(place.iterdir()) == []
+
+
+def test_packing_killed_at_any_moment_leaves_an_image_that_works(
+    stack: Callable[..., BaseHere],
+    cli: Callable[..., Answer],
+    place: Path,
+    wheels: Path,
+) -> None:
+    stack("pythonpath", "3.12")
+    many = {f"big/part{i}.py": f"value = {i}\n" * 200 for i in range(400)}
+    for version in ("1.0", "2.0"):
+        wheel(wheels, "big", version, files={**many, "big/__init__.py": f"__version__ = {version!r}\n"})
+    begin = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
+    words = [sys.executable, "-E", "-c", begin, "venv", "v", "--squash", "e.squashfs"]
+    assert cli("venv", "v", "big==1.0", "--squash", "e.squashfs").code == 0
+    started = time.monotonic()
+    assert run([*words, "big==2.0"], os.environ).returncode == 0
+    whole = time.monotonic() - started
+    chance = random.Random(7)
+    ended = []
+    for turn in range(20):
+        wanted = f"{1 + turn % 2}.0"
+        process = subprocess.Popen([*words, f"big=={wanted}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.uniform(0.3, 1.05) * whole)
+        process.kill()
+        ended.append(process.wait())
+        info = cli("venv", "info", "e.squashfs", "--json")
+        assert info.code == 0, info.stderr
+        assert json.loads(info.stdout)["packages"][0]["version"] in ("1.0", "2.0")
+
+    assert -signal.SIGKILL in ended
+    answer = cli("venv", "v", "big==2.0", "--squash", "e.squashfs")
+    assert answer.code == 0, answer.stderr
+    assert sorted(path.name for path in place.iterdir()) == ["e.squashfs", "v"]
+    with mounted(place / "e.squashfs", place / "m") as root:
+        code = "import big, big.part399; print(big.__version__)"
+        assert run([root / "bin" / "python", "-c", code], clean_environment()).stdout == "2.0\n"

@@ -1,0 +1,201 @@
+"""Real packages on a base that holds a torch: what is installed, and that all of it fits, as pip sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.overlay.support import BaseHere, base, clean_environment, install, pythons, run, wheel
+
+pytestmark = pytest.mark.real
+VENDORS = "2.6.0a0+d883142"
+TORCH_2_6 = (  # Requires-Dist of torch 2.6.0 on PyPI for this platform, with the ones of its CUDA libraries
+    "filelock",
+    "typing-extensions>=4.10.0",
+    "networkx",
+    "jinja2",
+    "fsspec",
+    "nvidia-cuda-nvrtc-cu12==12.4.127 ; platform_system == 'Linux' and platform_machine == 'x86_64'",
+    "nvidia-cublas-cu12==12.4.5.8 ; platform_system == 'Linux' and platform_machine == 'x86_64'",
+    "nvidia-nccl-cu12==2.21.5 ; platform_system == 'Linux' and platform_machine == 'x86_64'",
+    "triton==3.2.0 ; platform_system == 'Linux' and platform_machine == 'x86_64'",
+    "setuptools ; python_version >= '3.12'",
+    "sympy==1.13.1 ; python_version >= '3.9'",
+    "opt-einsum>=3.3 ; extra == 'opt-einsum'",
+)
+IN_BASE = (
+    *("numpy==1.26.4", "typing-extensions", "filelock", "networkx", "jinja2", "fsspec", "setuptools"),
+    *("packaging==23.2", "sympy==1.13.1", "pyyaml", "idna==3.4"),
+)
+FORBIDDEN = re.compile(r"(torch|triton|pytorch_triton|nvidia_.*|cuda_.*)-[0-9]")
+
+
+USER = {name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_"))}
+"""The settings of pip and uv that whoever runs the tests has."""
+HOME = Path.home()  # before each test gets an empty one
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> BaseHere:
+    """A base as a vendor ships it: numpy 1, libraries, and a stand-in torch with the real one's metadata."""
+    version = "3.12"
+    if version not in pythons():
+        pytest.skip("no Python 3.12 here; `pyenv install 3.12` gives it")
+    folder = tmp_path_factory.mktemp("stack")
+    here = base(folder, "pythonpath", pythons()[version], version)
+    got = run(
+        [uv(), "pip", "install", "--quiet", "--python", pythons()[version], "--target", here.site, *IN_BASE],
+        clean_environment(**USER, UV_LINK_MODE="copy"),
+    )
+    if got.returncode != 0:
+        pytest.skip(f"no index answers ({got.stderr.strip().splitlines()[-1:]}); set PIP_INDEX_URL or UV_DEFAULT_INDEX")
+    torch = {"torch/__init__.py": f"__version__ = {VENDORS!r}\n"}
+    install(here.site, wheel(folder, "torch", VENDORS, requires=TORCH_2_6, extras=("opt-einsum",), files=torch))
+    return here
+
+
+@pytest.fixture
+def loaded_stack(stack: BaseHere, monkeypatch: pytest.MonkeyPatch) -> BaseHere:
+    for name, value in {**USER, **stack.environment}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HOME", str(HOME))  # pip.conf lies there; that nothing is written there, others test
+    return stack
+
+
+def uv() -> str:
+    from uv import find_uv_bin
+
+    return os.fspath(find_uv_bin())
+
+
+def inside(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("lib/python3*/site-packages/*.dist-info"))
+
+
+SETS = [
+    ("lightning",),
+    ("metatrain",),
+    ("accelerate",),
+    ("torchmetrics",),
+    ("transformers", "datasets"),
+    ("torch_geometric",),
+    ("matplotlib", "pandas", "scipy"),
+    ("peft", "evaluate"),
+    ("numpy>=2", "h5py"),
+    ("wandb", "hydra-core"),
+    ("einops", "timm", "requests"),
+    ("idna>=3.7", "httpx"),
+]
+
+CHECK = """
+import importlib.metadata as m, json, sys
+from packaging.requirements import Requirement
+release = lambda v: v.replace("a0+", "+")
+bad, have = [], {}
+for d in m.distributions():
+    have.setdefault(d.metadata["Name"].lower().replace("_", "-").replace(".", "-"), d)
+for name, d in have.items():
+    for text in d.requires or ():
+        r = Requirement(text)
+        if r.marker and not r.marker.evaluate({"extra": ""}):
+            continue
+        there = have.get(r.name.lower().replace("_", "-").replace(".", "-"))
+        versions = () if there is None else (there.version, release(there.version))
+        if not any(r.specifier.contains(v, prereleases=True) for v in versions):
+            bad.append([name, text, there.version if there else None])
+print(json.dumps(bad))
+"""
+
+
+@pytest.mark.parametrize("wanted", SETS, ids="+".join)
+def test_a_real_set_fits_its_base_and_brings_no_second_torch(
+    loaded_stack: BaseHere, cli: Callable[..., Answer], wanted: tuple[str, ...], place: Path
+) -> None:
+    answer = cli("venv", "v", *wanted)
+
+    assert answer.code == 0, answer.stderr
+    assert not [name for name in inside(place / "v") if FORBIDDEN.match(name)]
+    env = clean_environment(**loaded_stack.environment)
+    unmet = json.loads(run(["v/bin/python", "-c", CHECK], env).stdout)
+    assert [each for each in unmet if each[0] != "torch"] == []
+    assert all(each[1].startswith(("nvidia-", "triton")) for each in unmet)
+    assert unmet_by_pip(place / "v", env) == []
+
+
+def unmet_by_pip(folder: Path, env: dict[str, str]) -> list[str]:
+    """What `pip check` of the base's Python says through the overlay, less what is of the vendor's torch."""
+    pip = next(iter(Path(sys.prefix).glob("lib/python3*/site-packages/pip")), None)
+    if pip is None:
+        pytest.skip("no pip beside the tests; `python -m ensurepip` gives it")
+    bare = folder.parent / "only-pip"
+    bare.mkdir()
+    (bare / "pip").symlink_to(pip)
+    words = [folder / "bin" / "python", "-m", "pip", "check"]
+    said = run(words, {**env, "PYTHONPATH": os.pathsep.join([env["PYTHONPATH"], str(bare)])}).stdout
+    lines = [line for line in said.splitlines() if line and line != "No broken requirements found."]
+    return [line for line in lines if not line.startswith("torch ") and f"you have torch {VENDORS}" not in line]
+
+
+@pytest.mark.parametrize(("wanted", "code"), [(["h5py==3.10.0"], 0), (["h5py==3.10.0", "numpy>=2"], 1)])
+def test_a_real_wheel_built_for_numpy_1_is_told_from_its_binary(
+    loaded_stack: BaseHere, cli: Callable[..., Answer], wanted: list[str], code: int
+) -> None:
+    answer = cli("venv", "v", *wanted)
+
+    assert answer.code == code, answer.stderr
+    assert ("h5py 3.10.0 is built for numpy 1" in answer.stderr) == bool(code)
+
+
+@pytest.mark.parametrize("package", ["lightning", "torchmetrics", "accelerate", "metatrain"])
+def test_plain_uv_would_bring_a_second_torch(loaded_stack: BaseHere, place: Path, package: str) -> None:
+    python = loaded_stack.python
+    env = clean_environment(**USER, **loaded_stack.environment)
+    assert run([uv(), "venv", "--quiet", "--system-site-packages", "--python", python, "plain"], env).returncode == 0
+
+    said = run([uv(), "pip", "install", "--dry-run", "--python", "plain/bin/python", package], env).stderr
+
+    assert re.search(r"^ \+ torch==", said, re.MULTILINE), said
+
+
+def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
+    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, real_torch: Path
+) -> None:
+    for name, value in {**USER, "HOME": str(HOME)}.items():
+        monkeypatch.setenv(name, value)
+    answer = cli("venv", "v", "torchmetrics", "idna", "--base", real_torch)
+    assert answer.code == 0, answer.stderr
+    assert not [name for name in inside(place / "v") if FORBIDDEN.match(name)]
+    (place / "work.py").write_text(
+        "import os, sys, torch, torch.distributed as dist, torchmetrics\n"
+        "dist.init_process_group('gloo'); t = torch.ones(1); dist.all_reduce(t)\n"
+        "line = f\"rank {os.environ['RANK']} {t.item()} {sys.prefix} {torchmetrics.__file__}\\n\"\n"
+        "os.write(1, line.encode())\n"  # at once: both ranks write to one pipe
+    )
+
+    for start in (["v/bin/python", "-m", "torch.distributed.run"], ["v/bin/torchrun"]):
+        done = run([*start, "--nproc-per-node=2", "--master-port=29517", "work.py"], clean_environment())
+
+        lines = [line.split() for line in done.stdout.splitlines() if line.startswith("rank")]
+        assert sorted(line[1] for line in lines) == ["0", "1"], done.stderr
+        for line in lines:
+            assert line[2] == "2.0"
+            assert line[3] == str(place / "v")
+            assert line[4].startswith(str(place / "v"))
+
+
+@pytest.fixture(scope="module")
+def real_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with a real torch for CPUs."""
+    named = os.environ.get("UENVTOOL_TEST_TORCH_PYTHON")
+    if named:
+        return Path(named)
+    pytest.skip(
+        "UENVTOOL_TEST_TORCH_PYTHON names no Python with a real torch; `pip install torch` into a venv gives it"
+    )

@@ -1,0 +1,54 @@
+# ruff: noqa: F811  a fixture is imported and then taken as an argument
+"""An overlay wins over its base in the tasks of a real Slurm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
+from tests.overlay.support import LAYOUTS, BaseHere, install, wheel
+from tests.overlay.test_precedence import RUN, tool_wheel, ways
+from tests.real.slurm import Slurm, running_slurm
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_overlay_wins_in_every_task(
+    slurm: Slurm, loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path, layout: str
+) -> None:
+    here = loaded(layout, "3.12")
+    old = wheels.parent / "old"
+    torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
+    commands = {"torchrun": "torch.distributed.run:main"}
+    install(
+        here.site,
+        tool_wheel(old, "1.0"),
+        wheel(old, "inbase", "1.0"),
+        wheel(old, "torch", "2.6.0a0+d883142", files=torch, scripts=commands),
+    )
+    tool_wheel(wheels, "2.0")
+    answer = cli("venv", "v", "tool==2.0")
+    assert answer.code == 0, answer.stderr
+
+    for way, words in ways(place / "v" / "bin" / "python", place).items():
+        env = {**here.environment, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+        ran = slurm.run("srun", "--ntasks=2", "--oversubscribe", *map(str, words), env=env)
+
+        assert ran.returncode == 0, (way, ran.stderr)
+        found = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+        assert len(found) == 2, way
+        for each in found:
+            assert (each["tool"], each["metadata"], each["inbase"]) == ("2.0", "2.0", "1.0"), way
+            assert each["prefix"] == str(place / "v"), way

@@ -1,0 +1,180 @@
+"""A packed overlay beside its base in the real uenv client, and in its Slurm plugin."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.overlay.support import install, pythons, wheel
+from tests.real.slurm import Slurm, running_slurm
+
+HOW = (
+    "build https://github.com/eth-cscs/uenv2 (meson, -Dsquashfs_mount=true), let root own its squashfs-mount with the "
+    "setuid bit, and name the folder of both programs in UENVTOOL_TEST_UENV, "
+    "its Slurm plugin in UENVTOOL_TEST_UENV_PLUGIN"
+)
+PROGRAMS = Path(os.environ.get("UENVTOOL_TEST_UENV", "/nonexistent"))
+PLUGIN = Path(os.environ.get("UENVTOOL_TEST_UENV_PLUGIN", "/nonexistent"))
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.xdist_group("slurm"),  # one Slurm a machine
+    pytest.mark.skipif(not (PROGRAMS / "uenv").exists(), reason=f"no uenv client here: {HOW}"),
+    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs: apt-get install squashfs-tools"),
+]
+LOOK = (
+    "import importlib.metadata, json, os, sys, inbase, tool; print(json.dumps({'tool': tool.__version__, "
+    "'metadata': importlib.metadata.version('tool'), 'inbase': inbase.__version__, 'python': sys.executable, "
+    "'prefix': sys.prefix, 'pythonpath': os.environ.get('PYTHONPATH'), 'venv': os.environ.get('VIRTUAL_ENV')}))"
+)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A base image and where it is mounted; wheels; where an overlay will be."""
+
+    image: Path
+    mount: Path
+    wheels: Path
+    tools: Path
+
+    def environment(self) -> dict[str, str]:
+        return {
+            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+            "HOME": os.environ["HOME"],
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+        }
+
+    def run(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [str(word) for word in words]
+        return subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture(params=["PYTHONPATH", "PYTHONUSERBASE"])
+def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
+    """A uenv with an older version of the package `tool`, as uenv 2.6 (PYTHONPATH) and 2.9 have their packages."""
+    version, python = next(reversed(pythons().items()))
+    mount, root = tmp_path / "user-environment", tmp_path / "image"
+    site = root / "env" / "default" / "lib" / f"python{version}" / "site-packages"
+    install(site, wheel(tmp_path / "old", "tool", "1.0"), wheel(tmp_path / "old", "inbase", "1.0"))
+    wheel(tmp_path / "wheels", "tool", "2.0", requires=["inbase"])
+    (root / "env" / "default" / "bin").mkdir()
+    for name in ("python", "python3", f"python{version}"):
+        (root / "env" / "default" / "bin" / name).symlink_to(python)
+    view = mount / "env" / "default"
+    lists = {"PATH": [{"op": "prepend", "value": [f"{view}/bin"]}]}
+    scalars: dict[str, str | None] = {}
+    if request.param == "PYTHONPATH":
+        lists["PYTHONPATH"] = [{"op": "set", "value": [str(mount / site.relative_to(root))]}]
+    else:
+        lists["PYTHONPATH"] = [{"op": "unset", "value": []}]
+        scalars["PYTHONUSERBASE"] = str(view)
+    env = {"version": 1, "type": "augment", "values": {"list": lists, "scalar": scalars}}
+    views = {"default": {"activate": f"{view}/activate.sh", "description": "all", "root": str(view), "env": env}}
+    (root / "meta").mkdir()
+    described = {"name": "stack", "description": "a base", "mount": str(mount), "modules": None, "views": views}
+    (root / "meta" / "env.json").write_text(json.dumps(described))
+    image = tmp_path / "stack.squashfs"
+    subprocess.run(["mksquashfs", str(root), str(image), "-quiet", "-no-progress"], check=True, capture_output=True)
+    mount.mkdir()
+    (tmp_path / "user-tools").mkdir()
+    return Stack(image, mount, tmp_path / "wheels", tmp_path / "user-tools")
+
+
+@pytest.fixture
+def uenvtool(tmp_path: Path) -> list[str]:
+    """The command of this checkout, whatever the folder and environment it is called in."""
+    script = tmp_path / "uenvtool"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom uenvtool.__main__ import main\nmain()\n")
+    return [sys.executable, str(script)]
+
+
+@pytest.fixture
+def overlay(stack: Stack, uenvtool: list[str], place: Path) -> Path:
+    """An overlay with tool 2, made and packed inside of the loaded base."""
+    made = stack.run(
+        *("uenv", "run", stack.image, "--view=default", "--", *uenvtool),
+        *("venv", "mine", "tool==2.0", "--squash", "--mount", stack.tools),
+    )
+    assert made.returncode == 0, made.stderr
+    started = next(line for line in made.stderr.splitlines() if line.strip().startswith("uenv start"))
+    assert started.split()[2:] == [f"{stack.image},{place}/mine.squashfs", "--view=default,mine:venv"]
+    return place / "mine.squashfs"
+
+
+def test_the_line_that_was_printed_loads_it_over_its_base(stack: Stack, overlay: Path) -> None:
+    loaded = ["uenv", "run", f"{stack.image},{overlay}", "--view=default,mine:venv", "--"]
+
+    for words in (["python", "-c", LOOK], ["python", "-I", "-c", LOOK], ["bash", "-c", f'python -E -c "{LOOK}"']):
+        ran = stack.run(*loaded, *words)
+
+        assert ran.returncode == 0, ran.stderr
+        found = json.loads(ran.stdout)
+        assert (found["tool"], found["metadata"], found["inbase"]) == ("2.0", "2.0", "1.0")
+        assert found["prefix"] == found["venv"] == str(stack.tools)
+        assert found["pythonpath"] is None
+
+
+def test_without_its_base_it_says_so(stack: Stack, overlay: Path) -> None:
+    ran = stack.run("uenv", "run", overlay, "--view=mine:venv", "--", "python", "-c", LOOK)
+
+    assert ran.returncode == 127
+    assert "the base of this overlay is not here" in ran.stderr
+    assert str(stack.image) in ran.stderr
+
+
+def test_the_option_uenv_loads_the_base_for_the_command(stack: Stack, uenvtool: list[str], place: Path) -> None:
+
+    made = stack.run(*uenvtool, "venv", "mine", "tool==2.0", "--uenv", stack.image)
+
+    assert made.returncode == 0, made.stderr
+    assert (place / "mine" / "pyvenv.cfg").read_text().count(str(stack.mount)) >= 1
+
+
+class TestSlurm:
+    """The plugin mounts both images for a step."""
+
+    @pytest.fixture
+    def slurm(self, tmp_path: Path) -> Iterator[Slurm]:
+        if not PLUGIN.exists():
+            pytest.skip(f"no Slurm plugin of uenv here: {HOW}")
+        folder = tmp_path / "slurm"
+        folder.mkdir()
+        with running_slurm(folder, plugin=PLUGIN) as found:
+            yield found
+
+    def test_a_step_has_the_overlay_over_its_base(self, stack: Stack, overlay: Path, slurm: Slurm) -> None:
+        options = [f"--uenv={stack.image},{overlay}", "--view=default,mine:venv"]
+
+        ran = slurm.run(
+            "srun", "--ntasks=2", "--oversubscribe", *options, "python", "-c", LOOK, env=stack.environment()
+        )
+
+        assert ran.returncode == 0, ran.stderr
+        found = [json.loads(line) for line in ran.stdout.splitlines()]
+        assert [(each["tool"], each["inbase"], each["prefix"]) for each in found] == [
+            ("2.0", "1.0", str(stack.tools))
+        ] * 2
+
+    def test_a_batch_script_has_it_with_nothing_to_source(self, stack: Stack, overlay: Path, slurm: Slurm) -> None:
+        job = overlay.parent / "job.sh"
+        job.write_text(
+            f"#!/bin/bash\n#SBATCH --uenv={stack.image},{overlay}\n#SBATCH --view=default,mine:venv\n"
+            f'srun python -c "{LOOK}"\n'
+        )
+
+        sent = slurm.run("sbatch", "--wait", f"--output={job}.out", str(job), env=stack.environment())
+
+        output = Path(f"{job}.out").read_text()
+        assert sent.returncode == 0, sent.stderr + output
+        assert json.loads(output.splitlines()[-1])["tool"] == "2.0"

@@ -1,0 +1,186 @@
+"""`uenvtool venv`: a Python overlay on a base, loose or packed; what it is made of; unpacked again."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand
+
+from uenvtool.cli.options import JSON
+
+if TYPE_CHECKING:
+    from uenvtool.venv.make import Made
+
+SQUASH = "--squash"
+
+
+class Precedence(str, Enum):
+    """What makes the overlay win."""
+
+    site = "site"
+    pythonpath = "pythonpath"
+
+
+BASE = typer.Option(
+    None, "--base", metavar="PYTHON", help="The base's Python; default: the loaded uenv's, else this container's."
+)
+IMAGE = typer.Option(
+    None, SQUASH, metavar="[FILE]", help="Pack it into one image too; default: beside PATH and named after it."
+)
+OVERRIDE = typer.Option(
+    [],
+    "--override",
+    metavar="NAME",
+    help="Replace the base's package, also a protected one; NAME or NAME==VERSION.",
+)
+PRECEDENCE = typer.Option(
+    None, "--precedence", help="pythonpath: for a Python that reads no .pth files; default: as it is, else site."
+)
+MOUNT = typer.Option(
+    None, "--mount", metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools."
+)
+
+
+class WithVerbs(TyperCommand):
+    """The command `venv`, which `venv info` and `venv unpack` share their first word with.
+
+    A path of one of these names is written with a folder: `./info`.
+    """
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """The context of the verb where there is one, else of `venv` itself."""
+        if args and args[0] in VERBS:
+            verb = typer.main.get_command(VERBS[args[0]])
+            return verb.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        return super().make_context(info_name, _with_image(args), parent=parent, **extra)
+
+
+def venv(
+    path: Path = typer.Argument(Path(".venv"), metavar="PATH", help="The overlay's folder."),
+    packages: list[str] = typer.Argument([], metavar="PACKAGE", help="Requirements, wheels, archives, folders."),
+    requirements: list[Path] = typer.Option([], "--requirements", "-r", metavar="FILE", help="A requirements file."),
+    editables: list[Path] = typer.Option([], "--editable", "-e", metavar="DIR", help="A project to install editable."),
+    base: str | None = BASE,
+    uenv: str | None = typer.Option(None, "--uenv", metavar="IMAGE", help="Load this uenv for the command first."),
+    view: str = typer.Option("default", "--view", metavar="VIEW", help="The view to load with --uenv."),
+    squash: str | None = IMAGE,
+    override: list[str] = OVERRIDE,
+    from_: Path | None = typer.Option(None, "--from", metavar="LOCK", help="Make what a pylock.toml says."),
+    update: bool = typer.Option(False, "--update", help="Take newer versions; keep the old overlay and image."),
+    precedence: Precedence | None = PRECEDENCE,
+    mount: str | None = MOUNT,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Resolve and print the outcome; make nothing."),
+    json_: bool = JSON,
+) -> None:
+    """Make a Python environment that wins over its base and keeps the base's torch.
+
+    The base is the loaded uenv, the container, or --base. What the base has and satisfies is used;
+    what is missing is installed; what conflicts is an error that says who asks for what.
+
+    Also: `uenvtool venv info IMAGE|PATH` shows what one is made of, `uenvtool venv unpack IMAGE [PATH]`
+    makes an image loose again.
+    """
+    import os
+
+    from uenvtool import console
+    from uenvtool.venv import place
+    from uenvtool.venv.make import Order, make
+    from uenvtool.venv.reload import in_uenv
+
+    if uenv is not None:
+        in_uenv(uenv, view, os.environ)
+    order = Order(
+        path=place.checked_path(path),
+        packages=tuple(packages),
+        files=tuple(requirements),
+        editables=tuple(editables),
+        base=base,
+        overrides=place.checked_overrides(tuple(override)),
+        lock=from_,
+        squash=None if squash is None else place.image_path(squash, path),
+        mount=place.checked_mount(mount),
+        update=update,
+        precedence=precedence.value if precedence else None,
+        dry_run=dry_run,
+    )
+    _show(make(order, os.environ, console.progress), json_)
+
+
+def info(
+    path: Path = typer.Argument(..., metavar="IMAGE|PATH", help="A packed overlay, or a loose one's folder."),
+    json_: bool = JSON,
+) -> None:
+    """Show an overlay's base, packages, size and settings."""
+    from uenvtool import console
+    from uenvtool.venv.describe import describe, description
+
+    data = describe(path)
+    console.result_json(data) if json_ else console.result(description(data))
+
+
+def unpack(
+    image: Path = typer.Argument(..., metavar="IMAGE", help="A packed overlay."),
+    path: Path | None = typer.Argument(None, metavar="PATH", help="The folder to make; default: IMAGE's name."),
+) -> None:
+    """Make a packed overlay loose again, at PATH, which must not be there yet."""
+    from uenvtool import console
+    from uenvtool.venv.place import unpacked
+
+    console.result(str(unpacked(image, path)))
+
+
+def _verb(function: Any) -> typer.Typer:
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.command()(function)
+    return app
+
+
+VERBS = {"info": _verb(info), "unpack": _verb(unpack)}
+
+
+def _with_image(words: list[str]) -> list[str]:
+    """The words with `--squash` in one piece: the word behind it is its own only where it names an image."""
+    if SQUASH not in words:
+        return words
+    from uenvtool.venv.place import is_image_name
+
+    rest = iter(range(len(words)))
+    found: list[str] = []
+    for i in rest:
+        if words[i] == "--":
+            return [*found, *words[i:]]
+        following = words[i + 1] if i + 1 < len(words) else ""
+        if words[i] == SQUASH:
+            own = is_image_name(following)
+            found.append(f"{SQUASH}={following if own else ''}")
+            if own:
+                next(rest)
+        else:
+            found.append(words[i])
+    return found
+
+
+def _show(made: Made, as_json: bool) -> None:
+    """Print the outcome on stdout; notes, warnings and how to go on on stderr."""
+    from uenvtool import console
+    from uenvtool.overlay.outcome import HEADINGS, table_rows
+    from uenvtool.venv.describe import next_lines
+
+    if as_json:
+        console.result_json(made.data())
+    elif made.rows:
+        console.result(console.table(HEADINGS, table_rows(made.rows)))
+    for line in made.notes:
+        console.note(line)
+    for line in made.warnings:
+        console.warn(line)
+    for line in next_lines(made):
+        console.note(line)

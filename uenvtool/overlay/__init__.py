@@ -1,0 +1,1 @@
+"""A Python overlay on a base: found, resolved, made, and put first."""

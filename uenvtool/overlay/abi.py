@@ -1,0 +1,86 @@
+"""Finds compiled modules that were built for numpy 1 and would meet numpy 2.
+
+numpy's headers compile the name of the module that holds its C API into every extension:
+`numpy.core._multiarray_umath` with numpy 1, `numpy._core._multiarray_umath` with numpy 2, which
+keeps the old name beside it to run on numpy 1 too (numpy/core/code_generators/generate_numpy_api.py
+and numpy/_core/...). An extension with the old name alone fails on numpy 2.
+"""
+
+from __future__ import annotations
+
+import csv
+import mmap
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from uenvtool.errors import Problem
+from uenvtool.overlay.base import Base, Distribution
+
+OLD, NEW = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
+
+
+def numpy_problems(base: Base, new: Mapping[str, Distribution]) -> list[Problem]:
+    """What was built for numpy 1 beside numpy 2: of the new packages, and of the base where numpy is new."""
+    numpy = new.get("numpy") or base.packages.get("numpy")
+    if numpy is None or _major(numpy.version) < 2:
+        return []
+    checked = [each for name, each in new.items() if name != "numpy"]
+    before = base.packages.get("numpy")
+    if "numpy" in new and before is not None and _major(before.version) < 2:
+        checked += [each for name, each in base.packages.items() if name not in new]
+    where = "the overlay gets" if "numpy" in new else "the base has"
+    return [
+        Problem(
+            f"{each.name} {each.version} is built for numpy 1 ({os.path.basename(file)}); "
+            f"{where} numpy {numpy.version}",
+            hint=f"ask for a newer {each.name}"
+            + (", or for numpy<2" if "numpy" in new else ", or put numpy 1 over the base's: 'numpy<2'"),
+        )
+        for each in checked
+        for file in _first(built_for_numpy_1(each))
+    ]
+
+
+def built_for_numpy_1(distribution: Distribution) -> Iterator[str]:
+    """The compiled modules of a distribution that know only numpy 1's C API."""
+    for path in compiled_modules(distribution):
+        try:
+            with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                if data.find(OLD) >= 0 and data.find(NEW) < 0:
+                    yield path
+        except (OSError, ValueError):
+            continue  # gone, empty, or not readable: Python could not load it either
+
+
+def compiled_modules(distribution: Distribution) -> Iterator[str]:
+    """The shared libraries that a distribution's RECORD lists and that lie below its folder."""
+    root = os.path.realpath(distribution.folder)
+    for name in recorded_files(distribution):
+        path = os.path.realpath(os.path.join(root, name))
+        if name.endswith(".so") and path.startswith(root + os.sep):
+            yield path
+
+
+def recorded_files(distribution: Distribution) -> Iterator[str]:
+    """The files that a distribution's RECORD lists, as it writes them: relative to its folder, or not."""
+    if not distribution.metadata:
+        return
+    try:
+        text = Path(distribution.metadata, "RECORD").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for row in csv.reader(text.splitlines()):
+        if row:
+            yield row[0]
+
+
+def _major(version: str) -> int:
+    first = version.partition(".")[0]
+    return int(first) if first.isdigit() else 0
+
+
+def _first(items: Iterable[str]) -> Iterator[str]:
+    for item in items:
+        yield item
+        return

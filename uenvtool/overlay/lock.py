@@ -1,0 +1,121 @@
+"""The lock of an overlay: a pylock.toml (PEP 751) of what was installed, with the base that it is for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import BadInput, Position
+from uenvtool.files import fill
+from uenvtool.overlay.base import Base
+from uenvtool.overlay.resolve import Resolved
+from uenvtool.overlay.uv import Uv
+from uenvtool.overlay.versions import canonical
+
+LOCK = "pylock.toml"
+EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'
+MAX_BYTES = 50_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """A lock that was read. base: its fingerprint; packages: name -> version, None where it has none."""
+
+    path: Path
+    text: str
+    base: str | None
+    base_name: str
+    packages: Mapping[str, str | None]
+    requests: tuple[str, ...]
+    overrides: tuple[str, ...]
+
+
+def make_lock(uv: Uv, base: Base, packages: Sequence[Resolved]) -> str:
+    """uv's pylock.toml of exactly these packages, without what names the machine that it was made on."""
+    folder = uv.work / "lock"
+    fill(folder, {"packages.txt": "\n".join([*(each.line for each in packages), ""])})
+    target = folder / LOCK
+    words: list[str | Path] = ["pip", "compile", "--no-deps", "--quiet", "--no-header", "--python", base.python]
+    uv.run([*words, "--format", "pylock.toml", "-o", target, folder / "packages.txt"])
+    return target.read_text(encoding="utf-8")
+
+
+def signed(text: str, base: Base, requests: Sequence[str], overrides: Sequence[str]) -> str:
+    """The lock with the table that says which base and which requests it is for."""
+    values: dict[str, object] = {
+        "base": base.fingerprint(),
+        "base-name": base.found.name,
+        "python": base.version,
+        "requests": list(requests),
+        "overrides": list(overrides),
+    }
+    lines = ["", "[tool.uenvtool]", "# `uenvtool venv PATH --from pylock.toml` makes the same overlay again"]
+    lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
+    return text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
+
+
+def read_lock(path: Path) -> Locked:
+    """A lock from disk. Raises BadInput with the place where it is none."""
+    import tomlkit
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES)
+        text = data.decode("utf-8")
+        document: dict[str, Any] = tomlkit.parse(text).unwrap()
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), "name a pylock.toml") from error
+    except UnicodeDecodeError as error:
+        raise BadInput("not UTF-8", Position(str(path)), "a lock is TOML text") from error
+    except ParseError as error:
+        raise BadInput(f"not TOML: {error}", Position(str(path), error.line, error.col + 1), "make it again") from error
+    except TOMLKitError as error:
+        raise BadInput(f"not TOML: {error}", Position(str(path)), "make it again") from error
+    packages = document.get("packages")
+    if not isinstance(packages, list) or "lock-version" not in document:
+        raise BadInput("not a pylock.toml", Position(str(path)), "it needs lock-version and [[packages]] (PEP 751)")
+    if str(document["lock-version"]).split(".")[0] != "1":
+        raise BadInput(f"lock-version {document['lock-version']} is not known here", Position(str(path)))
+    tool = document.get("tool", {})
+    ours = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
+    named = [each for each in packages if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    return Locked(
+        path,
+        text,
+        ours.get("base"),
+        str(ours.get("base-name", "")),
+        {canonical(each["name"]): each.get("version") for each in named},
+        tuple(map(str, ours.get("requests", ()))),
+        tuple(map(str, ours.get("overrides", ()))),
+    )
+
+
+def without(text: str, names: Sequence[str]) -> str:
+    """The lock without some packages."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    kept = tomlkit.aot()
+    packages: Any = document["packages"]
+    for table in packages:
+        if canonical(str(table["name"])) not in names:
+            kept.append(table)
+    document["packages"] = kept
+    return tomlkit.dumps(document)
+
+
+def unsigned(text: str) -> str:
+    """The lock without the table of this tool."""
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    tool = document.get("tool")
+    if isinstance(tool, dict):
+        tool.pop("uenvtool", None)
+        if not tool:
+            document.pop("tool")
+    return tomlkit.dumps(document)

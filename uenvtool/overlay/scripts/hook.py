@@ -1,0 +1,91 @@
+"""Puts this overlay's packages before its base's, and those before everything else.
+
+Written by `uenvtool venv`; imported at every start by zzz_uenvtool_overlay.pth, which Python reads
+after the PYTHONPATH of the environment is in place. pyvenv.cfg names the base's folders. Afterwards
+sys.path is: the standard library, this overlay, the base, the rest.
+"""
+
+import os
+import sys
+
+
+def settings() -> dict[str, str]:
+    """The lines of pyvenv.cfg that are ours."""
+    found = {}
+    with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8", errors="surrogateescape") as stream:
+        for line in stream:
+            if line.startswith("uenvtool-"):
+                key, _, value = line.partition("=")
+                found[key.strip()] = value.strip()
+    return found
+
+
+def parts(path: list[str], here: str) -> tuple[list[str], list[str], list[str]]:
+    """sys.path in three: the standard library, what this overlay added, and the rest."""
+    stdlib = os.path.dirname(os.__file__)
+    zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    standard: list[str] = []
+    own, rest = [here], list(standard)
+    for entry in path:
+        if entry == stdlib or os.path.basename(entry) in ("lib-dynload", zipped):
+            standard.append(entry)
+        elif entry == here:
+            pass
+        elif standard:  # what site adds comes behind the standard library
+            own.append(entry)
+        else:
+            rest.append(entry)
+    return standard, own, rest
+
+
+def order() -> None:
+    """Reorder sys.path once."""
+    before = list(sys.path)
+    if any("pip-build-env-" in entry for entry in before):
+        return  # pip builds a package in isolation, from this environment's Python but not its packages
+    here = os.path.dirname(os.path.abspath(__file__))
+    found = settings()
+    base = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
+    there = [folder for folder in base if os.path.isdir(folder)]
+    if len(there) < len(base):
+        gone = next(folder for folder in base if folder not in there)
+        load = found.get("uenvtool-load", "")
+        sys.stderr.write(
+            f"uenvtool: the base of this overlay is not here: {gone}{load and '; load it first: ' + load}\n"
+        )
+    standard, own, rest = parts(before, here)
+    editables_first()
+    first = standard + own + [folder for folder in there if folder not in own]
+    sys.path[:] = first + [entry for entry in rest if entry not in first]
+    run_pth_files(found.get("uenvtool-base-site", "").split(os.pathsep), there, len(first))
+
+
+def editables_first() -> None:
+    """Let the finders of this overlay's editable installs answer before the folders on sys.path."""
+    ours = [finder for finder in sys.meta_path if getattr(finder, "__module__", "").startswith("__editable__")]
+    if ours:
+        places = [i for i, finder in enumerate(sys.meta_path) if getattr(finder, "__name__", "") == "PathFinder"]
+        others = [finder for finder in sys.meta_path if finder not in ours]
+        at = places[0] if places else len(others)
+        sys.meta_path[:] = others[:at] + ours + others[at:]
+
+
+def run_pth_files(sites: list[str], there: list[str], length: int) -> None:
+    """Process the base's own .pth files as its Python would; what they add stands behind the base."""
+    import site
+
+    known = {os.path.normcase(os.path.abspath(entry)) for entry in sys.path}
+    behind = sys.path[length:]
+    del sys.path[length:]
+    try:
+        for folder in sites:
+            if folder in there:
+                site.addsitedir(folder, known)
+    finally:
+        sys.path.extend(entry for entry in behind if entry not in sys.path)
+
+
+try:
+    order()
+except Exception as problem:  # never keep Python from starting
+    sys.stderr.write(f"uenvtool: this overlay could not put itself first: {problem!r}\n")

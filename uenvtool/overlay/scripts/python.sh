@@ -1,0 +1,14 @@
+#!/bin/bash -p
+# The Python of this overlay, written by `uenvtool venv`: the base's interpreter under this name.
+# It finds pyvenv.cfg beside this folder by the name that it is started with. -p: BASH_ENV is not read.
+self=$0
+[[ $self == */* ]] || self=./$self
+while [[ -L $self && ! -e ${self%/*}/../pyvenv.cfg ]]; do # started through a link from elsewhere
+    next=$(readlink -- "$self")
+    [[ $next == /* ]] || next=${self%/*}/$next
+    self=$next
+done
+base=@BASE@
+[[ -x $base ]] && exec -a "$self" "$base" "$@"
+printf '%s\n' @MISSING@ >&2
+exit 127
