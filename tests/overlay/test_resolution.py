@@ -70,6 +70,21 @@ def test_a_version_that_no_index_has_and_the_base_forbids_is_told_with_who_forbi
     assert not Path("v").exists()
 
 
+def test_what_an_extra_of_a_base_package_brings_is_said(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
+) -> None:
+    web = "webclient ; extra == 'http'"
+    install(here.site, wheel(place / "old", "files", "1.0", requires=(web,), extras=("http",)))
+    wheel(wheels, "webclient", "1.0")
+    wheel(wheels, "loader", "1.0", requires=("files[http]",))
+
+    found = packages(cli("venv", "v", "loader", "--json"))
+
+    assert inside("v") == {"loader", "webclient"}
+    assert found["webclient"]["asked_by"] == ["files[http]"]
+    assert found["files"]["asked_by"] == ["loader"]
+
+
 def test_a_vendors_pre_release_counts_as_its_release_and_the_table_says_so(
     here: BaseHere, cli: Callable[..., Answer]
 ) -> None:

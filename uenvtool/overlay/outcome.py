@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,8 @@ def outcome(base: Base, new: Mapping[str, Distribution], request: Request, overr
     for name, distribution in sorted(new.items()):
         for requirement in requirements(distribution, environment):
             asked.setdefault(canonical(requirement.name), []).append(name)
+    for name, who in _of_extras({**base.packages, **new}, new, request, environment):
+        asked.setdefault(name, []).append(who)
     counted = as_releases(base, new)
     rows = [_row(base, name, new.get(name), tuple(dict.fromkeys(asked.get(name, ()))), counted) for name in new]
     rows += [
@@ -61,6 +63,26 @@ def outcome(base: Base, new: Mapping[str, Distribution], request: Request, overr
         if name in base.packages and name not in new
     ]
     return tuple(sorted(rows, key=lambda row: row.name))
+
+
+def _of_extras(
+    there: Mapping[str, Distribution], new: Mapping[str, Distribution], request: Request, environment: dict[str, str]
+) -> Iterator[tuple[str, str]]:
+    """What extras ask for: package, and the extra that wants it (`fsspec[http]`), also one of the base's."""
+    waiting = [(each.name, each.requirement) for each in request.asked if each.requirement]
+    waiting += [(canonical(found.name), found) for each in new.values() for found in requirements(each, environment)]
+    seen = set()
+    while waiting:
+        name, requirement = waiting.pop()
+        for extra in sorted(requirement.extras):
+            if (name, extra) in seen or name not in there:
+                continue
+            seen.add((name, extra))
+            without = list(requirements(there[name], environment))
+            for found in requirements(there[name], {**environment, "extra": extra}):
+                waiting.append((canonical(found.name), found))
+                if found not in without:
+                    yield canonical(found.name), f"{name}[{extra}]"
 
 
 def rows_of_resolution(
