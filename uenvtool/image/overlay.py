@@ -44,10 +44,9 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class OverlayInfo:
-    """What an overlay says of itself. name, mount, compression: of a packed one; bytes: the image's size."""
+    """What a packed overlay says of itself. bytes: the image's size."""
 
     path: Path
-    packed: bool
     bytes: int
     base: Mapping[str, Any] = field(default_factory=dict)
     packages: tuple[Mapping[str, Any], ...] = ()
@@ -60,7 +59,6 @@ class OverlayInfo:
         """As data for --json."""
         return {
             "path": str(self.path),
-            "packed": self.packed,
             "bytes": self.bytes,
             "base": dict(self.base),
             "packages": [dict(each) for each in self.packages],
@@ -69,30 +67,6 @@ class OverlayInfo:
             "mount": self.mount or None,
             "compression": self.compression or None,
         }
-
-    def text(self) -> str:
-        """For a person: what it is, then its packages."""
-        from uenvtool.console import table
-
-        kind = "image" if self.packed else "folder"
-        facts = {
-            kind: str(self.path),
-            "name": self.name,
-            "base": self.base_name,
-            "mount": self.mount,
-            "size": f"{self.bytes / 1e6:.1f} MB" + (f", {self.compression}" if self.compression else ""),
-            **{name: str(value) for name, value in self.settings.items()},
-        }
-        lines = [f"{name + ':':12} {value}" for name, value in facts.items() if value]
-        rows = [[str(each.get(key, "")) for key in ("name", "version", "how")] for each in self.packages]
-        return "\n".join([*lines, "", table(("package", "version", "from"), rows)] if rows else lines)
-
-    @property
-    def base_name(self) -> str:
-        """What the base is called, and its Python."""
-        name = str(self.base.get("name") or self.base.get("python") or "")
-        version = self.base.get("version")
-        return f"{name} (Python {version})" if name and version else name
 
 
 def pack_overlay(
@@ -156,9 +130,7 @@ def refuse_foreign(target: Path) -> None:
 
 
 def info(path: Path) -> OverlayInfo:
-    """What a packed image or a loose overlay is. Raises BadInput where it is neither."""
-    if path.is_dir():
-        return _info_of_folder(path)
+    """What a packed overlay says of itself. Raises BadInput where it is none."""
     names = [ENV, PACKED, *(f"{EXTRA}/{name}" for name in RECORDS)]
     texts = told(path, names)
     if PACKED not in texts:
@@ -168,7 +140,6 @@ def info(path: Path) -> OverlayInfo:
     record = _json(texts.get(f"{EXTRA}/{RECORDS[0]}", "{}"), path)
     return OverlayInfo(
         path,
-        True,
         path.stat().st_size,
         _mapping(record.get("base")),
         _rows(record.get("packages")),
@@ -177,16 +148,6 @@ def info(path: Path) -> OverlayInfo:
         str(env.get("mount", "")),
         f"{head.compression}, {head.block >> 10} KiB blocks" if head else "",
     )
-
-
-def _info_of_folder(path: Path) -> OverlayInfo:
-    if not (path / "pyvenv.cfg").is_file():
-        raise BadInput(f"{path} is not a virtual environment")
-    record_path = path / RECORD_FOLDER / RECORDS[0]
-    record = _json(record_path.read_text(encoding="utf-8"), record_path) if record_path.is_file() else {}
-    size = sum(entry.size for entry in walk(path).values())
-    packages, settings = _rows(record.get("packages")), _mapping(record.get("settings"))
-    return OverlayInfo(path, False, size, _mapping(record.get("base")), packages, settings)
 
 
 def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:

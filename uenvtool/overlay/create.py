@@ -76,16 +76,6 @@ def config(base: Base, home: str, precedence: str) -> str:
     return "".join(f"{name} = {' '.join(value.splitlines())}".rstrip() + "\n" for name, value in lines.items())
 
 
-def read_config(folder: Path) -> dict[str, str]:
-    """pyvenv.cfg as names and values; empty where the folder has none."""
-    try:
-        text = (folder / CONFIG).read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return {}
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
 def add_base_commands(folder: Path, base: Base) -> int:
     """Give the overlay the base's commands, as its own: `torchrun` must run the overlay's Python.
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from uenvtool import quoting
 
 SITE, PYTHONPATH = "site", "pythonpath"
-PRECEDENCES = (SITE, PYTHONPATH)
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"
 """Python reads .pth files sorted by name: after the ones of editable installs."""

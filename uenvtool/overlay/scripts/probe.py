@@ -8,13 +8,13 @@ from __future__ import annotations  # the annotations below must not keep an old
 
 import sys
 
-SELF = sys.path.pop(0)  # the folder of this script is no part of the base
+sys.path.pop(0)  # the folder of this script is no part of the base
 
-import json  # noqa: E402
-import os  # noqa: E402
-import site  # noqa: E402
-import sysconfig  # noqa: E402
-from importlib import metadata  # noqa: E402
+import json
+import os
+import site
+import sysconfig
+from importlib import metadata
 
 MARKER = "uenvtool-probe:"
 
