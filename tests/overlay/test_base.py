@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,46 @@ def test_views_are_read_as_the_uenv_client_writes_them(tmp_path: Path) -> None:
         ("pytorch", "special", "/elsewhere/view", "/images/p.squashfs"),
         ("tools", "venv", "/user-tools/env/venv", "/images/t.squashfs"),
     ]
+
+
+@pytest.fixture
+def activated(place: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plain virtual environment with a torch, which is activated."""
+    environment = place / "active"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    (site,) = environment.glob("lib/python3*/site-packages")
+    install(site, wheel(place / "wheels", "torch", "2.6.0"))
+    monkeypatch.setenv("VIRTUAL_ENV", str(environment))
+    monkeypatch.setenv("PATH", f"{environment}/bin", prepend=os.pathsep)
+    return environment
+
+
+def test_an_environment_that_is_activated_can_be_named(activated: Path) -> None:
+    found = read_base(find(str(activated / "bin" / "python"), os.environ), os.environ)
+
+    assert set(found.packages) == {"torch"}
+
+
+def test_another_environment_that_is_activated_is_no_part_of_a_base(activated: Path) -> None:
+    (site,) = activated.glob("lib/python3*/site-packages")
+    base = str(Path(sys.base_prefix, "bin", "python3"))
+
+    found = read_base(find(base, os.environ), {**os.environ, "PYTHONPATH": str(site)})
+
+    assert "torch" not in found.packages
+
+
+@pytest.mark.parametrize(("container", "is_base"), [("/images/rocm.sif", True), ("", False)])
+def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
+    activated: Path, container: str, is_base: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uenvtool.overlay.where.CONTAINER_MARKS", ())
+    if container:
+        monkeypatch.setenv("APPTAINER_CONTAINER", container)
+
+    found = find(None, os.environ)
+
+    assert (found.python == str(activated / "bin" / "python3")) is is_base
 
 
 @pytest.mark.parametrize("layout", ["pythonpath", "pythonuserbase", "python-venv"])

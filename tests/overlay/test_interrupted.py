@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -159,6 +161,28 @@ def test_a_full_disk_is_told_and_the_old_overlay_stays(
     assert "No space left" in answer.stderr
     assert sorted(small_disk.rglob("*")) == before
     assert run(["disk/v/bin/python", "-c", "import tiny"], clean_environment()).returncode == 0
+
+
+def test_a_spent_quota_is_told_and_the_old_overlay_stays(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's answer is pretended: a real quota needs another user and a filesystem with quotas."""
+    assert cli("venv", "v", "big==1.0").code == 0
+    copy = shutil.copy2
+
+    def refused(source: str, target: str, **more: bool) -> str:
+        if source.endswith(".py"):
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), target)
+        return str(copy(source, target, **more))
+
+    monkeypatch.setattr(shutil, "copy2", refused)
+
+    answer = cli("venv", "v", "big==2.0")
+
+    assert answer.code == 4
+    assert "quota exceeded" in answer.stderr
+    assert working_version(place / "v", here) == "1.0"
+    assert [path.name for path in place.iterdir() if path.name.startswith(".v")] == []
 
 
 @pytest.mark.parametrize("small_disk", ["1500k"], indirect=True)

@@ -153,12 +153,13 @@ def _folders(data: Mapping[str, Any], found: Found, environ: Mapping[str, str]) 
     entry is the base's where distributions lie in it. What is left out stays what it was: the rest,
     behind the base.
     """
-    active = environ.get("VIRTUAL_ENV")
+    active = os.path.abspath(environ["VIRTUAL_ENV"]) if environ.get("VIRTUAL_ENV") else ""
+    other = active + os.sep if active and active != data["prefix"] else None
     holding = {each["folder"] for each in data["distributions"]}
     exported = {os.path.abspath(path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path}
     for folder in data["folders"]:
-        if active and folder.startswith(os.path.abspath(active) + os.sep):
-            continue  # of another overlay, which is activated
+        if other and folder.startswith(other):
+            continue  # of another environment, which is activated
         if folder not in exported or folder in data["sites"]:
             yield folder
         elif found.mounts:

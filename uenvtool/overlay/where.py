@@ -149,8 +149,14 @@ def container_name(environ: Mapping[str, str]) -> str:
     return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
 
 
+def _carries_torch(environment: str) -> bool:
+    return any(Path(environment).glob("lib/python3*/site-packages/torch-*.dist-info"))
+
+
 def _python_on_path(environ: Mapping[str, str]) -> str | None:
     active = environ.get("VIRTUAL_ENV", "")
+    if active and in_container(environ) and _carries_torch(active):
+        active = ""  # the image's own packages lie in an environment, which it activates
     skipped = {os.path.realpath(os.path.join(active, "bin"))} if active else set()
     if sys.prefix != sys.base_prefix:
         skipped.add(os.path.realpath(os.path.join(sys.prefix, "bin")))
