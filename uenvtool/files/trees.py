@@ -23,17 +23,20 @@ def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collecti
         raise write_error(folder, error) from error
 
 
-def fill_from(path: Path, chunks: Iterable[bytes], parts: Iterable[Path] = ()) -> None:
-    """Write one large file in a folder that nobody reads yet: pieces, then whole files, copied by the kernel."""
+def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
+    """Write one large file, in pieces, in a folder that nobody reads yet."""
     try:
         with open(path, "wb") as stream:
-            for chunk in chunks:
-                stream.write(chunk)
-            stream.flush()
-            for part in parts:
-                with open(part, "rb") as source:
-                    while os.sendfile(stream.fileno(), source.fileno(), None, 1 << 30):
-                        pass
+            stream.writelines(chunks)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def fill_start(path: Path, content: bytes) -> None:
+    """Write over the first bytes of a file that nobody reads yet."""
+    try:
+        with open(path, "r+b") as stream:
+            stream.write(content)
     except OSError as error:
         raise write_error(path, error) from error
 

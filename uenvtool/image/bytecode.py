@@ -30,22 +30,25 @@ def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
     """
     root = _environment(folder)
     with working_folder(LIST_BYTES) as scratch:
-        lengths = _run(python, root, sources(root, folder), checked, scratch, gather=False)
+        lengths = _run(python, root, sources(root, folder), checked, scratch)
     return sum(1 for _, shard in lengths for length in shard.values() if length)
 
 
-def gather(python: Path, folder: Path, names: Sequence[bytes], scratch: Path) -> list[Part]:
-    """The `unchecked-hash` bytecode of modules (paths relative to `folder`); only `scratch` is written to."""
+def gather(python: Path, folder: Path, names: Sequence[bytes], scratch: Path, start: int = 0) -> list[Part]:
+    """The `unchecked-hash` bytecode of modules (paths relative to `folder`); only `scratch` is written to.
+
+    start: bytes that are left free before the contents in each part's file.
+    """
     tag = cache_tag(python) if names else ""
     parts = []
-    for data, lengths in _run(python, folder, names, False, scratch, gather=True):
-        content, offset = _mapped(data), 0
+    for data, lengths in _run(python, folder, names, False, scratch, start):
+        content, offset = _mapped(data), start
         pieces = {}
         for name, length in lengths.items():
             if length:
                 pieces[cache_name(name, tag)] = content[offset : offset + length]
                 offset += length
-        parts.append(Part(data, pieces))
+        parts.append(Part(data, start, pieces))
     return parts
 
 
@@ -87,9 +90,12 @@ def workers() -> int:
 
 
 def _run(
-    python: Path, root: Path, names: Sequence[bytes], checked: bool, scratch: Path, *, gather: bool
+    python: Path, root: Path, names: Sequence[bytes], checked: bool, scratch: Path, start: int | None = None
 ) -> list[tuple[Path, dict[bytes, int]]]:
-    """Each worker's data file, and the length of bytecode of each module that it did, in order."""
+    """Each worker's data file, and the length of bytecode of each module that it did, in order.
+
+    start: where in that file the bytecode begins; None where it goes beside its modules instead.
+    """
     if not names:
         return []
     shards = list(_shards(root, names))
@@ -106,7 +112,7 @@ def _run(
             scratch / f"list-{number}",
             "checked" if checked else "unchecked",
         ]
-        completed = tools.run([*words, data] if gather else words, env=_environ())
+        completed = tools.run(words if start is None else [*words, data, str(start)], env=_environ())
         lengths = [int(word) for word in _said(completed, python).split()]
         return data, dict(zip(shards[number], lengths, strict=True))
 

@@ -15,7 +15,7 @@ from typing import Any
 from uenvtool import files
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.image import bytecode, metadata
-from uenvtool.image.pack import EPOCH, usable, write_image
+from uenvtool.image.pack import EPOCH, room, usable, write_image
 from uenvtool.image.programs import Programs, find_programs
 from uenvtool.image.relocate import left_out, rewritten
 from uenvtool.image.squashfs import PACKED, superblock, told
@@ -33,13 +33,17 @@ SCRATCH_BYTES = 2 << 30
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """An image that was written and checked. bytes: its size; seconds: what all of it took."""
+    """An image that was written and checked.
+
+    bytes: its size; seconds: what all of it took; writing: what mksquashfs took of them.
+    """
 
     path: Path
     bytes: int
     sha256: str
     compression: str
     seconds: float
+    writing: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,9 @@ def pack_overlay(
         refuse_foreign(target)
         tree = overlay_tree(folder, target.stem, mount, scratch)
         new = work / "new"
+        begun = time.monotonic()
         write_image(programs, tree, new, scratch, EPOCH if epoch is None else epoch)
+        writing = time.monotonic() - begun
         with ThreadPoolExecutor(2) as beside:
             on_disk, digest = beside.submit(files.sync, new), beside.submit(_sha256, new)
             verify(programs, new, tree, scratch, EPOCH if epoch is None else epoch)
@@ -104,7 +110,7 @@ def pack_overlay(
             sha256 = digest.result()
         size = new.stat().st_size
         files.replace(new, target)
-    return Packed(target, size, sha256, programs.compression, time.monotonic() - started)
+    return Packed(target, size, sha256, programs.compression, time.monotonic() - started, writing)
 
 
 def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
@@ -113,7 +119,7 @@ def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
     entries = walk(folder, without)
     modules = usable([name for name, each in entries.items() if each.kind == "f" and name.endswith(b".py")])
     modules = [name for name in modules if not name.startswith(b"bin/")]
-    parts = bytecode.gather(folder / "bin" / "python", folder, modules, scratch) if modules else []
+    parts = bytecode.gather(folder / "bin" / "python", folder, modules, scratch, room(modules)) if modules else []
     new = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem), mount)}
     return Tree(folder, entries, new, parts, without)
 

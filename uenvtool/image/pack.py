@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
-from uenvtool.files import fill, fill_from, link
+from uenvtool.files import fill, fill_from, fill_start, link
 from uenvtool.image.programs import ONE_TIME, Programs
 from uenvtool.image.tree import CACHES, PROGRAM_MODE, Tree
 
@@ -17,7 +18,8 @@ EPOCH = 315532800
 ZSTD_LEVEL, GZIP_LEVEL = "2", "3"
 BLOCK = "256K"
 COPY_BYTES = 1 << 20
-_ESCAPED = frozenset(b" \t\v\f\"\\'#")
+MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
+_ESCAPED = re.compile(rb"[ \t\v\f\"\\'#]")
 _WILD = frozenset(b"*?[]\\!@+()")
 
 
@@ -25,9 +27,9 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
     """Write the tree into a new squashfs file. Raises ToolFailed where mksquashfs does."""
     words = [programs.mksquashfs]
     if programs.pseudo_data:
-        fill_from(scratch / "added", pseudo_file(tree, programs, epoch), [part.file for part in tree.parts])
-        words += [str(tree.folder), str(image), "-pf", str(scratch / "added"), *_options(programs, epoch)]
-        words += _without(tree, scratch)
+        words += [str(tree.folder), str(image), *_options(programs, epoch), *_without(tree, scratch)]
+        for file in pseudo_files(tree, programs, epoch, scratch):
+            words += ["-pf", str(file)]
     else:
         stage(tree, scratch / "tree")
         words += [str(scratch / "tree"), str(image), *_options(programs, epoch)]
@@ -81,23 +83,41 @@ def _pattern(name: bytes) -> bytes:
     return b"".join(b"\\" + bytes([byte]) if byte in _WILD else bytes([byte]) for byte in name)
 
 
-def pseudo_file(tree: Tree, programs: Programs, epoch: int) -> Iterator[bytes]:
-    """What to add, in mksquashfs's form: definitions, a mark, then all contents; those of the parts follow."""
+def pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> list[Path]:
+    """What to add, as files in mksquashfs's form: definitions, a mark, then contents.
+
+    The contents of the parts stay where they are, behind the room that was left for their definitions.
+    """
+    folders = [b"%s D %d 755 0 0\n" % (pseudo_name(name), epoch) for name in tree.new_folders()]
+    contents = [content for name, content in tree.new.items()]
+    first = scratch / "added"
+    fill_from(first, [*folders, *_definitions(tree, programs, epoch, tree.new), MARK, *contents])
+    for part in tree.parts:
+        definitions = b"".join(_definitions(tree, programs, epoch, part.pieces))
+        left = part.start - len(definitions) - len(MARK)
+        comments = (b"#" * 126 + b"\n") * (left // 127) + (b"#" * (left % 127))[1:] + b"\n"[: left % 127]
+        fill_start(part.file, definitions + comments + MARK)
+    return [first, *(part.file for part in tree.parts)]
+
+
+def room(modules: Sequence[bytes]) -> int:
+    """Bytes that the definitions of the modules' bytecode take at the most: names as they are there, and numbers."""
+    return sum(len(pseudo_name(name)) + 160 for name in modules) + len(MARK)
+
+
+def _definitions(tree: Tree, programs: Programs, epoch: int, names: Iterable[bytes]) -> Iterator[bytes]:
+    """A line for each file, whose content follows that of the one before."""
     sparse = b" 0" if programs.pseudo_sparse else b""
-    for name in tree.new_folders():
-        yield b"%s D %d 755 0 0\n" % (pseudo_name(name), epoch)
     offset = 0
-    for name in tree.added:
+    for name in names:
         entry = tree.expected[name]
         yield b"%s R %d %o 0 0 %d %d%s\n" % (pseudo_name(name), epoch, entry.mode, entry.size, offset, sparse)
         offset += entry.size
-    yield b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
-    yield from tree.new.values()
 
 
 def pseudo_name(name: bytes) -> bytes:
     """A name as a definition has it."""
-    return b"".join(b"\\" + bytes([byte]) if byte in _ESCAPED else bytes([byte]) for byte in b"/" + name)
+    return b"/" + _ESCAPED.sub(rb"\\\g<0>", name)
 
 
 def stage(tree: Tree, target: Path) -> None:

@@ -27,9 +27,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A file that is nothing but the contents of others: by name, in the order in which they lie in it."""
+    """A file with the contents of others: by name, in the order in which they lie in it from the byte `start` on."""
 
     file: Path
+    start: int
     pieces: Mapping[bytes, memoryview]
 
 
@@ -72,7 +73,12 @@ class Tree:
 
     def new_folders(self) -> list[bytes]:
         """The folders that only what is added needs, outermost first."""
-        needed = {parent for name in self.added for parent in parents(name)}
+        needed: set[bytes] = set()
+        for name in self.added:
+            for parent in parents(name):
+                if parent in needed:
+                    break  # and so are those above it
+                needed.add(parent)
         return sorted(needed - self.entries.keys())
 
 

@@ -38,7 +38,7 @@ def _header(stream: BinaryIO) -> bytes:
     """Everything before the mark, which ends in a line of its own."""
     lines: list[bytes] = []
     size = 0
-    while b"".join(lines[-3:]) != _MARK:
+    while lines[-1:] != [b"#\n"] or b"".join(lines[-3:]) != _MARK:
         line = stream.readline(_MOST_HEADER)
         size += len(line)
         if not line or size > _MOST_HEADER:

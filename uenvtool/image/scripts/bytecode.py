@@ -23,8 +23,8 @@ CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
 """There is one object for each of these, and marshal says whether it is interned: now all of them are."""
 
 
-def main(root: str, list_path: str, kind: str, data: str = "") -> None:
-    """Go through the list."""
+def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
+    """Go through the list. data: one file for all bytecode, from the byte `start` on."""
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
     with open(list_path, "rb") as stream:
@@ -42,6 +42,7 @@ def main(root: str, list_path: str, kind: str, data: str = "") -> None:
             put(cached, content)
     if data:
         with open(data, "wb") as stream:
+            stream.seek(int(start))
             stream.writelines(gathered)
     sys.stdout.write(" ".join(map(str, lengths)) + "\n")
 
