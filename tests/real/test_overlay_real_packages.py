@@ -120,6 +120,8 @@ def test_a_real_set_fits_its_base_and_brings_no_second_torch(
 ) -> None:
     answer = cli("venv", "v", *wanted)
 
+    if "no index has" in answer.stderr:
+        pytest.skip(f"the index here lacks one of them: {answer.stderr.splitlines()[-2]}")
     assert answer.code == 0, answer.stderr
     assert not [name for name in inside(place / "v") if FORBIDDEN.match(name)]
     env = clean_environment(**loaded_stack.environment)
@@ -159,8 +161,11 @@ def test_plain_uv_would_bring_a_second_torch(loaded_stack: BaseHere, place: Path
     env = clean_environment(**USER, **loaded_stack.environment)
     assert run([uv(), "venv", "--quiet", "--system-site-packages", "--python", python, "plain"], env).returncode == 0
 
-    said = run([uv(), "pip", "install", "--dry-run", "--python", "plain/bin/python", package], env).stderr
+    ran = run([uv(), "pip", "install", "--dry-run", "--python", "plain/bin/python", package], env)
 
+    if ran.returncode != 0:
+        pytest.skip(f"the index here does not give all of it: {ran.stderr.splitlines()[:1]}")
+    said = ran.stderr
     assert re.search(r"^ \+ torch==", said, re.MULTILINE), said
 
 
