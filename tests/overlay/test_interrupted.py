@@ -22,6 +22,7 @@ from tests.overlay.support import BaseHere, clean_environment, install, run, whe
 from uenvtool.files import places
 
 KILLS = 50
+pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would count as its own
 
 
 @pytest.fixture
@@ -45,7 +46,13 @@ def working_version(folder: Path, here: BaseHere) -> str:
 
 
 def dead_in_memory() -> list[str]:
-    """Folders in memory-backed storage whose run is dead; those of living runs, of whomever, are locked."""
+    """Folders in memory-backed storage whose run is dead, at two looks: a living run's is locked once it is made."""
+    first = set(_unlocked_in_memory())
+    time.sleep(0.5)
+    return [name for name in _unlocked_in_memory() if name in first]
+
+
+def _unlocked_in_memory() -> list[str]:
     found = []
     for path in places.MEMORY.glob(f"{places.MEMORY_PREFIX}{os.getuid()}-*"):
         with contextlib.suppress(FileNotFoundError):
