@@ -25,6 +25,18 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def test_ruff_looks_at_every_source() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "ruff", "check", "--show-files", "uenvtool"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert {Path(line) for line in shown.splitlines() if line.endswith(".py")} == set(SOURCES)
+
+
 def test_processes_start_in_tools_alone() -> None:
     assert [path.name for path in SOURCES if "subprocess" in imports_of(path)] == ["tools.py"]
 

@@ -1,1 +1,1 @@
-"""The work of `uenvtool venv`: an overlay resolved, built, put in place, packed and told of; knows overlay and image."""
+"""The work of `uenvtool venv`: overlays resolved, built, put in place, packed, told of; knows overlay and image."""

@@ -22,8 +22,8 @@ from uenvtool.overlay.uv import Uv
 from uenvtool.venv import place
 
 if TYPE_CHECKING:
-    from uenvtool.venv.make import Plan
     from uenvtool.overlay.resolve import Resolution
+    from uenvtool.venv.make import Plan
 
 OVERLAY = "overlay"
 RESERVED = (create.RECORD_FOLDER, "meta")
