@@ -56,7 +56,7 @@ KNOWS = {
     "venv": {"venv", "overlay", "image"},
 }
 """What a part may import beside the doors (errors, files, tools, console, host); cli and inspect know all."""
-DOORS = {"errors", "files", "tools", "console", "host", "knowledge", "quoting"}
+DOORS = {"errors", "files", "tools", "console", "host", "knowledge", "quoting", "drift"}
 
 
 @pytest.mark.parametrize("part", KNOWS)

@@ -37,7 +37,7 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
 
     Raises BadInput where the recipe does not support what was named.
     """
-    name, reason = _system_name(recipe, system, uarch)
+    name, reason = system_name(recipe, system, uarch)
     chosen = on_this_machine(load_system(name))
     supported = [node for node in chosen.nodes if recipe.supports(node)]
     if uarch is None and supported:
@@ -59,7 +59,8 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
     )
 
 
-def _system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[str, str]:
+def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[str, str]:
+    """The name of the system to work for, and why it is that one."""
     if system is not None:
         return system, "named with --system"
     here = recognised()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +12,14 @@ from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.plan import Plan, plan_activation
 from uenvtool.activation.script import render_script
 from uenvtool.activation.tcsh import TCSH
+from uenvtool.drift import differences
 from uenvtool.errors import AnswerIsNo, BadInput, Problem, unknown
 from uenvtool.files import write_all
+from uenvtool.knowledge import system_name
 from uenvtool.model.locate import available
+from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
-from uenvtool.model.system import System
+from uenvtool.model.source import read
 from uenvtool.model.system_reader import load_system, recognised
 from uenvtool.model.tuning import recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
@@ -38,12 +40,12 @@ def plan(
     shell: str = "bash",
 ) -> Plan:
     """The plan for names as a user gives them. Raises BadInput for those that do not exist."""
-    chosen = load_system(system or _here(recipe))
+    loaded = read_recipe(recipe) if recipe else None
+    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or _here())
     if shell == EDF and runtime is None and CONTAINER_ENGINE in chosen.runtimes:
         runtime = CONTAINER_ENGINE  # nothing else reads such a file
     given: dict[str, str | None] = {}
-    if recipe:
-        loaded = read_recipe(recipe)
+    if loaded:
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
         given = dict(recipe_facts(loaded, chosen.facts(node)))
     return plan_activation(
@@ -82,10 +84,8 @@ def command(
 def scripts() -> dict[str, str]:
     """The committed scripts: name to text, one a system and shell."""
     found = {}
-    for name in available("systems"):
-        system = _concrete(name)
-        if system is None:
-            continue
+    for name in _concrete_systems():
+        system = load_system(name)
         activation = plan_activation(system, load_tuning(system.tuning, system.tree.position))
         for dialect in dict.fromkeys(SHELLS.values()):
             found[f"{name}.{dialect.extension}"] = render_script(
@@ -104,37 +104,23 @@ def write_scripts(folder: Path) -> list[str]:
 def check_scripts(folder: Path) -> None:
     """Raise AnswerIsNo with a diff where the committed scripts are not what tuning and systems give."""
     found = scripts()
-    differences = []
-    for name, expected in found.items():
-        path = folder / name
-        there = path.read_text(encoding="utf-8") if path.is_file() else ""
-        lines = difflib.unified_diff(
-            there.splitlines(True), expected.splitlines(True), str(path), "what its inputs give"
-        )
-        differences.append("".join(lines))
-    left = [path.name for path in sorted(folder.glob("*.*sh")) if path.name not in found]
-    differences += [f"{folder / name} is left over\n" for name in left]
-    if any(differences):
-        drift = "".join(differences).rstrip()
-        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{drift}", hint="uenvtool activate --write")])
+    left = [path for path in sorted(folder.glob("*.*sh")) if path.name not in found]
+    drift = [*differences(found, folder), *(f"{path} is left over\n" for path in left)]
+    if drift:
+        said = "".join(drift).rstrip()
+        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{said}", hint="uenvtool activate --write")])
 
 
-def _here(recipe: str | None) -> str:
-    """The system to work for: this one, else the recipe's home."""
+def _here() -> str:
+    """The system that this machine is."""
     here = recognised()
-    if here:
-        return here[0]
-    if recipe:
-        return read_recipe(recipe).home
-    names = ", ".join(name for name in available("systems") if _concrete(name))
-    raise BadInput("this machine is none of the known systems", hint=f"name one with --system: {names}")
+    if here is None:
+        hint = f"name one with --system: {', '.join(_concrete_systems())}"
+        raise BadInput("this machine is none of the known systems", hint=hint)
+    return here[0]
 
 
-def _concrete(name: str) -> System | None:
-    """The system of that name; none for one that exists to be extended."""
-    try:
-        return load_system(name)
-    except BadInput as error:
-        if "is abstract" in str(error):
-            return None
-        raise
+def _concrete_systems() -> list[str]:
+    """The systems that do not only exist to be extended."""
+    found = available("systems").values()
+    return [location.name for location in found if not is_abstract(read(location.path, location.shown))]

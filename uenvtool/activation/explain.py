@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from uenvtool.errors import BadInput, unknown
+from uenvtool.model.condition import Facts
 from uenvtool.model.system_reader import load_system
-from uenvtool.model.tuning import DEFAULT, EXPECTED, REQUIRED, UNSET, Setting, TunedVariable, Tuning, Value
+from uenvtool.model.tuning import DEFAULT, EXPECTED, REQUIRED, UNSET, Setting, TunedVariable, Tuning, Value, applicable
 from uenvtool.model.tuning_reader import load_all, load_sources, load_tuning
 
 POLICIES = {
@@ -23,7 +24,7 @@ def explain(names: Sequence[str], everything: bool, system: str | None) -> list[
 
     Raises BadInput for a name that no tuning file knows.
     """
-    facts = None
+    facts: Facts = {}
     if system:
         loaded = load_system(system)
         tuning = load_tuning(loaded.tuning, loaded.tree.position)
@@ -38,12 +39,7 @@ def explain(names: Sequence[str], everything: bool, system: str | None) -> list[
         raise BadInput("name a variable, or take --all", hint=f"known: {', '.join(sorted(known))}")
     found = []
     for name in sorted(known) if everything else names:
-        settings = [
-            setting
-            for variable in known[name]
-            for setting in variable.settings
-            if facts is None or setting.when.holds(facts) is not False
-        ]
+        settings = [setting for variable in known[name] for setting, _ in applicable(variable.settings, facts)]
         settings += [
             each for workaround in tuning.workarounds.values() for each in workaround.settings if each.name == name
         ]
@@ -59,7 +55,7 @@ def difference(one: str, other: str) -> list[tuple[str, str, str]]:
         raise BadInput(problems)
     rows = []
     for name, variables in sorted(_by_name(load_all()).items()):
-        says = {source: value for variable in variables for source, value in variable.says.items()}
+        says = _says(variables)
         if (one in says or other in says) and says.get(one, "") != says.get(other, ""):
             rows.append((name, _said(says, one), _said(says, other)))
     return rows
@@ -95,8 +91,13 @@ def _by_name(tuning: Tuning) -> dict[str, list[TunedVariable]]:
     return found
 
 
+def _says(variables: Sequence[TunedVariable]) -> dict[str, Value]:
+    """What each source says of a variable that several files may describe."""
+    return {source: value for variable in variables for source, value in variable.says.items()}
+
+
 def _data(name: str, variables: Sequence[TunedVariable], settings: Sequence[Setting]) -> dict[str, Any]:
-    says = {source: value for variable in variables for source, value in variable.says.items()}
+    says = _says(variables)
     sources = load_sources()
     return {
         "name": name,

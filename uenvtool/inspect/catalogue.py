@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uenvtool.errors import BadInput
 from uenvtool.model.locate import Location, available
+from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
 from uenvtool.model.source import read
 from uenvtool.model.system_reader import load_system
@@ -14,8 +15,7 @@ def catalogue(kind: str) -> list[dict[str, str]]:
     entries = []
     for location in available(kind).values():
         try:
-            abstract = read(location.path, location.shown).get("abstract")
-            if abstract is None or not abstract.value:
+            if not is_abstract(read(location.path, location.shown)):
                 entries.append(_entry(kind, location))
         except BadInput as error:
             entries.append(

@@ -7,6 +7,7 @@ from pathlib import Path
 from uenvtool.errors import BadInput, Position, Problem
 from uenvtool.knowledge import load_recipe
 from uenvtool.model.locate import shown
+from uenvtool.model.reader import is_abstract
 from uenvtool.model.source import Node, read
 from uenvtool.model.system_reader import load_system
 
@@ -20,8 +21,7 @@ def problems_in(path: Path) -> list[Problem]:
         return [Problem("there is no such file", Position(shown(file)), "name a recipe.yaml or a system's file")]
     try:
         tree = read(file, shown(file))
-        abstract = tree.get("abstract")
-        if abstract is not None and abstract.value is True:
+        if is_abstract(tree):
             _check_abstract(file, tree)
         elif is_system(tree):
             load_system(str(file.absolute()))

@@ -13,6 +13,12 @@ from uenvtool.model.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.model.version import Versions, versions
 
 
+def is_abstract(tree: Node) -> bool:
+    """Whether a recipe or system exists to be extended only."""
+    abstract = tree.get("abstract")
+    return abstract is not None and abstract.value is True
+
+
 class TreeReader:
     """What the readers of recipes and systems share. `problems` grows; `fail_if_wrong` raises them all."""
 
@@ -23,12 +29,11 @@ class TreeReader:
 
     def require(self, names: Iterable[str]) -> None:
         """Refuse a tree that is abstract or lacks one of the names."""
-        abstract = self.tree.get("abstract")
-        if abstract is not None and abstract.value:
+        if is_abstract(self.tree):
             name = self.chain[0].name
             raise BadInput(
                 f"{name} is abstract: it exists to be extended",
-                abstract.key,
+                self.tree.value["abstract"].key,
                 f"name one that extends it, or write `extends: {name}` in a file of your own",
             )
         for name in names:

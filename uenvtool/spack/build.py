@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from uenvtool.drift import differences
 from uenvtool.errors import AnswerIsNo, BadInput, Position, Problem, ToolFailed, ToolMissing
 from uenvtool.files import locked
 from uenvtool.model.locate import from_root
@@ -139,13 +140,13 @@ def drift(environment: Environment, folder: Path) -> str:
     """How a committed environment differs from what its inputs give: a unified diff, or nothing."""
     expected = render(environment)
     record = env_folder.read_record(folder)
-    found = list(_diffs(expected, folder))
+    found = list(differences(expected, folder))
     lock_path = folder / env_folder.LOCK
     if lock_path.is_file():
         if not env_folder.lock_is_of(folder, env_folder.fingerprint(expected)):
             found.append(f"{lock_path} is of other inputs, or was changed; make it again with uenvtool build\n")
         table = render_table(environment, read_lock(lock_path, str(lock_path)))
-        found += _diffs({env_folder.TABLE: table}, folder)
+        found += differences({env_folder.TABLE: table}, folder)
     else:
         found.append(f"{lock_path} is not there; make it with uenvtool build --concretize\n")
     found += [f"{folder / name} is left over\n" for name in sorted(_left_over(record, expected, folder))]
@@ -230,21 +231,6 @@ def _again(environment: Environment, folder: Path) -> str:
     """The command that builds into the same folder again."""
     usual = Path("envs") / environment.recipe.name / environment.node.uarch
     return again(environment, *([] if folder == usual else ["-o", shlex.quote(os.fspath(folder))]))
-
-
-def _diffs(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
-    import difflib
-
-    for name, text in expected.items():
-        path = folder / name
-        there = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        if there != text:
-            yield from difflib.unified_diff(
-                there.splitlines(keepends=True),
-                text.splitlines(keepends=True),
-                f"{path} (committed)" if there else "/dev/null",
-                f"{path} (from its inputs)",
-            )
 
 
 def _left_over(record: env_folder.Record, expected: Mapping[str, str], folder: Path) -> set[str]:
