@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, run, seen, wheel
+from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, install, run, seen, wheel
 
 LOOK = """
 import importlib.metadata, json, sys
@@ -46,30 +46,28 @@ def tool_wheel(folder: Path, version: str) -> Path:
     return wheel(folder, "tool", version, files=files, scripts={"tool-look": "tool.look:main"})
 
 
+def fill_base(here: BaseHere, wheels: Path) -> None:
+    """Give a base tool 1, inbase 1 and a torch that starts workers; tool 2 can be installed."""
+    old = wheels.parent / "old"
+    torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
+    commands = {"torchrun": "torch.distributed.run:main"}
+    install(
+        here.site,
+        tool_wheel(old, "1.0"),
+        wheel(old, "inbase", "1.0"),
+        wheel(old, "torch", "2.6.0a0+d883142", files=torch, scripts=commands),
+    )
+    tool_wheel(wheels, "2.0")
+
+
 @pytest.fixture
 def overlay(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], request: pytest.FixtureRequest
 ) -> tuple[BaseHere, Path]:
     """tool 2 over a base that has tool 1 and inbase 1 and a torch that starts workers."""
-    from tests.overlay.support import install
-
     version, layout = request.param
     here = loaded(layout, version)
-    (wheels.parent / "old").mkdir()
-    torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
-    install(
-        here.site,
-        tool_wheel(wheels.parent / "old", "1.0"),
-        wheel(wheels.parent / "old", "inbase", "1.0"),
-        wheel(
-            wheels.parent / "old",
-            "torch",
-            "2.6.0a0+d883142",
-            files=torch,
-            scripts={"torchrun": "torch.distributed.run:main"},
-        ),
-    )
-    tool_wheel(wheels, "2.0")
+    fill_base(here, wheels)
     answer = cli("venv", "my venv", "tool==2.0")
     assert answer.code == 0, answer.stderr
     return here, Path("my venv").absolute()

@@ -21,7 +21,7 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
 from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, install, run, seen, wheel
-from tests.overlay.test_precedence import RUN, looks, tool_wheel
+from tests.overlay.test_precedence import fill_base, looks, tool_wheel
 
 pytestmark = [
     pytest.mark.real,
@@ -55,16 +55,7 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
 
     def load(layout: str, version: str) -> BaseHere:
         here = loaded(layout, version)
-        old = wheels.parent / "old"
-        torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
-        commands = {"torchrun": "torch.distributed.run:main"}
-        install(
-            here.site,
-            tool_wheel(old, "1.0"),
-            wheel(old, "inbase", "1.0"),
-            wheel(old, "torch", "2.6.0a0+d883142", files=torch, scripts=commands),
-        )
-        tool_wheel(wheels, "2.0")
+        fill_base(here, wheels)
         return here
 
     return load

@@ -11,8 +11,8 @@ import pytest
 
 from tests.conftest import Answer
 from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
-from tests.overlay.support import LAYOUTS, BaseHere, install, wheel
-from tests.overlay.test_precedence import RUN, tool_wheel, ways
+from tests.overlay.support import LAYOUTS, BaseHere
+from tests.overlay.test_precedence import fill_base, ways
 from tests.real.slurm import Slurm, running_slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
@@ -29,16 +29,7 @@ def test_the_overlay_wins_in_every_task(
     slurm: Slurm, loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path, layout: str
 ) -> None:
     here = loaded(layout, "3.12")
-    old = wheels.parent / "old"
-    torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
-    commands = {"torchrun": "torch.distributed.run:main"}
-    install(
-        here.site,
-        tool_wheel(old, "1.0"),
-        wheel(old, "inbase", "1.0"),
-        wheel(old, "torch", "2.6.0a0+d883142", files=torch, scripts=commands),
-    )
-    tool_wheel(wheels, "2.0")
+    fill_base(here, wheels)
     answer = cli("venv", "v", "tool==2.0")
     assert answer.code == 0, answer.stderr
 

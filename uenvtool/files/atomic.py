@@ -107,8 +107,6 @@ def locked(folder: Path) -> Iterator[None]:
     The lock is on the folder itself (flock), so it leaves no file behind and dies with its
     process. The folder is made where it is missing, and removed again if it stays empty.
     """
-    import fcntl
-
     try:
         made = make_folders(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -117,15 +115,29 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise write_error(folder, error) from error
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise ToolFailed(f"{folder} is in use", hint=LOCK_WAIT_HINT) from error
+        take_lock(descriptor, folder)
         _remove_strays(folder)
         yield
     finally:
         os.close(descriptor)
         remove_empty(made)
+
+
+def take_lock(descriptor: int, folder: Path) -> None:
+    """Lock an open folder until it is closed; ToolFailed, with the folder's name, where another has it.
+
+    A filesystem without locks is used without.
+    """
+    import errno
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ToolFailed(f"{folder} is in use", hint=LOCK_WAIT_HINT) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
 
 
 def _remove_strays(folder: Path) -> None:

@@ -8,8 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from uenvtool.errors import ToolFailed
-from uenvtool.files.atomic import LOCK_WAIT_HINT, make_folders, remove_empty, write_error
+from uenvtool.files.atomic import make_folders, remove_empty, take_lock, write_error
 from uenvtool.files.trees import remove_tree
 
 WORK_SUFFIX = ".uenvtool-work"
@@ -114,11 +113,8 @@ def _held(folder: Path) -> int:
     """An open descriptor that holds the lock of `folder`, which is made; ToolFailed where another has it.
 
     The descriptor is of the folder that has the name now: another run may have removed and made it
-    anew between the opening and the locking. A filesystem without locks is used without.
+    anew between the opening and the locking.
     """
-    import errno
-    import fcntl
-
     while True:
         folder.mkdir(exist_ok=True)
         try:
@@ -126,14 +122,10 @@ def _held(folder: Path) -> int:
         except FileNotFoundError:
             continue
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+            take_lock(descriptor, folder.parent)
+        except BaseException:
             os.close(descriptor)
-            raise ToolFailed(f"{folder.parent} is in use", hint=LOCK_WAIT_HINT) from error
-        except OSError as error:
-            if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
-                os.close(descriptor)
-                raise
+            raise
         with contextlib.suppress(FileNotFoundError):
             if os.fstat(descriptor).st_ino == os.stat(folder).st_ino:
                 return descriptor

@@ -50,11 +50,11 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
     pip: dict[str, list[str]] = {}
     for path in _config_files(environ, prefix):
         for name, value in _read_config(path):
-            pip[name] = _values(name, value, paths=path.parent)
+            pip[name] = _values(name, value)
     for name, value in environ.items():
         if name.startswith("PIP_") and name != "PIP_CONFIG_FILE":
             key = name[4:].lower().replace("_", "-")
-            pip[key] = _values(key, value, None)
+            pip[key] = _values(key, value)
     env = {name: value for name, value in environ.items() if name not in _NOT_FOR_UV}
     env.update(_environment(pip, environ))
     return Settings(
@@ -103,8 +103,8 @@ def _read_config(path: Path) -> Iterator[tuple[str, str]]:
                 yield name.lower().replace("_", "-"), value
 
 
-def _values(name: str, value: str, paths: Path | None) -> list[str]:
-    """A setting's values: words where pip takes several, a relative path from where its file lies."""
+def _values(name: str, value: str) -> list[str]:
+    """A setting's values: words where pip takes several."""
     return value.split() if name in _LISTS else [value.strip()]
 
 
@@ -134,7 +134,7 @@ def _arguments(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iter
         yield "--no-index"
     if _on(pip, "pre"):
         yield from ("--prerelease", "allow")
-    if "no-build-isolation" in pip and _on(pip, "no-build-isolation"):
+    if _on(pip, "no-build-isolation"):
         yield "--no-build-isolation"
 
 

@@ -25,7 +25,7 @@ def parts(path: list[str], here: str) -> tuple[list[str], list[str], list[str]]:
     stdlib = os.path.dirname(os.__file__)
     zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
     standard: list[str] = []
-    own, rest = [here], list(standard)
+    own, rest = [here], []
     for entry in path:
         if entry == stdlib or os.path.basename(entry) in ("lib-dynload", zipped):
             standard.append(entry)
