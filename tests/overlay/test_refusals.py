@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
 import io
 import os
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import tomlkit
 
 from tests.conftest import Answer
 from tests.overlay.support import BaseHere, clean_environment, install, run, wheel
@@ -255,6 +257,57 @@ def test_an_index_that_fails_is_told_and_nothing_is_lost(
     assert answer.code == 4, answer.stderr
     assert "index" in answer.stderr
     assert everything(place) == before
+
+
+class Forgetful(http.server.BaseHTTPRequestHandler):
+    """An index whose newest version is there for the first who asks, as when one of its mirrors lags behind."""
+
+    def do_GET(self) -> None:
+        wheels: Path = self.server.wheels  # type: ignore[attr-defined]
+        kind, _, name = self.path.strip("/").partition("/")
+        if kind == "files":
+            return self.answer(Path(wheels, name).read_bytes())
+        asked: list[str] = self.server.asked  # type: ignore[attr-defined]
+        found = sorted(wheels.glob(f"{name}-*.whl"))
+        shown = found if name not in asked else found[:-1]
+        asked.append(name)
+        sums = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in shown}
+        links = [f'<a href="/files/{name}#sha256={digest}">{name}</a>\n' for name, digest in sums.items()]
+        return self.answer("".join(links).encode())
+
+    def answer(self, content: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+
+    do_HEAD = do_GET
+
+    def log_message(self, *words: object) -> None:
+        pass
+
+
+def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "small", "2.0", requires=("torch>=2.6",))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forgetful)
+    server.wheels, server.asked = wheels, []  # type: ignore[attr-defined]
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+
+    answer = cli("venv", "v", "small")
+
+    server.shutdown()
+    assert answer.code == 0, answer.stderr
+    assert [path.name for path in Path("v").glob("lib/python3*/site-packages/*.dist-info")] == ["small-2.0.dist-info"]
+    locked = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()["packages"]
+    assert [(each["version"], len(each["wheels"])) for each in locked] == [("2.0", 1)]
 
 
 def test_no_network_is_told(

@@ -39,7 +39,7 @@ def make_lock(uv: Uv, base: Base, packages: Sequence[Resolved]) -> str:
     fill(folder, {"packages.txt": "\n".join([*(each.line for each in packages), ""])})
     target = folder / LOCK
     words: list[str | Path] = ["pip", "compile", "--no-deps", "--quiet", "--no-header", "--python", base.python]
-    uv.run([*words, "--format", "pylock.toml", "-o", target, folder / "packages.txt"])
+    uv.run_again([*words, "--format", "pylock.toml", "-o", target, folder / "packages.txt"])
     return target.read_text(encoding="utf-8")
 
 

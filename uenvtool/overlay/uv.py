@@ -78,6 +78,18 @@ class Uv:
             )
         return completed.stdout
 
+    def run_again(self, arguments: Sequence[str | Path]) -> str:
+        """Run uv on what it has just resolved, from its cache: an index that mirrors feed can answer two ways.
+
+        Where the cache has not all of it, as when an index forbids that, the index is asked.
+        """
+        try:
+            return self.run([*arguments, "--offline"])
+        except DiskFull:
+            raise
+        except UenvtoolError:
+            return self.run(arguments)
+
     @property
     def builds_on_base(self) -> bool:
         """Whether sources are built with the packages that are there (--no-build-isolation)."""

@@ -212,15 +212,16 @@ def _made(plan: Plan, target: Path, folder: Path, work: Path | None, on_step: Ca
     uv = Uv(find_uv(), plan.settings, folder)
     on_step(f"resolving on {plan.base.described()}")
     resolution = None if plan.order.lock else _resolution(uv, plan)
-    notes = older_than_newest(uv, plan.base, plan.request, resolution) if resolution else []
     if work is None and resolution is not None and not resolution.forced:
         rows = rows_of_resolution(plan.base, resolution, plan.request, plan.override_names)
+        notes = older_than_newest(uv, plan.base, plan.request, resolution)
         return Made(target, plan.base, rows, tuple(notes), tuple(warnings(rows)), dry_run=True)
     try:
         built = build(uv, plan, resolution, on_step)
     except ToolFailed as error:
         raise (DiskFull(error.problems) if no_room(error) else error) from error
-    built = replace(built, notes=(*notes, *built.notes))
+    if resolution is not None:  # asked now, since it renews what uv has cached of the index
+        built = replace(built, notes=(*older_than_newest(uv, plan.base, plan.request, resolution), *built.notes))
     if work is None:
         return Made(target, plan.base, built.rows, built.notes, built.warnings, dry_run=True)
     return _placed(plan, built, target, work, on_step)
