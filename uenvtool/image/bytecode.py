@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -34,19 +34,19 @@ def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
     return sum(1 for _, shard in lengths for length in shard.values() if length)
 
 
-def gather(python: Path, folder: Path, names: Sequence[bytes], scratch: Path, start: int = 0) -> list[Part]:
-    """The `unchecked-hash` bytecode of modules (paths relative to `folder`); only `scratch` is written to.
+def gather(python: Path, folder: Path, modules: Mapping[bytes, int], scratch: Path, start: int = 0) -> list[Part]:
+    """The `unchecked-hash` bytecode of modules; only `scratch` is written to.
 
-    start: bytes that are left free before the contents in each part's file.
+    modules: paths relative to `folder`, with their sizes in bytes. start: bytes that are left free
+    before the contents in each part's file.
     """
-    tag = cache_tag(python) if names else ""
     parts = []
-    for data, lengths in _run(python, folder, names, False, scratch, start):
+    for data, lengths in _run(python, folder, modules, False, scratch, start):
         content, offset = _mapped(data), start
         pieces = {}
         for name, length in lengths.items():
             if length:
-                pieces[cache_name(name, tag)] = content[offset : offset + length]
+                pieces[name] = content[offset : offset + length]
                 offset += length
         parts.append(Part(data, start, pieces))
     return parts
@@ -61,15 +61,24 @@ def _mapped(path: Path) -> memoryview:
         return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b"")
 
 
-def sources(root: Path, folder: Path) -> list[bytes]:
-    """The modules below `folder`, relative to `root`, sorted; symlinked folders are not followed."""
+def sources(root: Path, folder: Path) -> dict[bytes, int]:
+    """The modules below `folder`, relative to `root`, with their sizes; symlinked folders are not followed."""
     start = os.fsencode(root)
-    found = []
+    found = {}
     for here, folders, names in os.walk(os.fsencode(folder)):
         folders[:] = [name for name in folders if name != b"__pycache__"]
         relative = os.path.relpath(here, start)
-        found += [os.path.normpath(os.path.join(relative, name)) for name in names if name.endswith(b".py")]
-    return sorted(found)
+        for name in names:
+            if name.endswith(b".py"):
+                found[os.path.normpath(os.path.join(relative, name))] = _size(os.path.join(here, name))
+    return dict(sorted(found.items()))
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
 
 
 def cache_name(name: bytes, tag: str) -> bytes:
@@ -78,61 +87,41 @@ def cache_name(name: bytes, tag: str) -> bytes:
     return os.path.join(folder, b"__pycache__", base[:-2] + os.fsencode(tag) + b".pyc")
 
 
-def cache_tag(python: Path) -> str:
-    """What the interpreter calls its bytecode, for example cpython-311. Raises ToolFailed where it does not run."""
-    code = "import sys; print(sys.implementation.cache_tag)"
-    return _said(tools.run([python, "-I", "-S", "-c", code], env=_environ()), python).strip()
-
-
 def workers() -> int:
     """How many interpreters to start: the processors that this process may use."""
     return max(1, min(len(os.sched_getaffinity(0)), MOST_WORKERS))
 
 
 def _run(
-    python: Path, root: Path, names: Sequence[bytes], checked: bool, scratch: Path, start: int | None = None
+    python: Path, root: Path, modules: Mapping[bytes, int], checked: bool, scratch: Path, start: int | None = None
 ) -> list[tuple[Path, dict[bytes, int]]]:
-    """Each worker's data file, and the length of bytecode of each module that it did, in order.
+    """Each worker's data file, and the name and length of the bytecode of each module that it did, in order.
 
     start: where in that file the bytecode begins; None where it goes beside its modules instead.
     """
-    if not names:
+    if not modules:
         return []
-    shards = list(_shards(root, names))
+    shards = list(_shards(modules))
     fill(scratch, {f"list-{number}": b"".join(name + b"\0" for name in shard) for number, shard in enumerate(shards)})
 
     def done(number: int) -> tuple[Path, dict[bytes, int]]:
-        data = scratch / f"data-{number}"
-        words: list[str | Path] = [
-            python,
-            "-S",
-            "-B",
-            WORKER,
-            root,
-            scratch / f"list-{number}",
-            "checked" if checked else "unchecked",
-        ]
+        data, names = scratch / f"data-{number}", scratch / f"list-{number}"
+        words: list[str | Path] = [python, "-S", "-B", WORKER, root, names, "checked" if checked else "unchecked"]
         completed = tools.run(words if start is None else [*words, data, str(start)], env=_environ())
-        lengths = [int(word) for word in _said(completed, python).split()]
-        return data, dict(zip(shards[number], lengths, strict=True))
+        tag, *lengths = _said(completed, python).split()
+        named = (cache_name(name, tag) for name in shards[number])
+        return data, dict(zip(named, map(int, lengths), strict=True))
 
     with ThreadPoolExecutor(len(shards)) as pool:
         return list(pool.map(done, range(len(shards))))
 
 
-def _shards(root: Path, names: Sequence[bytes]) -> Iterator[list[bytes]]:
+def _shards(modules: Mapping[bytes, int]) -> Iterator[list[bytes]]:
     """The modules in as many parts as there are workers, the large ones spread evenly."""
-    count = min(workers(), -(-len(names) // FEWEST_FILES))
-    by_size = sorted(names, key=lambda name: -_size(os.path.join(os.fsencode(root), name)))
+    count = min(workers(), -(-len(modules) // FEWEST_FILES))
+    by_size = sorted(modules, key=lambda name: (-modules[name], name))
     for number in range(count):
         yield by_size[number::count]
-
-
-def _size(path: bytes) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return 0
 
 
 def _environment(folder: Path) -> Path:

@@ -117,9 +117,9 @@ def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
     """What the image will hold; the bytecode lies in `scratch`."""
     without = left_out(folder)
     entries = walk(folder, without)
-    modules = usable([name for name, each in entries.items() if each.kind == "f" and name.endswith(b".py")])
-    modules = [name for name in modules if not name.startswith(b"bin/")]
-    parts = bytecode.gather(folder / "bin" / "python", folder, modules, scratch, room(modules)) if modules else []
+    files_of_python = [name for name, each in entries.items() if each.kind == "f" and name.endswith(b".py")]
+    modules = {name: entries[name].size for name in usable(files_of_python) if not name.startswith(b"bin/")}
+    parts = bytecode.gather(folder / "bin" / "python", folder, modules, scratch, room(modules))
     new = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem), mount)}
     return Tree(folder, entries, new, parts, without)
 

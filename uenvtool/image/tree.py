@@ -102,9 +102,9 @@ def walk(folder: Path, left_out: Collection[bytes] = ()) -> dict[bytes, Entry]:
     try:
         while waiting:
             here = waiting.pop()
-            with os.scandir(os.path.join(root, here) if here else root) as children:
+            with os.scandir(root + b"/" + here) as children:
                 for child in children:
-                    name = os.path.join(here, child.name)
+                    name = here + b"/" + child.name if here else child.name
                     if child.name == CACHES or name in left_out:
                         continue
                     found[name] = _entry(child, name)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,9 +15,11 @@ from uenvtool.image.pack import contents
 from uenvtool.image.programs import Programs
 from uenvtool.image.tree import FOLDER_MODE, Entry, Tree, walk
 
-_HEAD = re.compile(rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)", re.DOTALL)
-_PLACE = re.compile(rb" (\d+) (\d+)(?: (\d+))?\n")
+_LINE = re.compile(rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL)
+"""Name, kind, time, mode, owners; of a file its size, its place in the stream, and whether it is sparse."""
 _MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
+_QUEUES = ("-da", "32", "-fr", "32")
+"""MiB of what unsquashfs has ready. Its own 256 of each is slower: fresh pages for every block."""
 _MOST_HEADER = 1 << 30
 HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
 
@@ -27,10 +30,14 @@ def verify(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch: in
     if not programs.pseudo_data:
         return _verify_unpacked(programs, image, tree, expected, scratch)
     output = "-" if programs.pseudo_sparse else "/dev/stdout"
-    quiet = ["-no-progress", "-quiet"] if programs.version >= (4, 4) else ["-no-progress"]
-    with tools.reading([programs.unsquashfs, *quiet, "-pf", output, image]) as stream:
-        order = _listed(_header(stream), expected, epoch)
-        _compare(stream, order, tree, expected)
+    with tools.reading([programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", output, image]) as stream:
+        at = 0
+        for name, offset, size in _files(_header(stream), expected, epoch):
+            if size:
+                if offset != at:
+                    raise _differs(name, "is at another place")
+                _compare(stream, tree, name, size)
+                at += size
     return len(expected)
 
 
@@ -47,62 +54,59 @@ def _header(stream: BinaryIO) -> bytes:
     return b"".join(lines[:-3])
 
 
-def _listed(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> list[tuple[int, bytes]]:
-    """The files by their place in the stream; every name was compared."""
-    order: list[tuple[int, bytes]] = []
+def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int, int]]:
+    """Name, place and size of each file, in the order of the stream, as one name after the other is compared.
+
+    One by one, so that unsquashfs need not wait until all lines are read.
+    """
     seen: set[bytes] = set()
     at = 0
     while at < len(header):
-        match = _HEAD.match(header, at)
+        match = _LINE.match(header, at)
         if match is None:
             raise _differs(header[at : at + 80], "cannot be read")
-        name = re.sub(rb"\\(.)", rb"\1", match[1], flags=re.DOTALL)
-        kind, time, mode, owners = match[2], int(match[3]), int(match[4], 8), (match[5], match[6])
+        name = re.sub(rb"\\(.)", rb"\1", match[1], flags=re.DOTALL) if b"\\" in match[1] else match[1]
         entry = Entry("d", FOLDER_MODE) if name == b"/" else expected.get(name)
         if entry is None or name in seen:
             raise _differs(name, "is there and should not be")
         seen.add(name)
-        if (kind, mode, time, owners) != (_kind(entry), entry.mode, epoch, (b"0", b"0")):
+        if match.group(2, 3, 4, 5, 6) != _right(entry.kind, entry.mode, epoch):
             raise _differs(name, "has another kind, mode, time or owner")
-        at = match.end()
+        rest = _rest(entry, match)
+        if not header.startswith(rest, match.end(6)):
+            raise _differs(name, "has another size" if entry.kind == "f" else "points elsewhere")
+        at = match.end(6) + len(rest)
         if entry.kind == "f":
-            place = _PLACE.match(header, at)
-            if place is None or int(place[1]) != entry.size:
-                raise _differs(name, "has another size")
-            order.append((int(place[2]), name))
-            at = place.end()
-        else:
-            rest = b" " + entry.target + b"\n" if entry.kind == "l" else b"\n"
-            if not header.startswith(rest, at):
-                raise _differs(name, "points elsewhere")
-            at += len(rest)
+            yield name, int(match[8]), entry.size
     if len(seen - {b"/"}) != len(expected):
         raise _differs(min(expected.keys() - seen), "is missing")
-    return sorted(order)
 
 
-def _kind(entry: Entry) -> bytes:
-    return {"d": b"D", "f": b"R", "l": b"S"}[entry.kind]
+@functools.cache
+def _right(kind: str, mode: int, epoch: int) -> tuple[bytes, ...]:
+    """Kind, time, mode and owners as unsquashfs writes them."""
+    return {"d": b"D", "f": b"R", "l": b"S"}[kind], b"%d" % epoch, b"%o" % mode, b"0", b"0"
 
 
-def _compare(stream: BinaryIO, order: list[tuple[int, bytes]], tree: Tree, expected: Mapping[bytes, Entry]) -> None:
-    """Compare what follows in the stream, file by file, with what was packed."""
-    at = 0
-    for offset, name in order:
-        size = expected[name].size
-        if not size:
-            continue
-        if offset != at:
-            raise _differs(name, "is at another place")
-        try:
-            for piece in contents(tree, name, size):
-                if stream.read(len(piece)) != piece:
-                    raise _differs(name, "has other content")
-                at += len(piece)
-        except OSError as error:
-            raise ToolFailed(f"cannot read {error.filename}: {error.strerror}", hint=HINT) from error
-        if at != offset + size:
-            raise _differs(name, "was changed while it was packed")
+def _rest(entry: Entry, match: re.Match[bytes]) -> bytes:
+    """The end of a line: a file's size and place (the latter as it is), a symlink's target."""
+    if entry.kind == "f":
+        return b" %d %b%b\n" % (entry.size, match[8] or b"", match[9] or b"")
+    return b" " + entry.target + b"\n" if entry.kind == "l" else b"\n"
+
+
+def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
+    """Compare what is next in the stream with what was packed."""
+    read = 0
+    try:
+        for piece in contents(tree, name, size):
+            if stream.read(len(piece)) != piece:
+                raise _differs(name, "has other content")
+            read += len(piece)
+    except OSError as error:
+        raise ToolFailed(f"cannot read {error.filename}: {error.strerror}", hint=HINT) from error
+    if read != size:
+        raise _differs(name, "was changed while it was packed")
 
 
 def _verify_unpacked(

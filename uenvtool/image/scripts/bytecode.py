@@ -3,7 +3,8 @@
     python bytecode.py ROOT LIST checked|unchecked [DATA]
 
 LIST holds paths relative to ROOT, each ended by a NUL. Without DATA every module's bytecode is
-written beside it; with DATA it is appended there, and its length printed for each path (0: none).
+written beside it; with DATA it is appended there. Prints what this Python calls its bytecode, and for
+each path its length (0: none).
 Bytecode that this wrote before and that is still of its source is used again.
 """
 
@@ -44,7 +45,7 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
         with open(data, "wb") as stream:
             stream.seek(int(start))
             stream.writelines(gathered)
-    sys.stdout.write(" ".join(map(str, lengths)) + "\n")
+    sys.stdout.write(" ".join([str(sys.implementation.cache_tag), *map(str, lengths)]) + "\n")
 
 
 def cache_path(path: bytes) -> bytes:

@@ -1,0 +1,21 @@
+"""What of a file is packed and compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from uenvtool.image.pack import COPY_BYTES, contents
+from uenvtool.image.tree import Entry, Tree
+
+
+@pytest.mark.parametrize("size", [1, 5, COPY_BYTES - 1, COPY_BYTES, COPY_BYTES + 1, 2 * COPY_BYTES, 3 * COPY_BYTES + 7])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_a_file_that_changed_its_size_gives_another_number_of_bytes(tmp_path: Path, size: int, more: int) -> None:
+    (tmp_path / "file").write_bytes(b"x" * (size + more))
+    tree = Tree(tmp_path, {b"file": Entry("f", 0o644, size)})
+
+    read = sum(len(piece) for piece in contents(tree, b"file", size))
+
+    assert (read > size, read < size) == (more > 0, more < 0)
