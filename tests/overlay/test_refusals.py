@@ -223,6 +223,11 @@ def test_a_wheel_for_another_platform_only_is_told(here: BaseHere, cli: Callable
     assert "no wheel for this platform" in answer.stderr
 
 
+class Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that goes away before the end is no error here."""
+
+
 class Teapot(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_error(self.server.status)  # type: ignore[attr-defined]
@@ -234,7 +239,7 @@ class Teapot(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def index(request: pytest.FixtureRequest) -> Iterator[str]:
     """An index that answers every request with one status."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Teapot)
+    server = Server(("127.0.0.1", 0), Teapot)
     server.status = request.param  # type: ignore[attr-defined]
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -294,7 +299,7 @@ def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
     here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "small", "2.0", requires=("torch>=2.6",))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Forgetful)
+    server = Server(("127.0.0.1", 0), Forgetful)
     server.wheels, server.asked = wheels, []  # type: ignore[attr-defined]
     threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
