@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 from uenvtool import __version__
@@ -15,6 +16,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # answered before anything is loaded
         sys.stdout.write(f"uenvtool {__version__}\n")
         return
+    gc.disable()  # a command ends before cycles add up; looking for them takes 7 % of `build`
     _own_packages_first()
     sys.exit(run(sys.argv[1:]))
 
