@@ -11,13 +11,12 @@ from typing import BinaryIO
 
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
-from uenvtool.image.pack import contents
+from uenvtool.image.pack import MARK, contents
 from uenvtool.image.programs import Programs
 from uenvtool.image.tree import FOLDER_MODE, Entry, Tree, walk
 
 _LINE = re.compile(rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL)
 """Name, kind, time, mode, owners; of a file its size, its place in the stream, and whether it is sparse."""
-_MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 _QUEUES = ("-da", "32", "-fr", "32")
 """MiB of what unsquashfs has ready. Its own 256 of each is slower: fresh pages for every block."""
 _MOST_HEADER = 1 << 30
@@ -26,26 +25,25 @@ HINT = "the old image, if any, is as it was; pack again, and check the disk if i
 
 def verify(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch: int) -> int:
     """Raise ToolFailed where the image is not the tree; the number of names that are right."""
-    expected = tree.expected
     if not programs.pseudo_data:
-        return _verify_unpacked(programs, image, tree, expected, scratch)
+        return _verify_unpacked(programs, image, tree, scratch)
     output = "-" if programs.pseudo_sparse else "/dev/stdout"
     with tools.reading([programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", output, image]) as stream:
         at = 0
-        for name, offset, size in _files(_header(stream), expected, epoch):
+        for name, offset, size in _files(_header(stream), tree.expected, epoch):
             if size:
                 if offset != at:
                     raise _differs(name, "is at another place")
                 _compare(stream, tree, name, size)
                 at += size
-    return len(expected)
+    return len(tree.expected)
 
 
 def _header(stream: BinaryIO) -> bytes:
     """Everything before the mark, which ends in a line of its own."""
     lines: list[bytes] = []
     size = 0
-    while lines[-1:] != [b"#\n"] or b"".join(lines[-3:]) != _MARK:
+    while lines[-1:] != [b"#\n"] or b"".join(lines[-3:]) != MARK:
         line = stream.readline(_MOST_HEADER)
         size += len(line)
         if not line or size > _MOST_HEADER:
@@ -109,11 +107,9 @@ def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
         raise _differs(name, "was changed while it was packed")
 
 
-def _verify_unpacked(
-    programs: Programs, image: Path, tree: Tree, expected: Mapping[bytes, Entry], scratch: Path
-) -> int:
+def _verify_unpacked(programs: Programs, image: Path, tree: Tree, scratch: Path) -> int:
     """The same by unpacking: for versions before 4.5."""
-    copy = scratch / "copy"
+    expected, copy = tree.expected, scratch / "copy"
     completed = tools.run([programs.unsquashfs, "-no-progress", "-d", copy, image])
     if completed.code != 0:
         raise ToolFailed("the image that was written cannot be read back", hint=HINT)
@@ -124,9 +120,8 @@ def _verify_unpacked(
     for name, entry in expected.items():
         if entry.kind == "f":
             with open(os.path.join(os.fsencode(copy), name), "rb") as stream:
-                if any(stream.read(len(piece)) != piece for piece in contents(tree, name, entry.size)) or stream.read(
-                    1
-                ):
+                _compare(stream, tree, name, entry.size)
+                if stream.read(1):
                     raise _differs(name, "has other content")
     return len(expected)
 

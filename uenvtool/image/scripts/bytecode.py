@@ -1,9 +1,10 @@
 """Gives the bytecode of many modules; runs in the base's Python, whose bytecode it is.
 
-    python bytecode.py ROOT LIST checked|unchecked [DATA]
+    python bytecode.py ROOT LIST checked|unchecked [DATA START]
 
 LIST holds paths relative to ROOT, each ended by a NUL. Without DATA every module's bytecode is
-written beside it; with DATA it is appended there. Prints what this Python calls its bytecode, and for
+written beside it; with DATA it goes there, from
+the byte START on. Prints what this Python calls its bytecode, and for
 each path its length (0: none).
 Bytecode that this wrote before and that is still of its source is used again.
 """
@@ -25,7 +26,7 @@ CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
 
 
 def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
-    """Go through the list. data: one file for all bytecode, from the byte `start` on."""
+    """Go through the list."""
     warnings.simplefilter("ignore")
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 5000))
     with open(list_path, "rb") as stream:
