@@ -38,6 +38,8 @@ LABELS = {
     "any": "uenvtool, any environment (compiles)",
 }
 BUDGETS = {"pack": 0.6, "size": 0.95, "cold": 0.75}
+WRITING: list[float] = []
+"""The seconds of mksquashfs in what uenvtool packed."""
 FIGURES = ("pack", "size", "cold", "warm")
 
 
@@ -51,32 +53,22 @@ def main() -> None:
         folder = Path(temporary)
         ways = prepared(venv, folder)
         for _ in range(rounds):
-            for label, way in ways.items():
-                way.image.unlink(missing_ok=True)
-                cached(way.tree)
-                seconds, writing = timed(way.pack)
-                found[label]["pack"].append(seconds)
+            for label, (pack, image) in ways.items():
+                image.unlink(missing_ok=True)
+                cached(venv if label in ("guide", "any") else folder / ("made" if label == "overlay" else "plain"))
+                found[label]["pack"].append(elapsed(pack))
                 if label == "overlay":
-                    found["alone"]["pack"].append(writing)
-                found[label]["size"].append(way.image.stat().st_size / 1e6)
+                    found["alone"]["pack"].append(WRITING.pop())
+                found[label]["size"].append(image.stat().st_size / 1e6)
         for _ in range(rounds):  # afterwards, since the caches that it drops hold the programs that pack too
             for label in ("guide", "overlay"):
-                for name, seconds in imported(ways[label].image, folder / "mount", modules).items():
+                for name, seconds in imported(ways[label][1], folder / "mount", modules).items():
                     found[label][name].append(seconds)
     show(found)
 
 
-@dataclass(frozen=True)
-class Way:
-    """A way to pack. tree: what it reads; image: what it writes; pack: gives the seconds of its mksquashfs."""
-
-    tree: Path
-    image: Path
-    pack: Callable[[], float]
-
-
-def prepared(venv: Path, folder: Path) -> dict[str, Way]:
-    """The ways, each with what it needs."""
+def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], Path]]:
+    """What packs in each way, and the image that it writes."""
     made, plain = folder / "made", folder / "plain"
     for copy in (made, plain):
         shutil.copytree(venv, copy, symlinks=True)

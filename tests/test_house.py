@@ -53,10 +53,10 @@ KNOWS = {
     "activation": {"model", "activation"},
     "overlay": {"overlay"},
     "image": {"image"},
-    "venv": {"venv", "overlay", "image"},
+    "commands": {"commands", "model", "spack", "activation", "overlay", "image"},
 }
-"""What a part may import beside the doors (errors, files, tools, console, host); cli and inspect know all."""
-DOORS = {"errors", "files", "tools", "console", "host", "knowledge", "quoting", "drift"}
+"""What a part may import beside the doors (errors, files, tools, console, host); cli knows commands and console."""
+DOORS = {"errors", "files", "tools", "result", "console", "host", "knowledge", "quoting", "drift"}
 
 
 @pytest.mark.parametrize("part", KNOWS)

@@ -9,7 +9,33 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from uenvtool.result import Result
+
 BOLD, RED, YELLOW, DIM = "1", "31", "33", "2"
+
+
+def show(result: Result, *, as_json: bool = False) -> int:
+    """Print a result: the answer on stdout, everything else on stderr; its exit code."""
+    if as_json:
+        result_json(result.data)
+    else:
+        parts = [result.text, *(table(each.headings, each.rows) for each in result.tables)]
+        answer = "\n\n".join(part.rstrip("\n") for part in parts if part)
+        if answer:
+            _print(answer)
+    for line in result.warnings:
+        warn(line)
+    for line in result.notes:
+        note(line)
+    if result.next:
+        note("next:")
+        for line in result.next:
+            note("\n".join(f"  {each}" for each in line.splitlines()))
+    return int(result.exit_code)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
 def result(text: str) -> None:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.activation.shells import ALL, run
 from tests.activation.test_undo import AWKWARD, TEXT
 from uenvtool import quoting
-from uenvtool.activation.activate import SHELLS, plan, text
 from uenvtool.activation.formats import docker_text, dotenv_text, edf_text, slurm_text
+from uenvtool.commands.activate import SHELLS, plan, text
 from uenvtool.errors import BadInput
 
 VALUES = st.one_of(AWKWARD, TEXT)

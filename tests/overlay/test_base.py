@@ -13,9 +13,9 @@ import pytest
 
 from tests.conftest import ROOT, Answer
 from tests.overlay.support import BaseHere, install, run, wheel
+from uenvtool.commands.venv.reload import this_command
 from uenvtool.overlay.base import read_base
 from uenvtool.overlay.where import find, loaded_views
-from uenvtool.venv.reload import this_command
 
 
 def test_views_are_read_as_the_uenv_client_writes_them(tmp_path: Path) -> None:

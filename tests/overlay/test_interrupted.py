@@ -197,7 +197,7 @@ def test_memory_that_is_too_small_is_left_for_the_disk(
     here: BaseHere, cli: Callable[..., Answer], small_disk: Path, monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
     monkeypatch.setattr(places, "MEMORY", small_disk)
-    monkeypatch.setattr("uenvtool.venv.make.LEAST_MEMORY", 0)
+    monkeypatch.setattr("uenvtool.commands.venv.make.LEAST_MEMORY", 0)
 
     answer = cli("venv", "v", "big==1.0")
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
-from uenvtool.activation.activate import plan, text
 from uenvtool.activation.formats import docker_text
+from uenvtool.commands.activate import plan, text
 from uenvtool.errors import BadInput
 
 pytestmark = [

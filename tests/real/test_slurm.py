@@ -10,8 +10,8 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.real.slurm import Slurm, running_slurm
-from uenvtool.activation.activate import plan, text
 from uenvtool.activation.formats import slurm_text
+from uenvtool.commands.activate import plan, text
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""

@@ -29,9 +29,9 @@ def activate(
 ) -> None:
     """Print what sets a shell up for a system: eval "$(uenvtool activate)", or source activate/SYSTEM.sh."""
     from uenvtool import console
-    from uenvtool.activation import activate as activation
     from uenvtool.activation.plan import known_facts
     from uenvtool.cli.options import named_texts
+    from uenvtool.commands import activate as activation
 
     if check:
         activation.check_scripts(folder)

@@ -11,7 +11,7 @@ import typer
 from uenvtool.cli.options import JSON, SYSTEM, UARCH
 
 if TYPE_CHECKING:
-    from uenvtool.spack.build import Built
+    from uenvtool.commands.build import Built
 
 
 class Format(str, Enum):
@@ -65,7 +65,7 @@ def build(
             console.warn("Stackinator 7 needs Spack 1.2; see that the recipe pins it (docs/stackinator.md)")
         console.result_json(written) if json_ else console.result("\n".join(written["files"]))
         return
-    from uenvtool.spack import build as builder
+    from uenvtool.commands import build as builder
 
     folder = output or Path("envs") / loaded.name / choice.uarch
     if dry_run:

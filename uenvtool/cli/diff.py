@@ -14,8 +14,8 @@ def diff(
 ) -> None:
     """Compare the packages of A and B: added, removed, changed. Exit 1 where they differ."""
     from uenvtool import console
+    from uenvtool.commands.contents import contents
     from uenvtool.errors import ExitCode
-    from uenvtool.inspect.contents import contents
     from uenvtool.spack.compare import changes
 
     found = changes(contents(before), contents(after))

@@ -16,7 +16,7 @@ def explain(
 ) -> None:
     """Say what variables are set to, when, why, who says so since when, and what other sources say."""
     from uenvtool import console
-    from uenvtool.activation import explain as explaining
+    from uenvtool.commands import explain as explaining
     from uenvtool.errors import BadInput
 
     given = names or []

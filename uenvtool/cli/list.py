@@ -13,8 +13,8 @@ def list_(
 ) -> None:
     """List the recipes and systems, built-in ones and your own."""
     from uenvtool import console
+    from uenvtool.commands.list import catalogue
     from uenvtool.errors import BadInput, unknown
-    from uenvtool.inspect.catalogue import catalogue
 
     kinds = ("recipes", "systems")
     if kind not in ("all", *kinds):

@@ -13,7 +13,7 @@ def show(
 ) -> None:
     """Show a recipe or system resolved through `extends`, each value with its file and line."""
     from uenvtool import console
-    from uenvtool.inspect.resolved import provenance, resolved, text
+    from uenvtool.commands.show import provenance, resolved, text
 
     tree = resolved(name)
     if json_:

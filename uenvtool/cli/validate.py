@@ -15,8 +15,8 @@ def validate(
 ) -> None:
     """Check recipe and system FILEs: schema, spec syntax, names, versions that must go together."""
     from uenvtool import console
+    from uenvtool.commands.validate import problems_in
     from uenvtool.errors import BadInput, Problem
-    from uenvtool.inspect.validation import problems_in
 
     found: list[Problem] = []
     for file in files:

@@ -12,7 +12,7 @@ from typer.core import TyperCommand
 from uenvtool.cli.options import JSON
 
 if TYPE_CHECKING:
-    from uenvtool.venv.make import Made
+    from uenvtool.commands.venv.make import Made
 
 SQUASH = "--squash"
 
@@ -86,9 +86,9 @@ def venv(
     import os
 
     from uenvtool import console
-    from uenvtool.venv import place
-    from uenvtool.venv.make import Order, make
-    from uenvtool.venv.reload import in_uenv
+    from uenvtool.commands.venv import place
+    from uenvtool.commands.venv.make import Order, make
+    from uenvtool.commands.venv.reload import in_uenv
 
     if uenv is not None:
         in_uenv(uenv, view, os.environ)
@@ -115,7 +115,7 @@ def info(
 ) -> None:
     """Show an overlay's base, packages, size and settings."""
     from uenvtool import console
-    from uenvtool.venv.describe import describe, description
+    from uenvtool.commands.venv.describe import describe, description
 
     data = describe(path)
     console.result_json(data) if json_ else console.result(description(data))
@@ -127,7 +127,7 @@ def unpack(
 ) -> None:
     """Make a packed overlay loose again, at PATH, which must not be there yet."""
     from uenvtool import console
-    from uenvtool.venv.place import unpacked
+    from uenvtool.commands.venv.place import unpacked
 
     console.result(str(unpacked(image, path)))
 
@@ -150,7 +150,7 @@ def _with_image(words: list[str]) -> list[str]:
     """The words with `--squash` in one piece: the word behind it is its own only where it names an image."""
     if SQUASH not in words:
         return words
-    from uenvtool.venv.place import is_image_name
+    from uenvtool.commands.venv.place import is_image_name
 
     rest = iter(range(len(words)))
     found: list[str] = []
@@ -171,8 +171,8 @@ def _with_image(words: list[str]) -> list[str]:
 def _show(made: Made, as_json: bool) -> None:
     """Print the outcome on stdout; notes, warnings and how to go on on stderr."""
     from uenvtool import console
+    from uenvtool.commands.venv.describe import next_lines
     from uenvtool.overlay.outcome import HEADINGS, table_rows
-    from uenvtool.venv.describe import next_lines
 
     if as_json:
         console.result_json(made.data())

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool import files
+from uenvtool.commands.venv import place
+from uenvtool.commands.venv.build import Built, build
 from uenvtool.errors import AnswerIsNo, BadInput, Problem, ToolFailed
 from uenvtool.overlay.base import Base, read_base
 from uenvtool.overlay.outcome import Row, rows_of_resolution, warnings
@@ -22,8 +24,6 @@ from uenvtool.overlay.resolve import Resolution, older_than_newest, released, re
 from uenvtool.overlay.settings import Settings, read_settings
 from uenvtool.overlay.uv import DiskFull, Uv, find_uv, no_room
 from uenvtool.overlay.where import find
-from uenvtool.venv import place
-from uenvtool.venv.build import Built, build
 
 LEAST_MEMORY = 4 << 30
 """Bytes free in memory-backed storage for a build there: a torch with its libraries unpacks to less."""

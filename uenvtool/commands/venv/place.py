@@ -18,8 +18,8 @@ from uenvtool.overlay.versions import canonical
 from uenvtool.overlay.where import CONTAINER
 
 if TYPE_CHECKING:
+    from uenvtool.commands.venv.make import Order
     from uenvtool.overlay.base import Base, Distribution
-    from uenvtool.venv.make import Order
 
 OWN_NAMES = {"bin", "lib", "lib64", "include", "meta", CONFIG, RECORD_FOLDER, ".gitignore", ".lock", "CACHEDIR.TAG"}
 """What lies at the top of an overlay beside what packages bring."""

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from uenvtool.commands.venv.place import read_image_record
 from uenvtool.errors import BadInput
 from uenvtool.overlay.record import Record, read_record
-from uenvtool.venv.place import read_image_record
 
 if TYPE_CHECKING:
-    from uenvtool.venv.make import Made
+    from uenvtool.commands.venv.make import Made
 
 USES = {
     "uenv": "in a shell",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from uenvtool.commands.validate import is_system
 from uenvtool.errors import BadInput, unknown
-from uenvtool.inspect.validation import is_system
 from uenvtool.model.extend import load_extended
 from uenvtool.model.locate import available, locate
 from uenvtool.model.recipe_reader import JOINED

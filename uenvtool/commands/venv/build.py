@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uenvtool.commands.venv import place
 from uenvtool.errors import AnswerIsNo, ToolFailed
 from uenvtool.files import fill
 from uenvtool.overlay import create, lock
@@ -19,11 +20,10 @@ from uenvtool.overlay.protect import protected
 from uenvtool.overlay.record import RECORD, record_text
 from uenvtool.overlay.requirements import Request, asked_again, names_of
 from uenvtool.overlay.uv import Uv
-from uenvtool.venv import place
 
 if TYPE_CHECKING:
+    from uenvtool.commands.venv.make import Plan
     from uenvtool.overlay.resolve import Resolution
-    from uenvtool.venv.make import Plan
 
 OVERLAY = "overlay"
 RESERVED = (create.RECORD_FOLDER, "meta")

@@ -1,0 +1,47 @@
+"""What a use case gives back: one value that `console.show` prints as text or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from uenvtool.errors import ExitCode
+
+Step = Callable[[str], None]
+"""Takes what is being done now."""
+Progress = Callable[[str], AbstractContextManager[Step]]
+"""How a long piece of work is shown: takes its title and yields a Step."""
+
+
+@contextmanager
+def silent(_title: str) -> Iterator[Step]:
+    """A Progress that shows nothing."""
+    yield lambda _step: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under headings, each cell a text."""
+
+    headings: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command answers.
+
+    data: the whole answer for --json. text: the answer to read; tables follow it. notes: remarks, and
+    what was written. warnings: what the user should act on or know. next: the commands to go on with.
+    exit_code: NO if the answer is no.
+    """
+
+    data: Any = None
+    text: str = ""
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    exit_code: ExitCode = ExitCode.DONE
