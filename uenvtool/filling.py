@@ -1,0 +1,21 @@
+"""Fills the `@NAME@` marks of a text that is otherwise a script of its own language."""
+
+from __future__ import annotations
+
+import re
+
+_MARK = re.compile(r"@([A-Z][A-Z0-9_]*)@")
+
+
+def filled(text: str, **values: str) -> str:
+    """The text with every `@NAME@` replaced by the value of that name, in one pass.
+
+    A value is never read again, so a value that looks like a mark stays as it is. Raises ValueError for a
+    mark that has no value and for a value that has no mark: a misspelt name must not drop a line silently.
+    """
+    names = set(_MARK.findall(text))
+    if names != set(values):
+        unfilled = ", ".join(f"@{name}@ has no value" for name in sorted(names - set(values)))
+        unused = ", ".join(f"there is no mark @{name}@" for name in sorted(set(values) - names))
+        raise ValueError("; ".join(part for part in (unfilled, unused) if part))
+    return _MARK.sub(lambda mark: values[mark[1]], text)
