@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.project import ROOT
 from uenvtool.__main__ import run
 
-ROOT = Path(__file__).parent.parent
+__all__ = ["ROOT", "SMALL", "Answer"]
 
 
 @dataclass(frozen=True)

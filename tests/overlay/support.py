@@ -12,22 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+from tests.support.pythons import VERSIONS, pythons
+
+__all__ = ["LAYOUTS", "VERSIONS", "BaseHere", "base", "clean_environment", "install", "pythons", "run", "seen", "wheel"]
+
 LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container")
-
-
-def pythons() -> dict[str, Path]:
-    """The Pythons that this machine has, by minor version."""
-    found: dict[str, Path] = {}
-    for version in VERSIONS:
-        here = sorted(PYENV.glob(f"{version}.*/bin/python{version}"))
-        system = [
-            path for folder in ("/usr/local/bin", "/usr/bin") if (path := Path(folder, f"python{version}")).exists()
-        ]
-        for path in [*here, *system][:1]:
-            found[version] = path
-    return found
 
 
 def wheel(

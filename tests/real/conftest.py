@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -11,12 +10,8 @@ from pathlib import Path
 
 import pytest
 
-REAL_HOME = Path.home()  # before each test gets an empty one
-HOW = (
-    "git clone --depth 1 --branch v1.1.0 https://github.com/spack/spack.git ~/spack; "
-    "git clone --depth 1 --branch v2026.06.0 https://github.com/spack/spack-packages.git ~/spack-packages; "
-    "pip install clingo"
-)
+from tests.support import peers
+from tests.support.project import CACHE
 
 
 @dataclass(frozen=True)
@@ -42,18 +37,14 @@ class RealSpack:
 
 @pytest.fixture
 def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
-    """The real Spack of SPACK_ROOT, UENVTOOL_TEST_SPACK or ~/spack; skips where there is none."""
-    root = _first("UENVTOOL_TEST_SPACK", "SPACK_ROOT", REAL_HOME / "spack", marker="bin/spack")
-    packages = _first(
-        "UENVTOOL_TEST_SPACK_PACKAGES", REAL_HOME / "spack-packages", marker="repos/spack_repo/builtin/repo.yaml"
-    )
-    if root is None or packages is None or importlib.util.find_spec("clingo") is None:
-        pytest.skip(f"needs real Spack, its packages and clingo: {HOW}")
-    cache = Path(os.environ.get("XDG_CACHE_HOME", REAL_HOME / ".cache")) / "uenvtool-tests" / "spack"
+    """The real Spack with its packages; skips if one is absent."""
+    if importlib.util.find_spec("clingo") is None:
+        pytest.skip("needs Spack's solver: pip install clingo")
+    found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need())
     monkeypatch.setenv("SPACK_PYTHON", sys.executable)  # the one that has clingo
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(cache))
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
-    return RealSpack(root, packages)
+    return found
 
 
 def program(name: str, how: str) -> str:
@@ -62,11 +53,3 @@ def program(name: str, how: str) -> str:
     if found is None:
         pytest.skip(f"needs {name}: {how}")
     return found
-
-
-def _first(*places: str | Path, marker: str) -> Path | None:
-    for place in places:
-        path = Path(os.environ.get(place, "/nonexistent")) if isinstance(place, str) else place
-        if (path / marker).is_file():
-            return path
-    return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import Answer
+from tests.support import peers
 
 pytestmark = pytest.mark.real
 
@@ -21,21 +22,27 @@ for name, validator in (("config", schema.ConfigValidator), ("compilers", schema
                         ("environments", schema.EnvironmentsValidator)):
     validator.validate(yaml.safe_load((folder / f"{name}.yaml").read_text()))
 """
-HOW = (
-    "pip install git+https://github.com/eth-cscs/stackinator@v6.0 (or @main for 7) into an environment of its own, "
-    "and its Python in UENVTOOL_TEST_STACKINATOR_{version}"
-)
+
+
+def python_of(version: int) -> Path:
+    """A Python that can import that Stackinator; skips if there is none."""
+    named = os.environ.get(f"UENVTOOL_TEST_STACKINATOR_{version}_PYTHON")
+    if named:
+        return Path(named)
+    if version == 7:
+        return peers.stackinator_python()
+    pytest.skip(
+        "needs Stackinator 6: pip install git+https://github.com/eth-cscs/stackinator@v6.0 into an environment of its "
+        "own, and name its Python in UENVTOOL_TEST_STACKINATOR_6_PYTHON"
+    )
 
 
 @pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
 @pytest.mark.parametrize(("version", "format_"), [(6, "stackinator"), (7, "stackinator3")])
 def test_stackinator_accepts_the_recipe(cli: Callable[..., Answer], recipe: str, version: int, format_: str) -> None:
-    python = os.environ.get(f"UENVTOOL_TEST_STACKINATOR_{version}", "")
-    if not python:
-        pytest.skip(f"needs Stackinator {version}: {HOW.format(version=version)}")
+    python = python_of(version)
     assert cli("build", recipe, "--system", "clariden", "--format", format_, "-o", "out").code == 0
 
     done = subprocess.run([python, "-c", READ, "out"], check=False, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    assert python != sys.executable

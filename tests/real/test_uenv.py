@@ -16,18 +16,11 @@ import pytest
 from tests.conftest import ROOT
 from tests.overlay.support import install, pythons, wheel
 from tests.real.slurm import Slurm, running_slurm
+from tests.support import peers
 
-HOW = (
-    "build https://github.com/eth-cscs/uenv2 (meson, -Dsquashfs_mount=true), let root own its squashfs-mount with the "
-    "setuid bit, and name the folder of both programs in UENVTOOL_TEST_UENV, "
-    "its Slurm plugin in UENVTOOL_TEST_UENV_PLUGIN"
-)
-PROGRAMS = Path(os.environ.get("UENVTOOL_TEST_UENV", "/nonexistent"))
-PLUGIN = Path(os.environ.get("UENVTOOL_TEST_UENV_PLUGIN", "/nonexistent"))
 pytestmark = [
     pytest.mark.real,
     pytest.mark.xdist_group("slurm"),  # one Slurm a machine
-    pytest.mark.skipif(not (PROGRAMS / "uenv").exists(), reason=f"no uenv client here: {HOW}"),
     pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs: apt-get install squashfs-tools"),
 ]
 LOOK = (
@@ -37,18 +30,19 @@ LOOK = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Stack:
-    """A base image and where it is mounted; wheels; where an overlay will be."""
+    """A base image and where it is mounted; wheels; where an overlay will be; the uenv client's folder."""
 
     image: Path
     mount: Path
     wheels: Path
     tools: Path
+    programs: Path
 
     def environment(self) -> dict[str, str]:
         return {
-            "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
             "HOME": os.environ["HOME"],
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_INDEX": "1",
@@ -63,6 +57,7 @@ class Stack:
 @pytest.fixture(params=["PYTHONPATH", "PYTHONUSERBASE"])
 def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
     """A uenv with an older version of the package `tool`, as uenv 2.6 (PYTHONPATH) and 2.9 have their packages."""
+    programs = peers.uenv_programs()
     version, python = next(reversed(pythons().items()))
     mount, root = tmp_path / "user-environment", tmp_path / "image"
     site = root / "env" / "default" / "lib" / f"python{version}" / "site-packages"
@@ -88,7 +83,8 @@ def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
     subprocess.run(["mksquashfs", str(root), str(image), "-quiet", "-no-progress"], check=True, capture_output=True)
     mount.mkdir()
     (tmp_path / "user-tools").mkdir()
-    return Stack(image, mount, tmp_path / "wheels", tmp_path / "user-tools")
+    wheels, tools = tmp_path / "wheels", tmp_path / "user-tools"
+    return Stack(image=image, mount=mount, wheels=wheels, tools=tools, programs=programs)
 
 
 @pytest.fixture
@@ -146,11 +142,10 @@ class TestSlurm:
 
     @pytest.fixture
     def slurm(self, tmp_path: Path) -> Iterator[Slurm]:
-        if not PLUGIN.exists():
-            pytest.skip(f"no Slurm plugin of uenv here: {HOW}")
+        plugin = peers.uenv_plugin()
         folder = tmp_path / "slurm"
         folder.mkdir()
-        with running_slurm(folder, plugin=PLUGIN) as found:
+        with running_slurm(folder, plugin=plugin) as found:
             yield found
 
     def test_a_step_has_the_overlay_over_its_base(self, stack: Stack, overlay: Path, slurm: Slurm) -> None:

@@ -1,0 +1,195 @@
+"""The real programs that tests drive and that no distribution packages.
+
+Each is found, in this order: in the folder that its variable names; in one of its usual places; as an
+archive in `shared/peers` beside the project, which is unpacked once into the cache folder. Without any
+of these the test skips with one line that says how to get the program.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import CACHE, REAL_HOME, ROOT
+from tests.support.pythons import pythons
+
+SHARED = Path(os.environ.get("UENVTOOL_TEST_SHARED") or ROOT.parent / "shared")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """A real program, or files that one reads.
+
+    variable: the environment variable that names its folder.
+    marker: a file that its folder has.
+    archive: its file in `shared/peers`, which holds one folder; "" if it lies in `shared` as it is.
+    places: folders where it may lie besides.
+    how: one line that says how to get it.
+    """
+
+    name: str
+    variable: str
+    marker: str
+    how: str
+    archive: str = ""
+    places: tuple[Path, ...] = ()
+
+    def find(self) -> Path | None:
+        """The folder, absolute; unpacks the archive if that is all there is."""
+        named = os.environ.get(self.variable)
+        for folder in (Path(named),) if named else self.places:
+            if (folder / self.marker).exists():
+                return folder.absolute()
+        archive = SHARED / "peers" / self.archive
+        return unpacked(archive) if self.archive and not named and archive.is_file() else None
+
+    def need(self) -> Path:
+        """The folder; skips the test if there is none."""
+        found = self.find()
+        if found is None:
+            pytest.skip(f"needs {self.name}: {self.how}, and name the folder in {self.variable}")
+        return found
+
+
+SPACK = Peer(
+    name="Spack v1.1.0",
+    variable="UENVTOOL_TEST_SPACK",
+    marker="bin/spack",
+    archive="spack-v1.1.0.tar.xz",
+    places=(REAL_HOME / "spack",),
+    how="git clone --depth 1 --branch v1.1.0 https://github.com/spack/spack.git ~/spack",
+)
+PACKAGES = Peer(
+    name="Spack's packages v2026.06.0",
+    variable="UENVTOOL_TEST_SPACK_PACKAGES",
+    marker="repos/spack_repo/builtin/repo.yaml",
+    archive="spack-packages-v2026.06.0.tar.xz",
+    places=(REAL_HOME / "spack-packages",),
+    how="git clone --depth 1 --branch v2026.06.0 https://github.com/spack/spack-packages.git ~/spack-packages",
+)
+PACKAGES_OF_2_9 = Peer(
+    name="Spack's packages at e79ba9f, of the published pytorch/v2.9.1",
+    variable="UENVTOOL_TEST_SPACK_PACKAGES_E79BA9F",
+    marker="repos/spack_repo/builtin/repo.yaml",
+    archive="spack-packages-e79ba9f.tar.xz",
+    how="git clone https://github.com/spack/spack-packages.git and check e79ba9fc76dd02568da737230bd5f570822fcbb9 out",
+)
+SOURCES = Peer(
+    name="a Spack source mirror",
+    variable="UENVTOOL_TEST_SOURCES",
+    marker="_source-cache",
+    places=(SHARED / "sources",),
+    how="`spack mirror create` for the recipe hello with its build tools",
+)
+STACKINATOR = Peer(
+    name="Stackinator 7",
+    variable="UENVTOOL_TEST_STACKINATOR",
+    marker="pyproject.toml",
+    archive="stackinator-db5e1de.tar.xz",
+    how="git clone https://github.com/eth-cscs/stackinator.git",
+)
+UENV = Peer(
+    name="the uenv client and its Slurm plugin",
+    variable="UENVTOOL_TEST_UENV",
+    marker="uenv",
+    archive="uenv-9.2.0-debian12-x86_64.tar.xz",
+    how="build https://github.com/eth-cscs/uenv2 (meson, -Dsquashfs_mount=true), let root own its squashfs-mount with "
+    "the setuid bit",
+)
+ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, SOURCES, STACKINATOR, UENV)
+
+
+def uenv_programs() -> Path:
+    """The folder of `uenv`, `squashfs-mount` and `libslurm-uenv-mount.so`; skips if they cannot run here."""
+    folder = UENV.need()
+    mount = (folder / "squashfs-mount").stat()
+    if mount.st_uid != 0 or not mount.st_mode & 0o4000:
+        pytest.skip(f"needs root, or a uenv client whose squashfs-mount root owns with the setuid bit: {UENV.variable}")
+    trial = subprocess.run([folder / "uenv", "--version"], capture_output=True, text=True, check=False)
+    if trial.returncode != 0:
+        pytest.skip(
+            f"the uenv client does not start here ({trial.stderr.strip()}): "
+            "apt-get install libfmt9 libspdlog1.10 libsqlite3-0 libcurl4 libmount1"
+        )
+    return folder
+
+
+def uenv_plugin() -> Path:
+    """The plugin of the uenv client for Slurm; skips if it is absent."""
+    named = os.environ.get("UENVTOOL_TEST_UENV_PLUGIN")
+    plugin = Path(named) if named else uenv_programs() / "libslurm-uenv-mount.so"
+    if not plugin.exists():
+        pytest.skip(f"needs the uenv client's Slurm plugin: {UENV.how}, and name it in UENVTOOL_TEST_UENV_PLUGIN")
+    return plugin
+
+
+def stackinator_python() -> Path:
+    """A Python that can import Stackinator: an environment in the cache folder, made once."""
+    source = STACKINATOR.need()
+    newest = _python_for_stackinator()
+    folder = CACHE / f"{source.name}-on-{newest.name}"
+    python = folder / "bin" / "python"
+    with _locked(folder):
+        if not python.exists():
+            work = Path(tempfile.mkdtemp(dir=CACHE))
+            subprocess.run([newest, "-m", "venv", work], check=True)
+            # A copy: the build writes beside its source.
+            copy = shutil.copytree(source, work / "src")
+            words = [work / "bin" / "python", "-m", "pip", "install", "-q", "--disable-pip-version-check", copy]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                shutil.rmtree(work)
+                pytest.skip(f"needs an index for Stackinator's dependencies: {done.stderr.strip().splitlines()[-1]}")
+            shutil.rmtree(copy)
+            work.rename(folder)
+    return python
+
+
+def _python_for_stackinator() -> Path:
+    for version, python in reversed(pythons().items()):
+        if tuple(map(int, version.split("."))) >= (3, 12):
+            return python
+    pytest.skip("Stackinator needs Python 3.12 or newer: `pyenv install 3.13`")
+
+
+def unpacked(archive: Path) -> Path:
+    """The one folder of an archive, unpacked into the cache the first time.
+
+    The archive's name and size are the key. Two runs at once are safe: one unpacks, the other waits.
+    """
+    folder = CACHE / f"{archive.name.removesuffix('.tar.xz')}-{archive.stat().st_size}"
+    with _locked(folder):
+        if not folder.is_dir():
+            work = Path(tempfile.mkdtemp(dir=CACHE))
+            subprocess.run(["tar", "--no-same-owner", "-xf", archive, "-C", work], check=True)
+            (inner,) = work.iterdir()
+            helper = inner / "squashfs-mount"
+            if helper.exists() and os.geteuid() == 0:
+                helper.chmod(0o4755)  # it mounts: the plugin and the client start it as any user
+            inner.rename(folder)
+            work.rmdir()
+    return folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+if __name__ == "__main__":  # `python -m tests.support.peers`: what is found here
+    for peer in ALL:
+        print(f"{peer.name}: {peer.find() or peer.how}")
+    sys.exit()

@@ -1,0 +1,40 @@
+"""The Pythons of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+
+from tests.support.project import REAL_HOME
+
+PYENV = Path(os.environ.get("PYENV_ROOT") or REAL_HOME / ".pyenv") / "versions"
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+"""The minor versions that overlays are for, as far as they are tested."""
+
+
+@cache
+def pythons() -> dict[str, Path]:
+    """The Pythons of this machine by minor version, the oldest first; the one that runs the tests is always there."""
+    found: dict[str, Path] = {}
+    for version in VERSIONS:
+        of_pyenv = sorted(PYENV.glob(f"{version}.*/bin/python{version}"))
+        of_the_system = [Path(folder, f"python{version}") for folder in ("/usr/local/bin", "/usr/bin")]
+        for path in [*of_pyenv, *filter(Path.exists, of_the_system), *_running(version)][:1]:
+            found[version] = path
+    return found
+
+
+def newest() -> str:
+    """The newest of these versions that is here."""
+    return next(reversed(pythons()))
+
+
+def _running(version: str) -> list[Path]:
+    """The interpreter below the environment that runs the tests, if it is of this version."""
+    if f"{sys.version_info.major}.{sys.version_info.minor}" != version:
+        return []
+    program = shutil.which(f"python{version}", path=str(Path(sys.base_prefix, "bin")))
+    return [Path(program)] if program else []
