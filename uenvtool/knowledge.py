@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 from uenvtool.errors import BadInput, Problem, unknown
 from uenvtool.host import on_this_machine
-from uenvtool.model.checks import problems_of
+from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available
 from uenvtool.model.recipe import ANY_UARCH, Recipe
-from uenvtool.model.recipe_reader import read_recipe
+from uenvtool.model.recipe_reader import load_recipe
 from uenvtool.model.system import System
 from uenvtool.model.system_reader import load_system, recognised
+
+__all__ = ["Choice", "choose", "load_recipe", "system_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +23,6 @@ class Choice:
     system: System
     uarch: str
     reason: str
-
-
-def load_recipe(name: str) -> Recipe:
-    """The recipe of that name or path. Raises BadInput with everything that is wrong in it."""
-    recipe = read_recipe(name)
-    problems = problems_of(recipe)
-    if problems:
-        raise BadInput(problems)
-    return recipe
 
 
 def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
@@ -75,7 +68,7 @@ def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[
 def _fitting(recipe: Recipe) -> list[str]:
     """The systems that a recipe supports."""
     names = []
-    for name in available("systems"):
+    for name in available(SYSTEM):
         try:
             nodes = load_system(name).nodes
         except BadInput:

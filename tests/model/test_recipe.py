@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.errors import BadInput
 from uenvtool.knowledge import choose, load_recipe
+from uenvtool.model.kinds import RECIPE, SYSTEM
 from uenvtool.model.locate import available
 from uenvtool.model.system_reader import load_system
 
@@ -32,8 +33,8 @@ def test_every_recipe_and_system_that_ships_is_valid(cli: Callable[..., Answer])
 
 
 def test_what_ships_is_what_was_asked_for() -> None:
-    assert {"pytorch-2.6", "pytorch-2.9", "hello"} <= set(available("recipes"))
-    assert {"clariden", "daint", "santis", "bristen", "olivia", "rcp", "local"} <= set(available("systems"))
+    assert {"pytorch-2.6", "pytorch-2.9", "hello"} <= set(available(RECIPE))
+    assert {"clariden", "daint", "santis", "bristen", "olivia", "rcp", "local"} <= set(available(SYSTEM))
 
 
 def test_the_coupled_versions_of_pytorch_2_6() -> None:

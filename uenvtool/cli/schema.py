@@ -9,8 +9,10 @@ def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|publish
     """Print the JSON Schema (Draft 2020-12) that recipes, systems, tuning or published tables follow."""
     from uenvtool import console
     from uenvtool.errors import BadInput, unknown
-    from uenvtool.model.schema import schema_names, schema_text
+    from uenvtool.model.kinds import KINDS
+    from uenvtool.model.schema import schema_text
 
-    if name not in schema_names():
-        raise BadInput([unknown("schema", name, schema_names())])
+    known = [kind.name for kind in KINDS]
+    if name not in known:
+        raise BadInput([unknown("schema", name, known)])
     console.result(schema_text(name))

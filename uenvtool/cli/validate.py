@@ -1,4 +1,4 @@
-"""`uenvtool validate`: everything that is wrong in recipes and systems."""
+"""`uenvtool validate`: everything that is wrong in recipes, systems and other files of knowledge."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from uenvtool.cli.options import JSON
 
 
 def validate(
-    files: list[Path] = typer.Argument(..., metavar="FILE...", help="Recipe or system files, or a recipe's folder."),
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."
+    ),
     json_: bool = JSON,
 ) -> None:
-    """Check recipe and system FILEs: schema, spec syntax, names, versions that must go together."""
+    """Check recipe, system, tuning and published FILEs: schema, spec syntax, names, versions that must go together."""
     from uenvtool import console
     from uenvtool.commands.validate import problems_in
     from uenvtool.errors import BadInput, Problem

@@ -16,6 +16,7 @@ from uenvtool.drift import differences
 from uenvtool.errors import AnswerIsNo, BadInput, Problem, unknown
 from uenvtool.files import write_all
 from uenvtool.knowledge import system_name
+from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available
 from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
@@ -122,5 +123,5 @@ def _here() -> str:
 
 def _concrete_systems() -> list[str]:
     """The systems that do not only exist to be extended."""
-    found = available("systems").values()
+    found = available(SYSTEM).values()
     return [location.name for location in found if not is_abstract(read(location.path, location.shown))]

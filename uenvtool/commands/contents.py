@@ -27,7 +27,7 @@ def contents(name: str) -> Versions:
     if path.is_file() and path.suffix == ".lock":
         return read_lock(path, shown(path)).versions()
     if path.is_file() and path.name != "recipe.yaml" and read(path, shown(path)).get("source"):
-        return load_published(path).versions_of()
+        return load_published(str(path)).versions_of()
     return of_recipe(load_recipe(name))
 
 

@@ -1,17 +1,19 @@
-"""What recipes and systems there are, in a line each."""
+"""What knowledge there is, in a line each."""
 
 from __future__ import annotations
 
 from uenvtool.errors import BadInput
+from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import Kind
 from uenvtool.model.locate import Location, available
-from uenvtool.model.reader import is_abstract
-from uenvtool.model.recipe_reader import read_recipe
-from uenvtool.model.source import read
-from uenvtool.model.system_reader import load_system
+from uenvtool.model.reader import is_abstract, text
+from uenvtool.model.source import Node, read
+
+MOST_NAMES = 3
 
 
-def catalogue(kind: str) -> list[dict[str, str]]:
-    """Every recipe or system that can be used; a broken one is listed with what is wrong in it."""
+def catalogue(kind: Kind) -> list[dict[str, str]]:
+    """Every file of a kind that can be used by its name; a broken one is listed with what is wrong in it."""
     entries = []
     for location in available(kind).values():
         try:
@@ -24,11 +26,26 @@ def catalogue(kind: str) -> list[dict[str, str]]:
     return entries
 
 
-def _entry(kind: str, location: Location) -> dict[str, str]:
-    if kind == "recipes":
-        recipe = read_recipe(str(location.path))
-        supported, description = ", ".join(recipe.uarchs), recipe.description
-    else:
-        system = load_system(str(location.path))
-        supported, description = ", ".join(system.nodes), system.description
-    return {"name": location.name, "for": supported, "description": description, "file": location.shown}
+def _entry(kind: Kind, location: Location) -> dict[str, str]:
+    """One line. Raises BadInput if the file is broken."""
+    kind.load(str(location.path))
+    tree = load_extended(location, kind).tree
+    return {
+        "name": location.name,
+        "for": _shortened(_texts(tree.get(kind.column))),
+        "description": text(tree, "description"),
+        "file": location.shown,
+    }
+
+
+def _shortened(names: list[str]) -> str:
+    """Names in a line, the first few of many."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
+
+
+def _texts(node: Node | None) -> list[str]:
+    """The names of a mapping, or the texts of a list."""
+    if node is None:
+        return []
+    return list(node.value) if isinstance(node.value, dict) else [str(child.value) for child in node.value]

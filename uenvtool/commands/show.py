@@ -1,14 +1,13 @@
-"""A resolved recipe or system as text: YAML again, each value with the file and line it is from."""
+"""A file of knowledge after `extends`, as text: YAML again, each value with the file and line it is from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uenvtool.commands.validate import is_system
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import LISTED, RECIPE, kind_of
 from uenvtool.model.locate import available, locate
-from uenvtool.model.recipe_reader import JOINED
 from uenvtool.model.source import Node, read
 from uenvtool.spack.yamltext import scalar
 
@@ -17,18 +16,17 @@ COLUMN = 60
 
 
 def resolved(name: str) -> Node:
-    """The tree of a recipe or system by name or path. Raises BadInput where there is none."""
+    """The tree of a file by its name or path. Raises BadInput if there is none."""
     if "/" in name or name.endswith((".yaml", ".yml")):
-        location = locate("recipes", name)
-        kind = "systems" if is_system(read(location.path, location.shown)) else "recipes"
+        location = locate(RECIPE, name)
+        kind = kind_of(location.path, read(location.path, location.shown))
     else:
-        kinds = [kind for kind in ("recipes", "systems") if name in available(kind)]
+        kinds = [kind for kind in LISTED if name in available(kind)]
         if not kinds:
-            known = [*available("recipes"), *available("systems")]
-            raise BadInput([unknown("recipe or system", name, known)])
+            known = [known for kind in LISTED for known in available(kind)]
+            raise BadInput([unknown(f"{' or '.join(kind.name for kind in LISTED)}", name, known)])
         kind = kinds[0]
-    joined = JOINED if kind == "recipes" else {}
-    return load_extended(locate(kind, name), kind, joined).tree
+    return load_extended(locate(kind, name), kind).tree
 
 
 def provenance(tree: Node) -> dict[str, str]:

@@ -6,18 +6,15 @@ below and replaces those that are about the same thing. Any other value replaces
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from uenvtool.errors import BadInput
+from uenvtool.model.kinds import Kind
 from uenvtool.model.locate import Location, locate
 from uenvtool.model.schema import check
 from uenvtool.model.source import Node, read
 
 _NOT_INHERITED = ("extends", "abstract")
-
-Joined = Mapping[str, Callable[[Node], str]]
-"""The lists that are joined: their name, and what an entry is about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +25,9 @@ class Extended:
     chain: tuple[Location, ...]
 
 
-def load_extended(location: Location, kind: str, joined: Joined) -> Extended:
+def load_extended(location: Location, kind: Kind) -> Extended:
     """Read a file and all that it extends, each checked against its schema, as one tree.
 
-    kind: `recipes` or `systems`.
     Raises BadInput for what is wrong in any of the files, and for a cycle.
     """
     chain: list[Location] = []
@@ -39,17 +35,17 @@ def load_extended(location: Location, kind: str, joined: Joined) -> Extended:
     here: Location | None = location
     while here is not None:
         tree = read(here.path, here.shown)
-        check(tree, kind.removesuffix("s"))
+        check(tree, kind.name)
         chain.append(here)
         trees.append(tree)
         here = _parent(tree, here, kind, chain)
     merged = trees[-1]
     for tree in reversed(trees[:-1]):
-        merged = _laid_over(tree, merged, joined)
+        merged = _laid_over(tree, merged, kind)
     return Extended(merged, tuple(chain))
 
 
-def _parent(tree: Node, here: Location, kind: str, chain: list[Location]) -> Location | None:
+def _parent(tree: Node, here: Location, kind: Kind, chain: list[Location]) -> Location | None:
     extends = tree.get("extends")
     if extends is None:
         return None
@@ -64,15 +60,15 @@ def _parent(tree: Node, here: Location, kind: str, chain: list[Location]) -> Loc
     return parent
 
 
-def _laid_over(upper: Node, lower: Node, joined: Joined, name: str = "") -> Node:
+def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
     if isinstance(upper.value, dict) and isinstance(lower.value, dict):
         merged = {key: child for key, child in lower.value.items() if name or key not in _NOT_INHERITED}
         for key, child in upper.value.items():
             below = merged.get(key)
-            merged[key] = child if below is None else _laid_over(child, below, joined, key)
+            merged[key] = child if below is None else _laid_over(child, below, kind, key)
         return Node(merged, upper.position, upper.key)
-    if name in joined and isinstance(upper.value, list) and isinstance(lower.value, list):
-        identity = joined[name]
+    if name in kind.joined and isinstance(upper.value, list) and isinstance(lower.value, list):
+        identity = kind.joined[name]
         entries = {identity(child): child for child in (*lower.value, *upper.value)}
         return Node(list(entries.values()), upper.position, upper.key)
     return upper

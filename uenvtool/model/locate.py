@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from uenvtool.errors import BadInput, Position, unknown
-
-_FILES = {"recipes": "*/recipe.yaml", "systems": "*.yaml", "tuning": "*.yaml"}
+from uenvtool.model.kinds import Kind
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A recipe or system on disk.
+    """A file of knowledge on disk.
 
     shown: the path as messages give it, one that the reader can open from where they are.
     logical: the path below the folder that holds `recipes/` and `systems/`, the same on every
@@ -58,39 +57,41 @@ def from_root(path: str) -> str:
     return path.removeprefix(root)
 
 
-def available(kind: str) -> dict[str, Location]:
-    """Every recipe or system by name; `kind` is the folder's name. The user's own hide built-in ones."""
+def available(kind: Kind) -> dict[str, Location]:
+    """Every file of a kind by its name. The user's own hide built-in ones."""
     found: dict[str, Location] = {}
     for folder in (data_root(), config_folder(), Path.cwd()):
         found.update({location.name: location for location in _below(folder, kind)})
     return dict(sorted(found.items()))
 
 
-def locate(kind: str, name: str, asked: Position | None = None) -> Location:
-    """The recipe or system of that name; a name with a `/` or `.yaml` is a path.
+def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
+    """The file of that kind and name; a name with a `/` or `.yaml` is a path. origin: where it is named.
 
-    Raises BadInput where there is none, with the nearest name and all that exist.
+    Raises BadInput if there is none, with the nearest name and all that exist.
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
-        return _by_path(kind, Path(name), asked)
+        return _by_path(kind, Path(name), origin)
     for folder in (Path.cwd(), config_folder(), data_root()):
-        path = folder / kind / (f"{name}/recipe.yaml" if kind == "recipes" else f"{name}.yaml")
+        path = folder / kind.file(name)
         if path.is_file():
-            return Location(name, path, str(path.relative_to(folder)))
-    raise BadInput([unknown(kind.removesuffix("s"), name, available(kind), asked)])
+            return Location(name, path, kind.file(name))
+    raise BadInput([unknown(kind.name, name, available(kind), origin)])
 
 
-def _by_path(kind: str, path: Path, asked: Position | None) -> Location:
-    if kind == "recipes" and path.is_dir():
-        path = path / "recipe.yaml"
+def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
+    file = PurePath(kind.pattern).name
+    in_folder = "/" in kind.pattern
+    if in_folder and path.is_dir():
+        path = path / file
     if not path.is_file():
-        raise BadInput(f"{path} is not there", asked, f"name a {kind.removesuffix('s')} or the path of its file")
-    is_folder = path.name == "recipe.yaml"
-    name = Path(os.path.abspath(path)).parent.name if is_folder else path.stem
-    return Location(name, path, f"{kind}/{name}/recipe.yaml" if is_folder else f"{kind}/{path.name}")
+        raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
+    if in_folder and path.name == file:
+        name = Path(os.path.abspath(path)).parent.name
+        return Location(name, path, kind.file(name))
+    return Location(path.stem, path, f"{kind.folder}/{path.name}")
 
 
-def _below(folder: Path, kind: str) -> Iterator[Location]:
-    for path in sorted((folder / kind).glob(_FILES[kind])):
-        name = path.parent.name if kind == "recipes" else path.stem
-        yield Location(name, path, str(path.relative_to(folder)))
+def _below(folder: Path, kind: Kind) -> Iterator[Location]:
+    for path in sorted((folder / kind.folder).glob(kind.pattern)):
+        yield Location(kind.name_of(path), path, path.relative_to(folder).as_posix())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from uenvtool.errors import Position
-from uenvtool.model.locate import shown
-from uenvtool.model.schema import check
-from uenvtool.model.source import Node, read
+from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import PUBLISHED
+from uenvtool.model.locate import locate
+from uenvtool.model.source import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,9 @@ class PublishedTable:
         return {package: [row.spack_version for row in rows] for package, rows in self.by_package().items()}
 
 
-def load_published(path: Path) -> PublishedTable:
-    """The table in a YAML file. Raises BadInput where it is not of the schema `published`."""
-    tree = read(path, shown(path))
-    check(tree, "published")
+def load_published(name: str) -> PublishedTable:
+    """The published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
+    tree = load_extended(locate(PUBLISHED, name), PUBLISHED).tree
     rows = [
         _row(node, kind)
         for kind in ("other", "python")

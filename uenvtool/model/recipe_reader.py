@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from uenvtool.errors import BadInput, unknown
+from uenvtool.model.checks import problems_of
 from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import locate
 from uenvtool.model.parts import additions_of
 from uenvtool.model.published import PublishedTable, load_published
@@ -23,32 +25,23 @@ from uenvtool.model.recipe import (
     Vulnerability,
 )
 from uenvtool.model.source import Node
-from uenvtool.model.spec import SpecSyntaxError, parse_spec
 
 
 def read_recipe(name: str) -> Recipe:
-    """The recipe of that name or path, resolved through `extends`; `knowledge.py` checks it too.
+    """The recipe of that name or path, resolved through `extends`; its versions are not checked together.
 
     Raises BadInput with every problem found, each with its position.
     """
-    extended = load_extended(locate("recipes", name), "recipes", JOINED)
-    return _Reader(extended).recipe()
+    return _Reader(load_extended(locate(RECIPE, name), RECIPE)).recipe()
 
 
-def package_of(entry: Node) -> str:
-    """The package that an entry of a list of specs is about."""
-    node = entry.value["spec"] if isinstance(entry.value, dict) else entry
-    try:
-        return parse_spec(node.value).package or node.value
-    except SpecSyntaxError:
-        return str(node.value)  # reported with its column when the recipe is read
-
-
-JOINED = {
-    "specs": package_of,
-    "couplings": lambda entry: str(entry.value["when"].value),
-    "cves": lambda entry: f"{entry.value['id'].value} {entry.value['package'].value}",
-}
+def load_recipe(name: str) -> Recipe:
+    """The recipe of that name or path, checked. Raises BadInput with everything that is wrong in it."""
+    recipe = read_recipe(name)
+    problems = problems_of(recipe)
+    if problems:
+        raise BadInput(problems)
+    return recipe
 
 
 class _Reader(TreeReader):
@@ -187,7 +180,7 @@ class _Reader(TreeReader):
         prefer = node.get("prefer")
         differences = node.get("differences")
         return (
-            load_published(inside(folder, table)),
+            load_published(str(inside(folder, table))),
             bool(prefer.value) if prefer else False,
             {name: _difference(child) for name, child in differences.value.items()} if differences else {},
         )

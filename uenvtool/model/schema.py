@@ -26,11 +26,6 @@ _KINDS = {
 _KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
 
 
-def schema_names() -> list[str]:
-    """The schemas that exist, by name."""
-    return sorted(path.stem for path in SCHEMA_FOLDER.glob("*.json"))
-
-
 def schema_text(name: str) -> str:
     """A schema as it is published for editors."""
     return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available, locate
 from uenvtool.model.parts import additions_of
 from uenvtool.model.reader import TreeReader, children, git_pin, text
@@ -20,7 +21,7 @@ def load_system(name: str) -> System:
 
     Raises BadInput with every problem found, each with its position.
     """
-    return _Reader(load_extended(locate("systems", name), "systems", {})).system()
+    return _Reader(load_extended(locate(SYSTEM, name), SYSTEM)).system()
 
 
 def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
@@ -29,7 +30,7 @@ def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | Non
     Only each file's own markers are looked at: a system is not recognised by what it extends, and a
     system of the user's that is broken must not stand in the way of the others.
     """
-    for name, location in available("systems").items():
+    for name, location in available(SYSTEM).items():
         try:
             tree = read(location.path, location.shown)
             markers = list(_markers(tree))

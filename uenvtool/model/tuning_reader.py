@@ -9,11 +9,11 @@ from itertools import combinations
 
 from uenvtool.errors import BadInput, Position, Problem, unknown
 from uenvtool.model.condition import ALWAYS, Condition, can_hold_together
-from uenvtool.model.extend import Extended
+from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import TUNING
 from uenvtool.model.locate import Location, available, locate
 from uenvtool.model.reader import TreeReader, children, text
-from uenvtool.model.schema import check
-from uenvtool.model.source import Node, read
+from uenvtool.model.source import Node
 from uenvtool.model.tuning import (
     DEFAULT,
     FACTS,
@@ -38,7 +38,7 @@ _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 
 def load_tuning(names: Iterable[str], asked: Position | None = None) -> Tuning:
     """The tuning files of those names as one. Raises BadInput with every problem found."""
-    parts = [_load(locate("tuning", name, asked)) for name in names]
+    parts = [_load(locate(TUNING, name, asked)) for name in names]
     tuning = Tuning(
         name=", ".join(part.name for part in parts),
         description=" ".join(part.description for part in parts),
@@ -46,23 +46,31 @@ def load_tuning(names: Iterable[str], asked: Position | None = None) -> Tuning:
         workarounds={name: found for part in parts for name, found in part.workarounds.items()},
         chain=tuple(location for part in parts for location in part.chain),
     )
-    problems = [*_contradictions(tuning), *_unfit_workarounds(tuning)]
-    if problems:
-        raise BadInput(problems)
+    _refuse(tuning, tuning.variables)
+    return tuning
+
+
+def load_tuning_file(name: str) -> Tuning:
+    """One tuning file by its name or path; its workarounds may set what other files describe.
+
+    Raises BadInput with every problem found.
+    """
+    tuning = _load(locate(TUNING, name))
+    others = [_load(location) for other, location in available(TUNING).items() if other not in (SOURCES, tuning.name)]
+    described = [variable for part in (tuning, *others) for variable in part.variables]
+    _refuse(tuning, described)
     return tuning
 
 
 def load_all() -> Tuning:
     """Everything that is known."""
-    return load_tuning(name for name in available("tuning") if name != SOURCES)
+    return load_tuning(name for name in available(TUNING) if name != SOURCES)
 
 
 @functools.cache
 def load_sources() -> dict[str, Source]:
     """The sources by their short names, the oldest first."""
-    location = locate("tuning", SOURCES)
-    tree = read(location.path, location.shown)
-    check(tree, "tuning")
+    tree = load_extended(locate(TUNING, SOURCES), TUNING).tree
     return dict(sorted(_sources(tree).items(), key=lambda item: item[1].date))
 
 
@@ -71,9 +79,14 @@ def _sources(tree: Node) -> dict[str, Source]:
 
 
 def _load(location: Location) -> Tuning:
-    tree = read(location.path, location.shown)
-    check(tree, "tuning")
-    return _Reader(Extended(tree, (location,))).tuning()
+    return _Reader(load_extended(location, TUNING)).tuning()
+
+
+def _refuse(tuning: Tuning, described: Iterable[TunedVariable]) -> None:
+    """Raise BadInput for settings that contradict each other, and workarounds that do not fit the variables."""
+    problems = [*_contradictions(tuning), *_unfit_workarounds(tuning, described)]
+    if problems:
+        raise BadInput(problems)
 
 
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
@@ -95,9 +108,9 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
             )
 
 
-def _unfit_workarounds(tuning: Tuning) -> Iterator[Problem]:
+def _unfit_workarounds(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
     """Workarounds that set a variable nobody describes, or to a value that it cannot have."""
-    known = {variable.name: variable for variable in tuning.variables}
+    known = {variable.name: variable for variable in described}
     for workaround in tuning.workarounds.values():
         for setting in workaround.settings:
             if setting.name not in known:

@@ -1,0 +1,120 @@
+"""The kinds of knowledge: one row says where files of a kind lie, how they are read, and how their lists are joined.
+
+A new kind is one row here, one schema of the same name, and a reader. `validate`, `show`, `list`, `schema` and
+`extends` then know it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from uenvtool.model.schema import schema_text
+from uenvtool.model.source import Node
+from uenvtool.model.spec import SpecSyntaxError, parse_spec
+
+Identity = Callable[[Node], str]
+"""What an entry of a joined list is about; a later entry about the same thing replaces the earlier one."""
+Reader = Callable[[str], object]
+"""Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
+
+
+def package_of(entry: Node) -> str:
+    """The package that an entry of a list of specs is about."""
+    node = entry.value["spec"] if isinstance(entry.value, dict) else entry
+    try:
+        return parse_spec(node.value).package or node.value
+    except SpecSyntaxError:
+        return str(node.value)  # reported with its column when the recipe is read
+
+
+def by(*names: str) -> Identity:
+    """Entries are about the same thing if these fields have the same text."""
+    return lambda entry: " ".join(str(entry.value[name].value) for name in names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of knowledge file.
+
+    name: of the kind and of its schema. folder: the folder that holds files of the kind. pattern: the files in
+    it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
+    heading, column: the field that `list` shows beside the description; no heading: not listed.
+    joined: the lists that `extends` joins, and what an entry of each is about.
+    """
+
+    name: str
+    folder: str
+    pattern: str
+    reader: str
+    heading: str = ""
+    column: str = ""
+    joined: Mapping[str, Identity] = field(default_factory=dict)
+
+    def load(self, name: str) -> object:
+        """The value of a name or path. Raises BadInput with everything that is wrong in the file."""
+        module, function = self.reader.split(":")
+        reader: Reader = getattr(importlib.import_module(module), function)
+        return reader(name)
+
+    def file(self, name: str) -> str:
+        """The path of a name's file below the folder that holds `recipes/`, `systems/`, and so on."""
+        return f"{self.folder}/{self.pattern.replace('*', name)}"
+
+    def name_of(self, path: PurePath) -> str:
+        """The name of a file of this kind."""
+        return path.parent.name if "/" in self.pattern else path.stem
+
+    def holds(self, path: PurePath) -> bool:
+        """Whether a file of that path is of this kind by its place."""
+        return path.match(f"{self.folder}/{self.pattern}")
+
+
+RECIPE = Kind(
+    name="recipe",
+    folder="recipes",
+    pattern="*/recipe.yaml",
+    reader="uenvtool.model.recipe_reader:load_recipe",
+    heading="for",
+    column="uarchs",
+    joined={"specs": package_of, "couplings": by("when"), "cves": by("id", "package")},
+)
+SYSTEM = Kind(
+    name="system",
+    folder="systems",
+    pattern="*.yaml",
+    reader="uenvtool.model.system_reader:load_system",
+    heading="nodes",
+    column="nodes",
+)
+TUNING = Kind(
+    name="tuning",
+    folder="tuning",
+    pattern="*.yaml",
+    reader="uenvtool.model.tuning_reader:load_tuning_file",
+    heading="variables",
+    column="variables",
+)
+PUBLISHED = Kind(
+    name="published",
+    folder="recipes",
+    pattern="*/published.yaml",
+    reader="uenvtool.model.published:load_published",
+)
+
+KINDS = (RECIPE, SYSTEM, TUNING, PUBLISHED)
+LISTED = tuple(kind for kind in KINDS if kind.heading)
+
+
+def kind_of(path: Path, tree: Node) -> Kind:
+    """The kind of a file: by the folder that it lies in, else the kind that knows most of its names."""
+    by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
+    return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
+
+
+def _fields(kind: Kind) -> set[str]:
+    """The names that a file of a kind may have at its top."""
+    return set(json.loads(schema_text(kind.name))["properties"])
