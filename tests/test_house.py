@@ -56,7 +56,7 @@ KNOWS = {
     "commands": {"commands", "model", "spack", "activation", "overlay", "image"},
 }
 """What a part may import beside the doors (errors, files, tools, console, host); cli knows commands and console."""
-DOORS = {"errors", "files", "tools", "result", "console", "host", "knowledge", "quoting", "drift", "filling"}
+DOORS = {"errors", "files", "tools", "result", "console", "host", "knowledge", "quoting", "drift", "filling", "loaded"}
 
 
 @pytest.mark.parametrize("part", KNOWS)

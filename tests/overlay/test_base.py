@@ -15,24 +15,7 @@ from tests.conftest import ROOT, Answer
 from tests.overlay.support import BaseHere, install, run, wheel
 from uenvtool.commands.venv.reload import this_command
 from uenvtool.overlay.base import read_base
-from uenvtool.overlay.where import find, loaded_views
-
-
-def test_views_are_read_as_the_uenv_client_writes_them(tmp_path: Path) -> None:
-    meta = tmp_path / "mount" / "meta"
-    meta.mkdir(parents=True)
-    (meta / "env.json").write_text(json.dumps({"views": {"special": {"root": "/elsewhere/view"}}}))
-    environ = {
-        "UENV_VIEW": f"{tmp_path}/mount:pytorch:special,/user-tools:tools:venv,junk",
-        "UENV_MOUNT_LIST": f"/images/p.squashfs:{tmp_path}/mount,/images/t.squashfs:/user-tools",
-    }
-
-    found = loaded_views(environ)
-
-    assert [(view.name, view.view, view.root, view.image) for view in found] == [
-        ("pytorch", "special", "/elsewhere/view", "/images/p.squashfs"),
-        ("tools", "venv", "/user-tools/env/venv", "/images/t.squashfs"),
-    ]
+from uenvtool.overlay.where import find
 
 
 @pytest.fixture
@@ -66,7 +49,7 @@ def test_another_environment_that_is_activated_is_no_part_of_a_base(activated: P
 def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
     activated: Path, container: str, is_base: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("uenvtool.overlay.where.CONTAINER_MARKS", ())
+    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ())
     if container:
         monkeypatch.setenv("APPTAINER_CONTAINER", container)
 
@@ -158,7 +141,7 @@ def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
             monkeypatch.delenv(name)
     here.python.unlink()
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    monkeypatch.setattr("uenvtool.overlay.where.CONTAINER_MARKS", ())
+    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ())
 
     answer = cli("venv", "v", "--update")
 

@@ -248,7 +248,7 @@ def test_a_base_without_anything_gives_a_plain_environment_and_says_so(
     no_base: None, wheels: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "alone", "1.0")
-    monkeypatch.setattr("uenvtool.overlay.where.CONTAINER_MARKS", ())
+    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ())
 
     answer = cli("venv", "v", "alone")
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from uenvtool import tools
 from uenvtool.errors import ToolMissing
+from uenvtool.loaded import loaded_views
 
 HOW_TO_GET = (
     "load a uenv or module that has squashfs-tools, or install it: "
@@ -75,7 +74,7 @@ def find_program(name: str, environ: Mapping[str, str] | None = None) -> str:
     environ = os.environ if environ is None else environ
     folders = [
         environ.get("PATH", os.defpath),
-        *(str(folder) for folder in _view_folders(environ)),
+        *(f"{view.root}/bin" for view in loaded_views(environ)),
         "/usr/sbin",
         "/sbin",
     ]
@@ -95,21 +94,3 @@ def _compressions(text: str) -> tuple[str, ...]:
     found = re.search(r"(?i)compressors available(?: and compressor specific options)?:?\n((?:.*\n)*)", text)
     names = re.findall(r"(?m)^\s+(gzip|lzo|lz4|xz|zstd|lzma)\b", found[1] if found else "")
     return tuple(dict.fromkeys(names))
-
-
-def _view_folders(environ: Mapping[str, str]) -> Iterator[Path]:
-    """bin of each view in UENV_VIEW (`mount:name:view,...`), which the uenv client sets."""
-    for item in environ.get("UENV_VIEW", "").split(","):
-        words = item.split(":")
-        if len(words) == 3 and words[0].startswith("/"):
-            mount, _, view = words
-            yield Path(_root(Path(mount), view)) / "bin"
-
-
-def _root(mount: Path, view: str) -> str:
-    usual = str(mount / "env" / view)
-    try:
-        root = json.loads((mount / "meta" / "env.json").read_text(encoding="utf-8"))["views"][view]["root"]
-    except (OSError, ValueError, KeyError, TypeError):
-        return usual
-    return root if isinstance(root, str) and root else usual

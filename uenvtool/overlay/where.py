@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -12,23 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.errors import BadInput
+from uenvtool.loaded import View, container_name, in_container, loaded_views
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
-CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.flatpak-info")
-CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A loaded uenv view: where its image is mounted, the image's name, the view, and its folder."""
-
-    mount: str
-    name: str
-    view: str
-    root: str
-    image: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +56,6 @@ def find(python: str | None, environ: Mapping[str, str]) -> Found:
     return _of_environment(environ)
 
 
-def loaded_views(environ: Mapping[str, str]) -> tuple[View, ...]:
-    """The views of UENV_VIEW (`mount:name:view,...`) with their folders, as the uenv client sets it."""
-    images = {}
-    for item in filter(None, environ.get("UENV_MOUNT_LIST", "").split(",")):
-        image, _, mount = item.rpartition(":")
-        images[mount] = image
-    found = []
-    for item in filter(None, environ.get("UENV_VIEW", "").split(",")):
-        words = item.split(":")
-        if len(words) == 3 and words[0].startswith("/"):
-            mount, name, view = words
-            found.append(View(mount, name, view, _view_root(mount, view), images.get(mount, "")))
-    return tuple(found)
-
-
 def named_python(python: str, environ: Mapping[str, str]) -> str:
     """The absolute path of a Python that a user names; symlinks are left as they are."""
     expanded = os.path.expanduser(python)
@@ -94,16 +66,6 @@ def named_python(python: str, environ: Mapping[str, str]) -> str:
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise BadInput(f"--base {python}: no such program", hint="name a Python, for example --base /usr/bin/python3")
     return os.path.abspath(path)
-
-
-def _view_root(mount: str, view: str) -> str:
-    """A view's folder as the image's meta/env.json has it, else where views usually are."""
-    try:
-        data = json.loads(Path(mount, "meta", "env.json").read_text(encoding="utf-8"))
-        root = data["views"][view]["root"]
-    except (OSError, ValueError, KeyError, TypeError):
-        root = None
-    return root if isinstance(root, str) and root else os.path.join(mount, "env", view)
 
 
 def _is_overlay(root: str) -> bool:
@@ -119,9 +81,9 @@ def _of_view(view: View, python: str, mounts: tuple[str, ...], environ: Mapping[
 
     The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.
     """
-    image = environ.get(LABEL) or view.image or view.name
-    load = f"uenv start {shlex.quote(image)} --view={view.view}"
-    return Found(python, UENV, view.name, view.root, load, mounts, image, view.view)
+    image = environ.get(LABEL) or view.image or view.uenv
+    load = f"uenv start {shlex.quote(image)} --view={view.name}"
+    return Found(python, UENV, view.uenv, view.root, load, mounts, image, view.name)
 
 
 def _of_environment(environ: Mapping[str, str]) -> Found:
@@ -135,18 +97,6 @@ def _of_environment(environ: Mapping[str, str]) -> Found:
     if environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"):
         return Found(python, ENVIRONMENT, python, "", "load the modules that this was made with")
     return Found(python, PLAIN, python)
-
-
-def in_container(environ: Mapping[str, str]) -> bool:
-    """Whether this is a container: by what the runtimes leave (Docker, Podman, Apptainer, NVIDIA's images)."""
-    return any(name in environ for name in CONTAINER_VARIABLES) or any(map(os.path.exists, CONTAINER_MARKS))
-
-
-def container_name(environ: Mapping[str, str]) -> str:
-    """What the container calls itself, where it does."""
-    if environ.get("NVIDIA_PYTORCH_VERSION"):
-        return f"nvcr.io/nvidia/pytorch:{environ['NVIDIA_PYTORCH_VERSION']}-py3"
-    return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
 
 
 def _carries_torch(environment: str) -> bool:
