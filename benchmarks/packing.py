@@ -25,8 +25,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from uenvtool.image.bytecode import compile_tree
-from uenvtool.image.overlay import pack_overlay
+from uenvtool.overlay.bytecode import compile_tree
+from uenvtool.overlay.packed import pack_overlay
 
 GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]
 """The options with which the published guide packs a virtual environment."""
@@ -85,7 +85,7 @@ def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], 
         guide("guide all")()
 
     def packed(source: Path, label: str) -> Callable[[], object]:
-        return lambda: WRITING.append(pack_overlay(source, images[label], on_note=print).writing)
+        return lambda: WRITING.append(pack_overlay(source, images[label], on_note=print).writing_seconds)
 
     pack: dict[str, Callable[[], object]] = {
         "guide": guide("guide"),

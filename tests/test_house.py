@@ -51,7 +51,7 @@ KNOWS = {
     "model": {"errors", "model"},
     "spack": {"model", "spack"},
     "activation": {"model", "activation"},
-    "overlay": {"overlay"},
+    "overlay": {"overlay", "image"},
     "image": {"image"},
     "commands": {"commands", "model", "spack", "activation", "overlay", "image"},
 }

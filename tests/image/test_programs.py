@@ -62,7 +62,7 @@ def test_a_view_is_where_views_usually_are_where_the_image_does_not_say(tmp_path
 
 
 def test_missing_programs_are_named_with_the_ways_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(ToolMissing, match="no-such-squashfs is not here") as caught:
+    with pytest.raises(ToolMissing, match="no-such-squashfs is not on PATH") as caught:
         programs.find_program("no-such-squashfs", {"PATH": str(tmp_path)})
 
     assert caught.value.exit_code == ExitCode.MISSING

@@ -23,11 +23,12 @@ from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.files import places
 from uenvtool.files.places import WORK_SUFFIX
-from uenvtool.image import bytecode, squashfs
-from uenvtool.image import overlay as overlays
-from uenvtool.image.metadata import MOUNT
-from uenvtool.image.overlay import Packed, info, pack_overlay
-from uenvtool.image.pack import EPOCH
+from uenvtool.image import read
+from uenvtool.image.pack import Packed
+from uenvtool.image.programs import Programs
+from uenvtool.image.write import EPOCH
+from uenvtool.overlay import bytecode, packed
+from uenvtool.overlay.packed import MOUNT, info, pack_overlay, unpack_overlay
 
 pytestmark = [
     pytest.mark.real,
@@ -178,7 +179,7 @@ def test_an_import_reads_no_source_and_compiles_nothing(image: Path, tmp_path: P
 
 
 def test_the_image_is_a_uenv_with_its_records(image: Path) -> None:
-    texts = squashfs.told(image, ["meta/env.json", "meta/extra/pylock.toml", "meta/extra/uenvtool.json"])
+    texts = read.read_texts(image, ["meta/env.json", "meta/extra/pylock.toml", "meta/extra/uenvtool.json"])
 
     env = json.loads(texts["meta/env.json"])
     assert (env["name"], env["mount"], list(env["views"])) == ("myenv", MOUNT, ["venv"])
@@ -218,7 +219,7 @@ def test_a_clock_that_is_set_otherwise_changes_nothing(venv: Path, image: Path, 
         code = "import time, sys; time.time = lambda: 0.0\nfrom pathlib import Path\n"
     else:
         code = ""
-    code += "from uenvtool.image.overlay import pack_overlay\nimport sys\nfrom pathlib import Path\n"
+    code += "from uenvtool.overlay.packed import pack_overlay\nimport sys\nfrom pathlib import Path\n"
     code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]), on_note=print)"
     words = [sys.executable, "-c", code, str(venv), str(tmp_path / "b" / "myenv.squashfs")]
     fake = ["faketime", "2031-05-05 05:05:05"] if shutil.which("faketime") else []
@@ -230,7 +231,7 @@ def test_a_clock_that_is_set_otherwise_changes_nothing(venv: Path, image: Path, 
 
 def test_every_time_is_the_epoch_that_is_asked_for(venv: Path, tmp_path: Path) -> None:
     made = pack(venv, tmp_path / "a.squashfs", epoch=1_700_000_000)
-    head = squashfs.superblock(made.path)
+    head = read.superblock(made.path)
 
     listing = subprocess.run(
         ["unsquashfs", "-lls", made.path], capture_output=True, text=True, check=True, env={**os.environ, "TZ": "UTC"}
@@ -263,7 +264,7 @@ def test_any_name_comes_through(venv: Path, tmp_path: Path, name: str) -> None:
     place.mkdir()
 
     made = pack(venv, place / f"{name}.squashfs")
-    squashfs.unpack(made.path, place / "out")
+    unpack_overlay(made.path, place / "out")
 
     out = place / "out" / site.relative_to(venv) / name
     assert (out / f"{name}.py").read_text() == "x = 1\n"
@@ -276,14 +277,14 @@ def test_names_that_are_no_text_come_through(venv: Path, tmp_path: Path) -> None
         stream.write(b"x = 1\n")
 
     made = pack(venv, tmp_path / "a.squashfs")
-    squashfs.unpack(made.path, tmp_path / "out")
+    unpack_overlay(made.path, tmp_path / "out")
 
     with open(os.path.join(os.fsencode(tmp_path / "out"), b"\xff\xfe.py"), "rb") as stream:
         assert stream.read() == b"x = 1\n"
 
 
 def test_unpacking_gives_a_loose_overlay_that_sees_changes(image: Path, venv: Path, tmp_path: Path) -> None:
-    squashfs.unpack(image, tmp_path / "out")
+    unpack_overlay(image, tmp_path / "out")
 
     inner = next((tmp_path / "out").glob("lib/python3.*/site-packages/tool/inner.py"))
     inner.write_text("def where():\n    return 'changed', ''\n")
@@ -295,7 +296,7 @@ def test_unpacking_gives_a_loose_overlay_that_sees_changes(image: Path, venv: Pa
 
 
 def test_packing_what_was_unpacked_gives_the_same_image(image: Path, tmp_path: Path) -> None:
-    squashfs.unpack(image, tmp_path / "out")
+    unpack_overlay(image, tmp_path / "out")
 
     assert pack(tmp_path / "out", tmp_path / "b" / "myenv.squashfs").sha256 == sha256(image)
 
@@ -314,7 +315,7 @@ def test_unpacking_overwrites_nothing(image: Path, tmp_path: Path, there: str) -
     before = sorted(path.name for path in tmp_path.rglob("*"))
 
     with pytest.raises(BadInput, match="exists"):
-        squashfs.unpack(image, target)
+        unpack_overlay(image, target)
 
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
@@ -331,11 +332,11 @@ def test_symlinks_that_lead_outside_are_not_written_through(tmp_path: Path) -> N
     hostile = tmp_path / "hostile.squashfs"
     subprocess.run(["mksquashfs", source, hostile, "-quiet", "-no-progress"], check=True)
 
-    squashfs.unpack(hostile, tmp_path / "deep" / "out")
+    unpack_overlay(hostile, tmp_path / "deep" / "out")
 
     assert list(outside.iterdir()) == []
     assert os.readlink(tmp_path / "deep" / "out" / "up") == "../../outside"
-    assert squashfs.told(hostile, ["meta/extra/packed.json"]) == {}
+    assert read.read_texts(hostile, ["meta/extra/packed.json"]) == {}
     with pytest.raises(BadInput, match="not an image that uenvtool packed"):
         info(hostile)
 
@@ -359,7 +360,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, monkeypatch: pyte
     hostile.write_bytes(content)
 
     with pytest.raises((BadInput, ToolFailed)):
-        squashfs.unpack(hostile, tmp_path / "out")
+        unpack_overlay(hostile, tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "outside").exists()
@@ -376,11 +377,11 @@ def test_devices_and_other_users_programs_are_not_unpacked(tmp_path: Path) -> No
     os.mknod(source / "disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
     subprocess.run(["mksquashfs", source, hostile, "-quiet", "-no-progress"], check=True)
 
-    squashfs.unpack(plain, tmp_path / "out")
+    unpack_overlay(plain, tmp_path / "out")
 
     assert stat.S_IMODE((tmp_path / "out" / "program").stat().st_mode) == 0o755
     with pytest.raises(BadInput, match="device"):
-        squashfs.unpack(hostile, tmp_path / "worse")
+        unpack_overlay(hostile, tmp_path / "worse")
     assert not (tmp_path / "worse").exists()
     assert strays(tmp_path) == []
 
@@ -389,7 +390,7 @@ def test_devices_and_other_users_programs_are_not_unpacked(tmp_path: Path) -> No
 def test_an_image_that_is_cut_short_is_refused(image: Path, tmp_path: Path, cut: int) -> None:
     (tmp_path / "cut.squashfs").write_bytes(image.read_bytes()[:cut])
 
-    for look in (info, lambda path: squashfs.unpack(path, tmp_path / "out"), overlays.refuse_foreign):
+    for look in (info, lambda path: unpack_overlay(path, tmp_path / "out"), read.refuse_foreign):
         with pytest.raises(BadInput):
             look(tmp_path / "cut.squashfs")
     assert not (tmp_path / "out").exists()
@@ -442,7 +443,7 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
     venv: Path, image: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     """The folder changes while mksquashfs runs: what was read back is no longer what is there."""
-    if not overlays.find_programs().pseudo_data and damage != "content":
+    if not packed.find_programs().pseudo_data and damage != "content":
         pytest.skip("before 4.5 the folder is copied first, and changes to it do not matter")
     before = sha256(image)
     site = next(venv.glob("lib/python3.*/site-packages"))
@@ -480,12 +481,12 @@ def test_an_older_squashfs_gives_the_same_image(
     venv: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before 4.5 nothing can be added from a stream: the tree is laid out first, and unpacked to be compared."""
-    find = overlays.find_programs
-    older = type("Older", (overlays.Programs,), {"pseudo_data": False})
+    find = packed.find_programs
+    older = type("Older", (Programs,), {"pseudo_data": False})
     monkeypatch.setattr(
-        overlays,
+        packed,
         "find_programs",
-        lambda: older(*(getattr(find(), name) for name in overlays.Programs.__dataclass_fields__)),
+        lambda: older(**{name: getattr(find(), name) for name in Programs.__dataclass_fields__}),
     )
 
     assert pack(venv, tmp_path / "b" / "myenv.squashfs").sha256 == sha256(image)
@@ -506,7 +507,7 @@ def test_a_full_disk_leaves_the_old_image(venv: Path, tmp_path: Path) -> None:
 def test_a_full_disk_leaves_no_half_unpacked_folder(image: Path, venv: Path, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         with pytest.raises(ToolFailed, match=r"(?i)space|write|unsquashfs"):
-            squashfs.unpack(image, disk / "out")
+            unpack_overlay(image, disk / "out")
 
         assert list(disk.iterdir()) == []
 
@@ -526,7 +527,7 @@ def started(venv: Path, target: Path) -> subprocess.Popen[bytes]:
     code = (
         "import sys\nfrom pathlib import Path\nfrom uenvtool.files import places\nplaces.MEMORY = Path(sys.argv[3])\n"
     )
-    code += "from uenvtool.image.overlay import pack_overlay\n"
+    code += "from uenvtool.overlay.packed import pack_overlay\n"
     code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]), on_note=print)"
     words = [sys.executable, "-c", code, str(venv), str(target), str(places.MEMORY)]
     return subprocess.Popen(words, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, start_new_session=True)
@@ -570,7 +571,7 @@ def test_a_second_run_is_refused(venv: Path, tmp_path: Path) -> None:
 
 
 def test_times_in_an_image_can_be_put_into_a_zip_archive(image: Path) -> None:
-    head = squashfs.superblock(image)
+    head = read.superblock(image)
 
     assert head is not None
     assert head.time == EPOCH

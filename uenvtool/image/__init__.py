@@ -1,1 +1,1 @@
-"""Packs an overlay into one squashfs image, checks it, shows it, unpacks it."""
+"""squashfs images: a tree packed and read back, an image opened, the metadata that makes it a uenv."""

@@ -1,43 +1,98 @@
-"""meta/env.json: what makes an image a uenv, with a name, a mount point and a view."""
+"""The metadata of an image: meta/env.json, which makes it a uenv, and meta/extra/packed.json, which says who packed it.
+
+The form of env.json is what uenv 9.2 reads (src/uenv/meta.cpp); `default-view` came with uenv 10.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-VIEW = "venv"
-MOUNT = "/user-tools"
+ENV = "meta/env.json"
+EXTRA = "meta/extra"
+PACKED = f"{EXTRA}/packed.json"
+"""The file that every image has which this tool packed."""
+FORMAT = 1
 
 
-def uenv_name(stem: str) -> str:
-    """A name that the uenv command line can take (`--view=NAME:venv`), after the image's file."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", stem).strip("-.")
-    return name or "venv"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListUpdate:
+    """A change of a variable that is a list of paths; op: set, prepend, append or unset."""
+
+    op: str
+    paths: Sequence[str] = ()
+
+    def data(self) -> dict[str, Any]:
+        """As in env.json."""
+        return {"op": self.op, "value": list(self.paths)}
 
 
-def overlay_env(name: str, mount: str, *, description: str = "", base: str = "") -> str:
-    """The text of meta/env.json for an overlay at the image's root.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A view: what the uenv client sets in a shell that loads it.
 
-    The one view puts its commands first on PATH, says where it is (VIRTUAL_ENV), and takes
-    PYTHONPATH away, which would come before everything. The form is what uenv 9.2 reads.
+    root: the view's folder where the image is mounted. activate: its script for shells. lists: changes
+    of the variables that are lists of paths. scalars: the other variables; None unsets one. The client
+    puts the value of a variable of the shell in place of `${@NAME@}`.
     """
-    on = f" on {base}" if base else ""
-    values: dict[str, Any] = {
-        "list": {"PATH": [{"op": "prepend", "value": [f"{mount}/bin"]}], "PYTHONPATH": [{"op": "unset", "value": []}]},
-        "scalar": {"VIRTUAL_ENV": mount, "VIRTUAL_ENV_PROMPT": name},
+
+    description: str
+    root: str
+    activate: str
+    lists: Mapping[str, Sequence[ListUpdate]] = field(default_factory=dict)
+    scalars: Mapping[str, str | None] = field(default_factory=dict)
+
+    def data(self) -> dict[str, Any]:
+        """As in env.json."""
+        lists = {name: [update.data() for update in updates] for name, updates in self.lists.items()}
+        values = {"list": lists, "scalar": dict(self.scalars)}
+        env = {"version": 1, "type": "augment", "values": values}
+        return {"activate": self.activate, "description": self.description, "root": self.root, "env": env}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uenv:
+    """What an image says of itself as a uenv.
+
+    mount: where it has to be mounted, an absolute path. default_view: the view that is loaded if the
+    user names none. modules: the folder of its module files, if it has one.
+    """
+
+    name: str
+    description: str
+    mount: str
+    views: Mapping[str, View]
+    default_view: str | None = None
+    modules: str | None = None
+
+
+def env_json(uenv: Uenv) -> str:
+    """The text of meta/env.json."""
+    data: dict[str, Any] = {
+        "name": uenv.name,
+        "description": uenv.description,
+        "mount": uenv.mount,
+        "modules": {"root": uenv.modules} if uenv.modules else None,
     }
-    view = {
-        "activate": f"{mount}/bin/activate",
-        "description": f"the Python environment{on}",
-        "root": mount,
-        "env": {"version": 1, "type": "augment", "values": values},
-    }
-    data = {
-        "name": name,
-        "description": description or f"a Python overlay{on}, made by uenvtool",
-        "mount": mount,
-        "modules": None,
-        "views": {VIEW: view},
-    }
+    if uenv.default_view:
+        data["default-view"] = uenv.default_view
+    data["views"] = {name: view.data() for name, view in uenv.views.items()}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def packed_json(mount: str, **facts: str) -> str:
+    """The text of meta/extra/packed.json: who packed the image, where it belongs, and what else is known of it."""
+    data = {"format": FORMAT, "generator": "uenvtool", "mount": mount, **facts}
+    return json.dumps(data, indent=2) + "\n"
+
+
+def uenv_name(stem: str, default: str) -> str:
+    """A name that the uenv command line can take (`--view=NAME:VIEW`), after the image's file.
+
+    The grammar: uenv 9.2, src/uenv/parse.cpp, is_name_tok.
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", stem).strip("-.")
+    return name or default

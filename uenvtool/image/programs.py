@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from uenvtool import tools
@@ -21,9 +21,9 @@ ONE_TIME = ("-all-time", "-inode-time")
 """The option that sets every time in an image: to 4.6, and since 4.7."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Both programs, their version, and what mksquashfs says that it knows."""
+    """Both programs, their version, and what mksquashfs can do as its help lists it."""
 
     mksquashfs: str
     unsquashfs: str
@@ -33,27 +33,34 @@ class Programs:
 
     @property
     def compression(self) -> str:
-        """The compression to use: zstd where it is there."""
+        """The compression to use: zstd if it is known."""
         return "zstd" if "zstd" in self.compressions else "gzip"
 
     @property
     def pseudo_data(self) -> bool:
-        """Whether contents can be given and taken in one stream (`R` definitions, `-pf`): since 4.5."""
+        """Whether contents can be given and taken in one stream (`R` definitions, `-pf`), as since 4.5."""
         return self.version >= (4, 5)
 
     @property
-    def pseudo_sparse(self) -> bool:
-        """Whether an `R` definition ends in a field that says if the file is sparse: since 4.6."""
+    def sparse_field(self) -> bool:
+        """Whether an `R` definition ends in a field that says if the file is sparse, as since 4.6."""
         return self.version >= (4, 6)
 
     @property
     def one_time(self) -> bool:
-        """Whether all times in an image can be set: since 4.4. Without it, no two images are the same."""
+        """Whether all times in an image can be set, as since 4.4. Without it no two images are the same."""
         return any(map(self.has, ONE_TIME))
 
     def has(self, option: str) -> bool:
         """Whether mksquashfs lists an option."""
         return re.search(rf"(?m)^\s*{re.escape(option)}\b", self.help) is not None
+
+    def shortcomings(self) -> Iterator[str]:
+        """What an image of these programs lacks, in a sentence each."""
+        if self.compression != "zstd":
+            yield "this mksquashfs has no zstd: packing with gzip, which is larger and slower to read"
+        if not self.one_time:
+            yield "this mksquashfs cannot set times: the image will differ from run to run"
 
 
 def find_programs(environ: Mapping[str, str] | None = None) -> Programs:
@@ -61,12 +68,13 @@ def find_programs(environ: Mapping[str, str] | None = None) -> Programs:
     environ = os.environ if environ is None else environ
     mksquashfs = find_program("mksquashfs", environ)
     unsquashfs = find_program("unsquashfs", environ)
-    said = tools.run([mksquashfs, "-version"]).stdout
-    found = re.search(r"version (\d+)\.(\d+)", said)
+    found = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
     version = (int(found[1]), int(found[2])) if found else (0, 0)
-    texts = [_said(mksquashfs, option) for option in ("-help", "-help-all") if option == "-help" or version >= (4, 7)]
-    text = "\n".join(texts)
-    return Programs(mksquashfs, unsquashfs, version, _compressions(text), text)
+    options = ("-help", "-help-all") if version >= (4, 7) else ("-help",)
+    text = "\n".join(_output(mksquashfs, option) for option in options)
+    return Programs(
+        mksquashfs=mksquashfs, unsquashfs=unsquashfs, version=version, compressions=_compressions(text), help=text
+    )
 
 
 def find_program(name: str, environ: Mapping[str, str] | None = None) -> str:
@@ -80,11 +88,11 @@ def find_program(name: str, environ: Mapping[str, str] | None = None) -> str:
     ]
     found = shutil.which(name, path=os.pathsep.join(folders))
     if found is None:
-        raise ToolMissing(f"{name} is not here", hint=HOW_TO_GET)
+        raise ToolMissing(f"the program {name} is not on PATH", hint=HOW_TO_GET)
     return found
 
 
-def _said(program: str, option: str) -> str:
+def _output(program: str, option: str) -> str:
     completed = tools.run([program, option])
     return completed.stdout + completed.stderr
 

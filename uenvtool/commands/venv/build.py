@@ -161,6 +161,6 @@ def _refuse_misfits(base: Base, new: Mapping[str, Distribution], request: Reques
 
 def _compile(folder: Path, site: Path) -> None:
     """Bytecode beside every module, so that no rank has to compile; Python checks it against the source."""
-    from uenvtool.image.bytecode import compile_tree
+    from uenvtool.overlay.bytecode import compile_tree
 
     compile_tree(folder / "bin" / "python", site, checked=True)

@@ -108,7 +108,7 @@ def _facts(data: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _of_image(path: Path) -> dict[str, Any]:
-    from uenvtool.image.overlay import info
+    from uenvtool.overlay.packed import info
 
     record = read_image_record(path)
     return {**info(path).data(), **(_of_record(record) if record else {})}

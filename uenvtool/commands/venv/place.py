@@ -137,8 +137,7 @@ def checked_mount(mount: str | None) -> str | None:
 
 def _mount(order: Order) -> str:
     """As ordered, else as the image has it that is replaced, else the usual place."""
-    from uenvtool.image.metadata import MOUNT
-    from uenvtool.image.overlay import info
+    from uenvtool.overlay.packed import MOUNT, info
 
     before = info(order.squash).mount if not order.mount and order.squash and order.squash.is_file() else ""
     return order.mount or before or MOUNT
@@ -148,8 +147,8 @@ def refuse_image(order: Order) -> None:
     """Raise, before any work, what stands against the ordered image: a foreign file, or no mksquashfs."""
     if order.squash is None:
         return
-    from uenvtool.image.overlay import refuse_foreign as refuse_foreign_image
     from uenvtool.image.programs import find_programs
+    from uenvtool.image.read import refuse_foreign as refuse_foreign_image
 
     refuse_foreign_image(order.squash)
     find_programs()
@@ -157,11 +156,11 @@ def refuse_image(order: Order) -> None:
 
 def read_image_record(image: Path) -> Record | None:
     """The record in a packed overlay; None where it has none. Raises BadInput where it is no image."""
-    from uenvtool.image.overlay import EXTRA
-    from uenvtool.image.squashfs import told
+    from uenvtool.image.metadata import EXTRA
+    from uenvtool.image.read import read_texts
 
     name = f"{EXTRA}/{RECORD}"
-    text = told(image, [name]).get(name)
+    text = read_texts(image, [name]).get(name)
     return None if text is None else parse_record(text, f"{image}:{name}")
 
 
@@ -170,12 +169,12 @@ def unpacked(image: Path, folder: Path | None) -> Path:
 
     Raises BadInput where the folder is there already.
     """
-    from uenvtool.image.squashfs import unpack
+    from uenvtool.overlay.packed import unpack_overlay
 
     target = folder or Path(image.stem)
     if os.path.lexists(target):
         raise BadInput(f"{target} is there already", hint="name another folder: uenvtool venv unpack IMAGE PATH")
-    unpack(image, target)
+    unpack_overlay(image, target)
     return target
 
 
@@ -186,9 +185,9 @@ def packed(folder: Path, order: Order, base: Mapping[str, Any], *, keep: bool) -
     ToolFailed where packing fails.
     """
     from uenvtool.console import note
-    from uenvtool.image import howto
     from uenvtool.image.metadata import uenv_name
-    from uenvtool.image.overlay import pack_overlay
+    from uenvtool.overlay import howto
+    from uenvtool.overlay.packed import VIEW, pack_overlay
 
     target, mount = order.squash or Path(), _mount(order)
     previous = None
@@ -198,7 +197,7 @@ def packed(folder: Path, order: Order, base: Mapping[str, Any], *, keep: bool) -
     done = pack_overlay(folder, target, mount=mount, epoch=_epoch(), on_note=note)
     lines = howto.lines(
         str(target),
-        uenv_name(target.stem),
+        uenv_name(target.stem, VIEW),
         mount,
         str(base.get("image") or ""),
         str(base.get("view") or ""),

@@ -1,4 +1,4 @@
-"""Opens an image: what it is, the few files that tell of it, and all of it unpacked into a new folder."""
+"""Opens an image: what it is, the few files that describe it, and all of it unpacked into a new folder."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import os
 import re
 import stat
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool import files, tools
 from uenvtool.errors import BadInput, ToolFailed
-from uenvtool.image.bytecode import compile_tree
+from uenvtool.image.metadata import PACKED
 from uenvtool.image.programs import find_program
 
 MAGIC = b"hsqs"
 COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
-PACKED = "meta/extra/packed.json"
-"""What every image that this tool packed has."""
-LARGEST_TOLD = 64 << 20
-"""Bytes of a file that tells of an image; a larger one is not ours."""
+LARGEST_TEXT = 64 << 20
+"""Bytes of a file that describes an image; a larger one is not ours."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Superblock:
-    """The head of a squashfs image. compression by name, block and size in bytes, time in seconds since 1970."""
+    """The first bytes of a squashfs image.
+
+    compression: by name. block, size: in bytes. names: how many there are. time: seconds since 1970.
+    """
 
     compression: str
     block: int
@@ -35,7 +36,7 @@ class Superblock:
 
 
 def superblock(image: Path) -> Superblock | None:
-    """The head of a squashfs image; None where the file is none. Raises BadInput where it cannot be read.
+    """The first bytes of a squashfs image; None if the file is not one. Raises BadInput if it cannot be read.
 
     The layout is that of version 4.0 (Linux, fs/squashfs/squashfs_fs.h).
     """
@@ -51,18 +52,19 @@ def superblock(image: Path) -> Superblock | None:
     size = struct.unpack("<Q", head[40:48])[0]
     if size > length or struct.unpack("<HH", head[28:32]) != (4, 0):
         return None
-    return Superblock(COMPRESSIONS.get(compression, str(compression)), block, names, time, size)
+    name = COMPRESSIONS.get(compression, str(compression))
+    return Superblock(compression=name, block=block, names=names, time=time, size=size)
 
 
-def told(image: Path, names: Sequence[str]) -> dict[str, str]:
-    """The text of those of these files that the image holds. Raises BadInput where it is no image.
+def read_texts(image: Path, names: Sequence[str]) -> dict[str, str]:
+    """The text of those of these files below meta/ that the image holds. Raises BadInput if it is no image.
 
     Only regular files count, in real folders: what an image holds is not followed out of it.
     """
     _require_image(image)
     unsquashfs = find_program("unsquashfs")
     found = {}
-    with files.working_folder(LARGEST_TOLD) as scratch:
+    with files.working_folder(LARGEST_TEXT) as scratch:
         copy = scratch / "copy"
         _refuse_wrong_names(image, _names(unsquashfs, image, ["meta"]))
         tools.run([unsquashfs, "-no-progress", "-no-xattrs", "-d", copy, image, *names])
@@ -73,12 +75,24 @@ def told(image: Path, names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def unpack(image: Path, folder: Path) -> None:
-    """Unpack an image into a new folder, all or nothing; a packed overlay becomes a loose one.
+def refuse_foreign(target: Path) -> None:
+    """Raise BadInput if the target is something that this tool did not pack."""
+    if not os.path.lexists(target):
+        return
+    hint = "choose another name, or remove it yourself"
+    if target.is_symlink() or not target.is_file():
+        raise BadInput(f"{target} is not a file", hint=hint)
+    if superblock(target) is None or PACKED not in read_texts(target, [PACKED]):
+        raise BadInput(f"{target} is not an image that uenvtool packed", hint=hint)
 
-    Raises BadInput where the folder exists (one that is empty may), the image is none, or it has
-    names that lead outside, names twice, or devices; ToolMissing without unsquashfs; ToolFailed
-    where the disk is full. The folder is then as it was.
+
+def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _folder: None) -> None:
+    """Unpack an image into a new folder, all or nothing.
+
+    finish: what is still to be done in the unpacked folder before it gets its name. Raises BadInput if
+    the folder exists (an empty one may), the file is no image, or the image has names that lead
+    outside, names twice, or devices; ToolMissing without unsquashfs; ToolFailed if the disk is full.
+    The folder is then as it was.
     """
     _require_image(image)
     unsquashfs = find_program("unsquashfs")
@@ -95,25 +109,10 @@ def unpack(image: Path, folder: Path) -> None:
             raise ToolFailed(f"unsquashfs failed: {why}", hint="nothing was unpacked; free space, or check the image")
         _refuse_devices(image, new)
         _writable(new)
-        _settle(new)
+        finish(new)
         if target.is_dir():
             target.rmdir()
         files.put_in_place(new, target, work / "old")
-
-
-def _settle(folder: Path) -> None:
-    """Make a loose overlay of what was one: bytecode is compared with its source again, and meta/ is gone.
-
-    Where its Python does not run, its bytecode goes too: nobody would notice that it is old.
-    """
-    if not (folder / PACKED).is_file() or not (folder / "pyvenv.cfg").is_file():
-        return
-    files.remove_tree(folder / "meta")
-    try:
-        compile_tree(folder / "bin" / "python", folder, checked=True)
-    except ToolFailed:
-        for path in [path for path in folder.rglob("__pycache__") if path.is_dir()]:
-            files.remove_tree(path)
 
 
 def _require_image(image: Path) -> None:
@@ -128,7 +127,7 @@ def _names(unsquashfs: str, image: Path, below: Sequence[str]) -> list[str]:
     """
     completed = tools.run([unsquashfs, "-l", "-d", "", image, *below])
     if completed.code != 0:
-        why = (completed.stderr.strip() or "it says nothing").splitlines()[-1]
+        why = (completed.stderr.strip() or "no reason is given").splitlines()[-1]
         raise BadInput(f"{image} cannot be read: {why}")
     names: list[str] = []
     for line in completed.stdout[completed.stdout.find("\n/") + 1 :].split("\n"):
@@ -173,6 +172,6 @@ def _text(root: Path, name: str) -> str | None:
         path = path / part
         if path.is_symlink():
             return None
-    if not path.is_file() or path.stat().st_size > LARGEST_TOLD:
+    if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
         return None
     return path.read_text(encoding="utf-8", errors="surrogateescape")

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 
 from uenvtool import quoting
-from uenvtool.image.metadata import VIEW
+from uenvtool.overlay.packed import VIEW
 
 OF_UENV = ("uenv", "slurm")
 """The lines that are of no use where the base is a container."""

@@ -8,8 +8,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from uenvtool.image.relocate import left_out, rewritten
 from uenvtool.image.tree import walk
+from uenvtool.overlay.relocate import left_out, rewritten
 
 SITE = "lib/python3.12/site-packages"
 
@@ -35,7 +35,7 @@ def environment(folder: Path) -> Path:
 
 
 def moved(folder: Path) -> dict[str, str]:
-    found = rewritten(folder, walk(folder, left_out(folder)), "/user-tools")
+    found = rewritten(folder, walk(folder, left_out=left_out(folder)), "/user-tools")
     return {os.fsdecode(name): text.decode() for name, text in found.items()}
 
 
@@ -91,6 +91,6 @@ def test_notes_of_the_installer_and_of_an_earlier_image_stay_behind(tmp_path: Pa
     (folder / "meta" / "env.json").write_text("{}")
     (folder / ".lock").write_text("")
 
-    names = walk(folder, left_out(folder))
+    names = walk(folder, left_out=left_out(folder))
 
     assert not any(name.startswith((b"meta", b".lock")) or name.endswith(b"uv_cache.json") for name in names)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from uenvtool.image.pack import COPY_BYTES, contents
 from uenvtool.image.tree import Entry, Tree
+from uenvtool.image.write import COPY_BYTES, file_content
 
 
 @pytest.mark.parametrize("size", [1, 5, COPY_BYTES - 1, COPY_BYTES, COPY_BYTES + 1, 2 * COPY_BYTES, 3 * COPY_BYTES + 7])
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_file_that_changed_its_size_gives_another_number_of_bytes(tmp_path: Path, size: int, more: int) -> None:
     (tmp_path / "file").write_bytes(b"x" * (size + more))
-    tree = Tree(tmp_path, {b"file": Entry("f", 0o644, size)})
+    tree = Tree(folder=tmp_path, entries={b"file": Entry(kind="f", mode=0o644, size=size)})
 
-    read = sum(len(piece) for piece in contents(tree, b"file", size))
+    read = sum(len(piece) for piece in file_content(tree, b"file", size))
 
     assert (read > size, read < size) == (more > 0, more < 0)

@@ -10,7 +10,7 @@ from pathlib import Path
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
 from uenvtool.files import fill, working_folder
-from uenvtool.image.tree import Part
+from uenvtool.image.tree import Bundle
 
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
 MOST_WORKERS = 32
@@ -34,22 +34,22 @@ def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
     return sum(1 for _, shard in lengths for length in shard.values() if length)
 
 
-def gather(python: Path, folder: Path, modules: Mapping[bytes, int], scratch: Path, start: int = 0) -> list[Part]:
+def gather(python: Path, folder: Path, modules: Mapping[bytes, int], scratch: Path, start: int = 0) -> list[Bundle]:
     """The `unchecked-hash` bytecode of modules; only `scratch` is written to.
 
-    modules: paths relative to `folder`, with their sizes in bytes. start: bytes that are left free
-    before the contents in each part's file.
+    modules: paths relative to `folder`, with their sizes in bytes. start: bytes that are kept for
+    definitions before the contents in each bundle's file.
     """
-    parts = []
+    bundles = []
     for data, lengths in _run(python, folder, modules, False, scratch, start):
         content, offset = _mapped(data), start
-        pieces = {}
+        contents = {}
         for name, length in lengths.items():
             if length:
-                pieces[name] = content[offset : offset + length]
+                contents[name] = content[offset : offset + length]
                 offset += length
-        parts.append(Part(data, start, pieces))
-    return parts
+        bundles.append(Bundle(data, start, contents))
+    return bundles
 
 
 def _mapped(path: Path) -> memoryview:

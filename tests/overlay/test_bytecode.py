@@ -14,7 +14,7 @@ import pytest
 
 from tests.overlay.support import VERSIONS, pythons
 from uenvtool.errors import ToolFailed
-from uenvtool.image import bytecode
+from uenvtool.overlay import bytecode
 
 TRAPS = {
     "sets.py": 'A = "x" in {"other_name", "a_name"}\ndef f(y):\n    return y in {"a_name", "other_name"}\n',
@@ -39,8 +39,8 @@ def gathered(python: Path, folder: Path, names: dict[bytes, int], scratch: Path)
     scratch.mkdir()
     return {
         name: bytes(content)
-        for part in bytecode.gather(python, folder, names, scratch)
-        for name, content in part.pieces.items()
+        for bundle in bytecode.gather(python, folder, names, scratch)
+        for name, content in bundle.contents.items()
     }
 
 

@@ -1,0 +1,128 @@
+"""The pseudo files of squashfs-tools: what is put into an image beside a folder, and what is read back from one.
+
+Such a file has one definition a line, a mark, and then the contents of the files that it defines
+(squashfs-tools 4.5 and later, `-pf`). mksquashfs reads them, unsquashfs writes them. A definition can
+also make mksquashfs run a command (`NAME f MODE UID GID COMMAND`), so that a name must never end its line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.files import fill_from, fill_start
+from uenvtool.image.programs import Programs
+from uenvtool.image.tree import Bundle, Tree
+
+MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
+_NUMBERS_BYTES = 100
+"""The most that a definition takes beside its name: six numbers, their blanks, a letter and a line break."""
+_LARGEST_HEADER = 1 << 30
+_COMMENT = b"#" * 126 + b"\n"
+_LINE_ENDS = re.compile(rb"[\r\n]")
+_ESCAPED = re.compile(rb"[ \t\v\f\"\\'#]")
+_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+_DEFINITION = re.compile(
+    rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
+)
+"""Name, kind, time, mode, owner, group; of a file also its size, its offset, and whether it is sparse."""
+
+
+class Definition(NamedTuple):
+    """One definition as it was read.
+
+    name: relative, `/` for the image's root. attributes: kind, time, mode, owner and group as text.
+    size, offset: of a file's content behind the mark, in bytes. end: where its text ends: a symlink's
+    target, which nothing quotes, begins there.
+    """
+
+    name: bytes
+    attributes: tuple[bytes, ...]
+    size: int | None
+    offset: int | None
+    end: int
+
+
+def is_quotable(name: bytes) -> bool:
+    """Whether a definition, or a line of a list of names, can hold this name."""
+    return _LINE_ENDS.search(name) is None
+
+
+def quoted(name: bytes) -> bytes:
+    """A relative name as a definition has it. Raises BadInput if no definition can hold it."""
+    if not is_quotable(name):
+        raise unquotable(name)
+    return b"/" + _ESCAPED.sub(rb"\\\g<0>", name)
+
+
+def unquotable(name: bytes) -> BadInput:
+    """The error of a name that cannot be put into an image, or left out of one."""
+    return BadInput(f"{os.fsdecode(name)!r} has a line break in its name", hint="rename it, then pack again")
+
+
+def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> list[Path]:
+    """Write what is put into a tree as pseudo files; the contents of bundles stay in the bundles' own files.
+
+    epoch: the time of each file, in seconds since 1970. Raises BadInput if a name cannot be quoted.
+    """
+    first = scratch / "added"
+    folders = [b"%b D %d 755 0 0\n" % (quoted(name), epoch) for name in tree.added_folders()]
+    definitions = file_definitions(tree, tree.added, epoch, sparse_field=programs.sparse_field)
+    fill_from(first, [*folders, *definitions, MARK, *tree.added.values()])
+    for bundle in tree.bundles:
+        definitions = file_definitions(tree, bundle.contents, epoch, sparse_field=programs.sparse_field)
+        fill_start(bundle.file, _header(b"".join(definitions), bundle))
+    return [first, *(bundle.file for bundle in tree.bundles)]
+
+
+def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
+    """A definition for each of these files of a tree; their contents follow each other."""
+    end = b" 0\n" if sparse_field else b"\n"
+    offset = 0
+    for name in names:
+        entry = tree.expected[name]
+        yield b"%b R %d %o 0 0 %d %d%b" % (quoted(name), epoch, entry.mode, entry.size, offset, end)
+        offset += entry.size
+
+
+def header_bytes(names: Iterable[bytes]) -> int:
+    """The most bytes that the definitions of these files take, with the mark; all of these names are quotable."""
+    return sum(len(quoted(name)) + _NUMBERS_BYTES for name in names) + len(MARK)
+
+
+def _header(definitions: bytes, bundle: Bundle) -> bytes:
+    """Definitions, comments and the mark, exactly as long as the bundle keeps free for them."""
+    unused = bundle.start - len(definitions) - len(MARK)
+    if unused < 0:
+        raise AssertionError(f"{-unused} bytes too few were kept free in {bundle.file.name}")
+    whole, rest = divmod(unused, len(_COMMENT))
+    return definitions + _COMMENT * whole + (_COMMENT[-rest:] if rest else b"") + MARK
+
+
+def read_header(stream: BinaryIO) -> bytes:
+    """Everything before the mark of a pseudo file. Raises ToolFailed if there is no mark within 1 GiB."""
+    lines: list[bytes] = []
+    size = 0
+    while lines[-1:] != [b"#\n"] or b"".join(lines[-3:]) != MARK:
+        line = stream.readline(_LARGEST_HEADER)
+        size += len(line)
+        if not line or size > _LARGEST_HEADER:
+            raise ToolFailed("what unsquashfs writes cannot be read")
+        lines.append(line)
+    return b"".join(lines[:-3])
+
+
+def read_definition(header: bytes, start: int) -> Definition | None:
+    """The definition that begins at a byte of the header; None if none does."""
+    match = _DEFINITION.match(header, start)
+    if match is None:
+        return None
+    name = _ESCAPE.sub(rb"\1", match[1]) if b"\\" in match[1] else match[1]
+    attributes = match.group(2, 3, 4, 5, 6)
+    if attributes[0] != b"R" or match[7] is None:
+        return Definition(name, attributes, None, None, match.end(6))
+    return Definition(name, attributes, int(match[7]), int(match[8]), match.end())

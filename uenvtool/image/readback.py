@@ -1,0 +1,113 @@
+"""Reads an image back and compares every name, mode, time and byte with the tree that it was made of."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from uenvtool import tools
+from uenvtool.errors import ToolFailed
+from uenvtool.image.programs import Programs
+from uenvtool.image.pseudo import Definition, read_definition, read_header
+from uenvtool.image.tree import FOLDER, Entry, Tree, walk
+from uenvtool.image.write import file_content
+
+_QUEUES = ("-da", "32", "-fr", "32")
+"""MiB of blocks that unsquashfs holds ready. Its own 256 of each is slower: fresh pages for every block."""
+HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
+
+
+def read_back(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch: int) -> int:
+    """The number of names in an image that is the tree. Raises ToolFailed if it is not."""
+    if not programs.pseudo_data:
+        return _read_back_unpacked(programs, image, tree, scratch)
+    output = "-" if programs.sparse_field else "/dev/stdout"
+    with tools.reading([programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", output, image]) as stream:
+        read = 0
+        for name, offset, size in _files(read_header(stream), tree.expected, epoch):
+            if size:
+                if offset != read:
+                    raise _differs(name, "is at another place")
+                _compare(stream, tree, name, size)
+                read += size
+    return len(tree.expected)
+
+
+def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int | None, int]]:
+    """Name, place and size of each file, in the order of the stream, as one name after the other is compared.
+
+    One by one, so that unsquashfs need not wait until all lines are read.
+    """
+    seen: set[bytes] = set()
+    start = 0
+    while start < len(header):
+        found = read_definition(header, start)
+        if found is None:
+            raise _differs(header[start : start + 80], "cannot be read")
+        entry = FOLDER if found.name == b"/" else expected.get(found.name)
+        if entry is None or found.name in seen:
+            raise _differs(found.name, "is there and should not be")
+        seen.add(found.name)
+        start = _end_of_same(header, found, entry, epoch)
+        if entry.kind == "f":
+            yield found.name, found.offset, entry.size
+    if len(seen - {b"/"}) != len(expected):
+        raise _differs(min(expected.keys() - seen), "is missing")
+
+
+def _end_of_same(header: bytes, found: Definition, entry: Entry, epoch: int) -> int:
+    """Where the line of a definition ends that says what the entry says. Raises ToolFailed if it says another thing."""
+    if found.attributes != _attributes(entry.kind, entry.mode, epoch):
+        raise _differs(found.name, "has another kind, mode, time or owner")
+    if entry.kind == "f" and found.size != entry.size:
+        raise _differs(found.name, "has another size")
+    rest = b" " + entry.target + b"\n" if entry.kind == "l" else b"\n"
+    if not header.startswith(rest, found.end):
+        raise _differs(found.name, "points elsewhere")
+    return found.end + len(rest)
+
+
+@functools.cache
+def _attributes(kind: str, mode: int, epoch: int) -> tuple[bytes, ...]:
+    """Kind, time, mode, owner and group as unsquashfs writes them."""
+    return {"d": b"D", "f": b"R", "l": b"S"}[kind], b"%d" % epoch, b"%o" % mode, b"0", b"0"
+
+
+def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
+    """Compare what is next in the stream with what was packed."""
+    read = 0
+    try:
+        for piece in file_content(tree, name, size):
+            if stream.read(len(piece)) != piece:
+                raise _differs(name, "has other content")
+            read += len(piece)
+    except OSError as error:
+        raise ToolFailed(f"cannot read {os.fsdecode(error.filename or name)}: {error.strerror}", hint=HINT) from error
+    if read != size:
+        raise _differs(name, "was changed while it was packed")
+
+
+def _read_back_unpacked(programs: Programs, image: Path, tree: Tree, scratch: Path) -> int:
+    """The same by unpacking, for versions before 4.5."""
+    expected, copy = tree.expected, scratch / "copy"
+    completed = tools.run([programs.unsquashfs, "-no-progress", "-d", copy, image])
+    if completed.code != 0:
+        raise ToolFailed("the image that was written cannot be read back", hint=HINT)
+    found = walk(copy)
+    for name in sorted(found.keys() | expected.keys()):
+        if found.get(name) != expected.get(name):
+            raise _differs(name, "is not as it should be")
+    for name, entry in expected.items():
+        if entry.kind == "f":
+            with open(os.path.join(os.fsencode(copy), name), "rb") as stream:
+                _compare(stream, tree, name, entry.size)
+                if stream.read(1):
+                    raise _differs(name, "has other content")
+    return len(expected)
+
+
+def _differs(name: bytes, how: str) -> ToolFailed:
+    return ToolFailed(f"the image that was written is not what was packed: {os.fsdecode(name)!r} {how}", hint=HINT)
