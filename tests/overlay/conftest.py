@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.overlay.support import BaseHere, base, pythons
+from tests.overlay.support import BaseHere, base
+from tests.support.pythons import newest, pythons
 
 
 @pytest.fixture
@@ -37,16 +38,11 @@ def no_base(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., BaseHere]:
-    """Makes a base and loads it, as a uenv or a container does."""
+    """Makes a base and loads it, as a uenv or a container does; on the newest Python of this machine."""
 
     def load(layout: str = "pythonpath", version: str | None = None) -> BaseHere:
-        here = pythons()
-        if not here:
-            pytest.skip("no Python 3.10 to 3.13 here; pyenv installs them")
-        version = version or next(reversed(here))
-        if version not in here:
-            pytest.skip(f"no Python {version} here; `pyenv install {version}` gives it")
-        made = base(tmp_path / "base", layout, here[version], version)
+        version = version or newest()
+        made = base(tmp_path / "base", layout, pythons()[version], version)
         for name, value in made.environment.items():
             monkeypatch.setenv(name, value)
         return made

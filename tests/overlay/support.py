@@ -12,9 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.pythons import VERSIONS, pythons
-
-__all__ = ["LAYOUTS", "VERSIONS", "BaseHere", "base", "clean_environment", "install", "pythons", "run", "seen", "wheel"]
+__all__ = ["LAYOUTS", "BaseHere", "base", "clean_environment", "install", "run", "seen", "wheel"]
 
 LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container")
 
@@ -66,9 +64,10 @@ def install(site: Path, *wheels: Path) -> None:
 
 @dataclass
 class BaseHere:
-    """A base on disk: the environment in which it is loaded, its Python and its package folder."""
+    """A base on disk: the environment in which it is loaded, its Python with its minor version, its package folder."""
 
     root: Path
+    version: str
     python: Path
     site: Path
     environment: dict[str, str] = field(default_factory=dict)
@@ -96,7 +95,7 @@ def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
         (root / "pyvenv.cfg").write_text(
             f"home = {real.parent}\ninclude-system-site-packages = true\nversion = {version}\n"
         )
-    return BaseHere(root, root / "bin" / "python3", site, env)
+    return BaseHere(root, version, root / "bin" / "python3", site, env)
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -60,7 +60,7 @@ def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
 
 @pytest.mark.parametrize("layout", ["pythonpath", "pythonuserbase", "python-venv"])
 def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Callable[..., BaseHere], layout: str) -> None:
-    here = loaded(layout, "3.12")
+    here = loaded(layout)
     install(here.site, wheel(here.root.parent, "tool", "1.0"))
 
     found = read_base(find(None, os.environ), os.environ)
@@ -75,7 +75,7 @@ def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Callable[.
 def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(
     loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     install(here.site, wheel(here.root.parent, "tool", "1.0"))
     overlay = place / "user-tools"
     (overlay / "bin").mkdir(parents=True)
@@ -95,7 +95,7 @@ def test_the_views_packages_are_found_also_where_another_view_unset_its_variable
 def test_the_users_own_pythonpath_is_not_the_uenvs(
     loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     install(place / "mine", wheel(place, "mine", "1.0"))
     monkeypatch.setenv("PYTHONPATH", f"{place / 'mine'}:{here.site}")
 
@@ -106,7 +106,7 @@ def test_the_users_own_pythonpath_is_not_the_uenvs(
 
 
 def test_the_fingerprint_changes_with_what_the_base_has(loaded: Callable[..., BaseHere]) -> None:
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     prints = []
     for version in ("1.0", "1.0", "1.1"):
         for old in here.site.glob("tool-*"):
@@ -133,7 +133,7 @@ def test_a_python_is_named_by_program_folder_or_name(
 def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     wheel(wheels, "tool", "2.0")
     assert cli("venv", "v", "tool").code == 0
     for name in here.environment:
@@ -177,7 +177,7 @@ def test_what_follows_two_dashes_is_passed_on_as_it_is() -> None:
 def test_the_current_folder_is_not_replaced(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer]
 ) -> None:
-    loaded("pythonpath", "3.12")
+    loaded("pythonpath")
 
     for name in (".", "..", "/"):
         answer = cli("venv", name)
@@ -201,7 +201,7 @@ def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
 def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], write: Callable[..., Path], place: Path
 ) -> None:
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     install(here.site, wheel(place / "old", "backend", "1.0"))
     wheel(wheels, "backend", "2.0", files={"backend/__init__.py": BACKEND})
     text = "[project]\nname = 'built'\nversion = '1.0'\n[build-system]\nrequires = ['backend>=2']\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.overlay.support import VERSIONS, pythons
+from tests.support.pythons import pythons
 from uenvtool.errors import ToolFailed
 from uenvtool.overlay import bytecode
 
@@ -44,11 +44,8 @@ def gathered(python: Path, folder: Path, names: dict[bytes, int], scratch: Path)
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_bytecode_does_not_depend_on_what_was_compiled_before_it(version: str, tmp_path: Path) -> None:
-    python = pythons().get(version)
-    if python is None:
-        pytest.skip(f"no Python {version} here; `pyenv install {version}` gives it")
+@pytest.mark.parametrize("python", pythons().values(), ids=pythons())
+def test_bytecode_does_not_depend_on_what_was_compiled_before_it(python: Path, tmp_path: Path) -> None:
     folder = tmp_path / "json and friends"
     where = subprocess.run(
         [python, "-c", "import json; print(json.__path__[0])"], capture_output=True, text=True, check=True

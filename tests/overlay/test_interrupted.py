@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would 
 
 @pytest.fixture
 def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
-    found = loaded("pythonpath", "3.12")
+    found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     for version in ("1.0", "2.0"):
         many = {f"big/part{i}.py": f"value = {i}\n" + "# words\n" * 2000 for i in range(300)}

@@ -15,7 +15,7 @@ from tests.overlay.support import BaseHere, clean_environment, install, run, see
 
 @pytest.fixture
 def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
-    found = loaded("pythonpath", "3.12")
+    found = loaded("pythonpath")
     install(found.site, wheel(place / "old", "torch", "2.6.0a0+d883142"), wheel(place / "old", "shared", "1.0"))
     wheel(wheels, "shared", "1.0")
     wheel(wheels, "torch", "2.6.0")
@@ -71,7 +71,9 @@ def test_a_lock_for_a_newer_python_and_a_changed_wheel_are_refused(
 ) -> None:
     cli("venv", "v", "frame")
     lock = Path("v/.uenvtool/pylock.toml").read_text()
-    Path("pylock.newer.toml").write_text(lock.replace('requires-python = ">=3.12', 'requires-python = ">=3.99'))
+    Path("pylock.newer.toml").write_text(
+        lock.replace(f'requires-python = ">={here.version}', 'requires-python = ">=3.99')
+    )
     Path("pylock.toml").write_text(lock)
     wheel(wheels, "frame", "1.0", files={"frame/__init__.py": "changed = True\n"})
 
@@ -221,7 +223,7 @@ def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Callable[...
     data = json.loads(cli("venv", "info", "v", "--json").stdout)
 
     assert text.code == 0, text.stderr
-    assert "base: stack, Python 3.12" in text.stdout
+    assert f"base: stack, Python {here.version}" in text.stdout
     assert "frame" in text.stdout
     assert data["base_is_here"] is True
     assert {each["name"]: each["how"] for each in data["packages"]}["torch"] == "from base"

@@ -34,7 +34,7 @@ def test_a_wheel_built_for_numpy_1_beside_numpy_2_is_refused(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path,
     base_numpy: str, wanted: list[str], code: int,
 ) -> None:  # fmt: skip
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     install(here.site, wheel(place / "old", "numpy", base_numpy))
     wheel(wheels, "numpy", "2.2.0")
     compiled(wheels, "old", "1.0", FOR_1, "numpy")
@@ -51,7 +51,7 @@ def test_a_wheel_built_for_numpy_1_beside_numpy_2_is_refused(
 def test_a_newer_numpy_over_a_base_that_is_built_for_numpy_1_is_refused(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
 ) -> None:
-    here = loaded("pythonpath", "3.12")
+    here = loaded("pythonpath")
     install(here.site, wheel(place / "old", "numpy", "1.26.4"), compiled(place / "old", "torch", "2.1.0", FOR_1))
     wheel(wheels, "numpy", "2.2.0")
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.overlay.support import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.pythons import newest, pythons
 
 LOOK = """
 import importlib.metadata, json, sys
@@ -95,15 +96,12 @@ def ways(python: Path, work: Path) -> dict[str, list[str | Path]]:
 
 
 @pytest.mark.parametrize(
-    "overlay", [(version, layout) for version in VERSIONS for layout in LAYOUTS], indirect=True, ids="-".join
+    "overlay", [(version, layout) for version in pythons() for layout in LAYOUTS], indirect=True, ids="-".join
 )
 def test_the_overlay_wins_however_python_is_started(overlay: tuple[BaseHere, Path], place: Path) -> None:
     here, folder = overlay
     decoy = place / "decoy"
-    wheel_site = tool_wheel(place / "decoys", "0.1")
-    from tests.overlay.support import install
-
-    install(decoy, wheel_site)
+    install(decoy, tool_wheel(place / "decoys", "0.1"))
     moved = place / "elsewhere" / "moved venv"
     loose = looks(folder, here, place, decoy)
 
@@ -132,7 +130,7 @@ def looks(folder: Path, here: BaseHere, work: Path, decoy: Path) -> dict[str, di
     return found
 
 
-@pytest.mark.parametrize("overlay", [("3.12", "pythonpath")], indirect=True)
+@pytest.mark.parametrize("overlay", [(newest(), "pythonpath")], indirect=True)
 def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHere, Path]) -> None:
     here, folder = overlay
     here.root.rename(here.root.with_name("unmounted"))

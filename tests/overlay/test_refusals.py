@@ -16,11 +16,12 @@ import tomlkit
 
 from tests.conftest import Answer
 from tests.overlay.support import BaseHere, clean_environment, install, run, wheel
+from tests.support.pythons import python_of
 
 
 @pytest.fixture
 def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
-    found = loaded("pythonpath", "3.12")
+    found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     wheel(wheels, "small", "1.0")
     return found
@@ -378,12 +379,7 @@ def test_a_base_that_cannot_serve_is_told(
 ) -> None:
     program = place.parent / "fakepython"
     if name == "old":
-        from tests.overlay.support import PYENV
-
-        old = next(iter(sorted(PYENV.glob("3.9.*/bin/python3"))), None)
-        if old is None:
-            pytest.skip("no Python 3.9 here; pyenv installs one")
-        program.symlink_to(old)
+        program.symlink_to(python_of("3.9"))
     else:
         program.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
         program.chmod(0o755)

@@ -101,7 +101,7 @@ def test_the_users_index_and_find_links_are_used_for_real(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path,
     monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path],
 ) -> None:  # fmt: skip
-    loaded("pythonpath", "3.12")
+    loaded("pythonpath")
     monkeypatch.delenv("PIP_FIND_LINKS")
     monkeypatch.delenv("PIP_NO_INDEX")
     wheel(place / "simple" / "thing", "thing", "1.0")
@@ -120,7 +120,7 @@ def test_pips_required_files_are_installed_too(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], write: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    loaded("pythonpath", "3.12")
+    loaded("pythonpath")
     wheel(wheels, "always", "1.0")
     monkeypatch.setenv("PIP_REQUIREMENT", str(write("always.txt", "always\n")))
 

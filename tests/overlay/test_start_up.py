@@ -19,7 +19,7 @@ PATHS = "import json, sys; print(json.dumps(sys.path))"
 
 @pytest.fixture
 def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
-    found = loaded("pythonpath", "3.12")
+    found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "tool", "1.0"))
     wheel(wheels, "tool", "2.0", files={"tool/__main__.py": "import tool; print(tool.__version__)\n"})
     return found
@@ -59,7 +59,7 @@ def test_the_order_is_standard_library_overlay_base_rest(
 def test_pth_files_of_the_bases_own_site_are_read_once(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
 ) -> None:
-    base = loaded("pythonuserbase", "3.12")
+    base = loaded("pythonuserbase")
     (place / "added").mkdir()
     (base.site / "base.pth").write_text(f"{place / 'added'}\n")
     wheel(wheels, "tool", "2.0")
@@ -69,7 +69,7 @@ def test_pth_files_of_the_bases_own_site_are_read_once(
         found = paths("v/bin/python", **env)
 
         assert found.count(str(place / "added")) == 1
-        assert found.index(str(place / "v" / "lib/python3.12/site-packages")) < found.index(str(base.site))
+        assert found.index(str(place / "v" / f"lib/python{base.version}/site-packages")) < found.index(str(base.site))
 
 
 @pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a folder gone", "a hook that is not there"])
@@ -100,7 +100,7 @@ def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Ca
 
     code = "import json, sys; print(json.dumps(sys.argv[1:])); sys.exit(7)"
     env = clean_environment(BASH_ENV="/nonexistent", PYTHONHOME="")
-    completed = run(["v/bin/python3.12", "-c", code, *words], env)
+    completed = run([f"v/bin/python{here.version}", "-c", code, *words], env)
 
     assert completed.returncode == 7
     assert json.loads(completed.stdout) == words
@@ -178,7 +178,7 @@ def test_activation_sets_and_deactivation_restores(
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
     assert len(lines) == 2, done.stderr
     on, off = map(json.loads, lines)
-    own = f"{place}/my env/lib/python3.12/site-packages"
+    own = f"{place}/my env/lib/python{here.version}/site-packages"
     base = base_folders(place / "my env")
     expected = ":".join([own, *base, *filter(None, [before])]) if precedence == "pythonpath" else before
     assert on == [f"{place}/my env/bin:/usr/bin:/bin", expected, f"{place}/my env"]
@@ -217,7 +217,7 @@ def test_activation_starts_no_process(here: BaseHere, cli: Callable[..., Answer]
 def test_the_overlay_has_the_bases_commands_as_its_own(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
 ) -> None:
-    base = loaded("pythonuserbase", "3.12")
+    base = loaded("pythonuserbase")
     install(base.site, wheel(place / "old", "run", "1.0", files={
         "run/__init__.py": "import json, sys\ndef main():\n    print(json.dumps({'prefix': sys.prefix}))\n"
     }, scripts={"runit": "run:main", "../evil": "run:main", "python3": "run:main"}))  # fmt: skip
@@ -226,4 +226,4 @@ def test_the_overlay_has_the_bases_commands_as_its_own(
 
     assert seen(["v/bin/runit"], clean_environment()) == {"prefix": str(place / "v")}
     ours = {name for name in os.listdir("v/bin") if not name.startswith("pip")}
-    assert ours == {"activate", "activate.csh", "activate.fish", "python", "python3", "python3.12", "runit"}
+    assert ours == {"activate", "activate.csh", "activate.fish", "python", "python3", f"python{base.version}", "runit"}

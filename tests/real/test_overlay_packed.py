@@ -20,8 +20,9 @@ import pytest
 
 from tests.conftest import ROOT, Answer
 from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
-from tests.overlay.support import LAYOUTS, VERSIONS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.overlay.support import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
 from tests.overlay.test_precedence import fill_base, looks, tool_wheel
+from tests.support.pythons import pythons
 
 pytestmark = [
     pytest.mark.real,
@@ -53,7 +54,7 @@ def mounted(image: Path, folder: Path) -> Iterator[Path]:
 def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHere]:
     """Loads a base with tool 1, inbase 1 and a torch that starts workers; tool 2 can be installed."""
 
-    def load(layout: str, version: str) -> BaseHere:
+    def load(layout: str, version: str | None = None) -> BaseHere:
         here = loaded(layout, version)
         fill_base(here, wheels)
         return here
@@ -61,7 +62,7 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
     return load
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", pythons())
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, layout: str, version: str
@@ -84,7 +85,7 @@ def test_a_packed_overlay_wins_wherever_it_is_mounted(
 def test_the_image_carries_what_the_uenv_client_reads(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     answer = cli("venv", "v", "tool", "--squash", "myenv.squashfs")
 
     with mounted(place / "myenv.squashfs", place / "m") as root:
@@ -105,7 +106,7 @@ def test_the_image_carries_what_the_uenv_client_reads(
 def test_the_same_inputs_give_the_same_image(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     assert cli("venv", "one/.venv", "tool", "--squash", "one/e.squashfs").code == 0
     time.sleep(1.1)
     os.umask(0o077)
@@ -124,7 +125,7 @@ def test_an_image_alone_is_updated_and_the_old_one_kept(
     wheels: Path,
     place: Path,
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     assert cli("venv", "v", "tool>=2", "--squash", "e.squashfs", "--mount", "/my/tools").code == 0
     shutil.rmtree("v")
     tool_wheel(wheels, "3.0")
@@ -146,7 +147,7 @@ def test_an_unpacked_image_is_an_overlay_again(
     place: Path,
     wheels: Path,
 ) -> None:
-    here = stack("pythonpath", "3.12")
+    here = stack("pythonpath")
     assert cli("venv", "v", "tool==2.0", "--squash", "e.squashfs").code == 0
     wheel(wheels, "more", "1.0")
 
@@ -163,7 +164,7 @@ def test_an_unpacked_image_is_an_overlay_again(
 def test_an_overlay_that_is_there_is_packed_as_it_is(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     assert cli("venv", "v", "tool").code == 0
     before = (place / "v").stat().st_ino
 
@@ -179,7 +180,7 @@ def test_an_overlay_that_is_there_is_packed_as_it_is(
 def test_a_file_that_is_no_image_of_ours_is_not_replaced(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     (place / "data.squashfs").write_bytes(b"years of work")
 
     answer = cli("venv", "v", "tool", "--squash", "data.squashfs")
@@ -192,7 +193,7 @@ def test_a_file_that_is_no_image_of_ours_is_not_replaced(
 def test_without_mksquashfs_nothing_is_begun(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     monkeypatch.setattr("uenvtool.image.programs.shutil.which", lambda *_words, **_more: None)
 
     answer = cli("venv", "v", "tool", "--squash")
@@ -209,7 +210,7 @@ def test_packing_killed_at_any_moment_leaves_an_image_that_works(
     place: Path,
     wheels: Path,
 ) -> None:
-    stack("pythonpath", "3.12")
+    stack("pythonpath")
     many = {f"big/part{i}.py": f"value = {i}\n" * 200 for i in range(400)}
     for version in ("1.0", "2.0"):
         wheel(wheels, "big", version, files={**many, "big/__init__.py": f"__version__ = {version!r}\n"})

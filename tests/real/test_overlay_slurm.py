@@ -28,7 +28,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 def test_the_overlay_wins_in_every_task(
     slurm: Slurm, loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path, layout: str
 ) -> None:
-    here = loaded(layout, "3.12")
+    here = loaded(layout)
     fill_base(here, wheels)
     answer = cli("venv", "v", "tool==2.0")
     assert answer.code == 0, answer.stderr

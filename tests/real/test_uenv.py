@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.overlay.support import install, pythons, wheel
+from tests.overlay.support import install, wheel
 from tests.real.slurm import Slurm, running_slurm
 from tests.support import peers
+from tests.support.pythons import newest, pythons
 
 pytestmark = [
     pytest.mark.real,
@@ -58,14 +59,14 @@ class Stack:
 def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
     """A uenv with an older version of the package `tool`, as uenv 2.6 (PYTHONPATH) and 2.9 have their packages."""
     programs = peers.uenv_programs()
-    version, python = next(reversed(pythons().items()))
+    version = newest()
     mount, root = tmp_path / "user-environment", tmp_path / "image"
     site = root / "env" / "default" / "lib" / f"python{version}" / "site-packages"
     install(site, wheel(tmp_path / "old", "tool", "1.0"), wheel(tmp_path / "old", "inbase", "1.0"))
     wheel(tmp_path / "wheels", "tool", "2.0", requires=["inbase"])
     (root / "env" / "default" / "bin").mkdir()
     for name in ("python", "python3", f"python{version}"):
-        (root / "env" / "default" / "bin" / name).symlink_to(python)
+        (root / "env" / "default" / "bin" / name).symlink_to(pythons()[version])
     view = mount / "env" / "default"
     lists = {"PATH": [{"op": "prepend", "value": [f"{view}/bin"]}]}
     scalars: dict[str, str | None] = {}

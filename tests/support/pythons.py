@@ -8,6 +8,8 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.support.project import REAL_HOME
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or REAL_HOME / ".pyenv") / "versions"
@@ -18,18 +20,26 @@ VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 @cache
 def pythons() -> dict[str, Path]:
     """The Pythons of this machine by minor version, the oldest first; the one that runs the tests is always there."""
-    found: dict[str, Path] = {}
-    for version in VERSIONS:
-        of_pyenv = sorted(PYENV.glob(f"{version}.*/bin/python{version}"))
-        of_the_system = [Path(folder, f"python{version}") for folder in ("/usr/local/bin", "/usr/bin")]
-        for path in [*of_pyenv, *filter(Path.exists, of_the_system), *_running(version)][:1]:
-            found[version] = path
-    return found
+    return {version: path for version in VERSIONS if (path := _python(version))}
 
 
 def newest() -> str:
     """The newest of these versions that is here."""
     return next(reversed(pythons()))
+
+
+def python_of(version: str) -> Path:
+    """The Python of a version; skips the test if it is absent."""
+    found = _python(version)
+    if found is None:
+        pytest.skip(f"needs Python {version}: `pyenv install {version}`")
+    return found
+
+
+def _python(version: str) -> Path | None:
+    of_pyenv = sorted(PYENV.glob(f"{version}.*/bin/python{version}"))
+    of_the_system = [Path(folder, f"python{version}") for folder in ("/usr/local/bin", "/usr/bin")]
+    return next(iter([*of_pyenv, *filter(Path.exists, of_the_system), *_running(version)]), None)
 
 
 def _running(version: str) -> list[Path]:
