@@ -25,6 +25,12 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def calls_in(path: Path) -> set[str]:
+    """What a module calls, as it names it."""
+    tree = ast.parse(path.read_text())
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
 def test_ruff_looks_at_every_source() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "ruff", "check", "--show-files", "uenvtool"],
@@ -41,6 +47,22 @@ def test_processes_start_in_tools_alone() -> None:
     assert [path.name for path in SOURCES if "subprocess" in imports_of(path)] == ["tools.py"]
 
 
+def test_nothing_prints_but_the_console_and_the_entry_point() -> None:
+    printing = re.compile(
+        r"print|sys\.std(out|err)\.(write|buffer\.write)|typer\.s?echo|console\.(?!show$|progress$).*"
+    )
+    ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in other Pythons, without uenvtool
+    found = {str(path.relative_to(ROOT)) for path in ours if any(map(printing.fullmatch, calls_in(path)))}
+
+    assert found == {"uenvtool/console.py", "uenvtool/__main__.py"}
+
+
+def test_only_the_command_line_knows_the_console() -> None:
+    known = re.compile(r"^\s*(from uenvtool\.console|from uenvtool import .*\bconsole\b)", re.MULTILINE)
+
+    assert {path.parent.name for path in SOURCES if known.search(path.read_text())} == {"cli", "uenvtool"}
+
+
 def test_files_are_written_in_files_alone() -> None:
     writing = re.compile(r"\.write_(text|bytes)\(|open\([^)]*[\"'][wax]|os\.replace|mkstemp|os\.rename")
     ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in other Pythons, without uenvtool
@@ -55,7 +77,7 @@ KNOWS = {
     "image": {"image"},
     "commands": {"commands", "model", "spack", "activation", "overlay", "image"},
 }
-"""What a part may import beside the doors (errors, files, tools, console, host); cli knows commands and console."""
+"""What a part may import beside the doors; cli knows commands and console."""
 DOORS = {"errors", "files", "tools", "result", "console", "host", "knowledge", "quoting", "drift", "filling", "loaded"}
 
 

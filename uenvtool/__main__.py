@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import TYPE_CHECKING
 
 from uenvtool import __version__
 
+if TYPE_CHECKING:
+    from uenvtool.errors import UenvtoolError
+
 INTERRUPTED = 130
-"""As shells count an end by Ctrl-C."""
+"""The exit code after Ctrl-C or another signal that ends a command, as shells count it."""
 
 
 def main() -> None:
@@ -16,7 +20,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # answered before anything is loaded
         sys.stdout.write(f"uenvtool {__version__}\n")
         return
-    gc.disable()  # a command ends before cycles add up; looking for them takes 7 % of `build`
+    gc.set_threshold(200_000)  # rendering ends before that; Python's own 700 costs 7 % of `build`
     _own_packages_first()
     sys.exit(run(sys.argv[1:]))
 
@@ -36,49 +40,50 @@ def _own_packages_first() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
+    """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
     _end_on_terminate()
     try:
-        from uenvtool.cli import app
+        from uenvtool.cli import call
+        from uenvtool.console import flush
 
-        code = app(args=arguments, prog_name="uenvtool", standalone_mode=True)
-        sys.stdout.flush()
-        return int(code or 0)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        code = call(arguments)
+        flush()
+        return code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
-    except BrokenPipeError:
-        _silence_stdout()
-        return 0
     except Exception as error:
-        if "--debug" in arguments:
-            raise
-        from uenvtool.console import failure
-
-        message, exit_code = _told(error)
-        failure(message)
-        return exit_code
+        return _failed(error, with_traceback="--debug" in arguments)
 
 
-def _told(error: Exception) -> tuple[str, int]:
-    """What a user is told of an error, and the exit code."""
-    from uenvtool.errors import ExitCode, Problem, UenvtoolError
+def _failed(error: Exception, *, with_traceback: bool) -> int:
+    """Tell the user of an error; the exit code."""
+    from uenvtool.console import failure
+
+    if with_traceback:
+        import traceback
+
+        failure("".join(traceback.format_exception(error)))
+    known = _as_known(error)
+    failure(str(known))
+    return int(known.exit_code)
+
+
+def _as_known(error: Exception) -> UenvtoolError:
+    """An error as one of those that say what to do."""
+    from uenvtool.errors import ToolFailed, UenvtoolError
 
     if isinstance(error, UenvtoolError):
-        return str(error), int(error.exit_code)
+        return error
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        problem = Problem(
+        return ToolFailed(
             f"{where}{error.strerror or error}", hint="`uenvtool --debug ...` shows where this comes from"
         )
-    else:
-        problem = Problem(
-            f"unexpected {type(error).__name__}: {error}",
-            hint="please report this with your files and what `uenvtool --debug ...` prints",
-        )
-    return str(problem), int(ExitCode.FAILED)
+    return ToolFailed(
+        f"unexpected {type(error).__name__}: {error}",
+        hint="please report this with your files and what `uenvtool --debug ...` prints",
+    )
 
 
 def _end_on_terminate() -> None:
@@ -90,13 +95,6 @@ def _end_on_terminate() -> None:
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
-
-
-def _silence_stdout() -> None:
-    """Nobody reads any more (`uenvtool show | head`): keep the interpreter from saying so at exit."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

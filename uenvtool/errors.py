@@ -14,7 +14,7 @@ class ExitCode(IntEnum):
     NO = 1  # the answer is no: a check found problems, a drift, a conflict
     USAGE = 2  # bad input or usage
     MISSING = 3  # an external program is missing
-    FAILED = 4  # an external program, or the machine (disk, permission), failed
+    FAILED = 4  # an external program failed, or the machine did (disk, permission)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -31,7 +31,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong: what, where if anywhere, and what the reader can do about it."""
+    """One thing that is wrong: what it is, its place in a file if it has one, and what to do about it."""
 
     message: str
     position: Position | None = None
@@ -79,7 +79,7 @@ class BadInput(UenvtoolError):
 
 
 class ToolMissing(UenvtoolError):
-    """An external program that the command needs is not there."""
+    """An external program that the command needs is not installed here."""
 
     exit_code = ExitCode.MISSING
 
@@ -90,18 +90,39 @@ class ToolFailed(UenvtoolError):
     exit_code = ExitCode.FAILED
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like `name`, or None where none is near."""
+MAX_LISTED = 12
+"""More names than these are not listed in a hint: nobody reads them."""
+
+
+def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names most like `name`, whatever their case, the most similar first; at most `count`."""
     import difflib
 
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    folded: dict[str, str] = {}
+    for candidate in known:
+        if candidate != name:
+            folded.setdefault(candidate.casefold(), candidate)
+    return [folded[match] for match in difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)]
 
 
-def unknown(what: str, name: str, known: Iterable[str], position: Position | None = None) -> Problem:
-    """The problem of a name that nobody knows, with the nearest one and all that exist."""
+def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
+    """The question that names the nearest known names, at most `count`; an empty text if none is near."""
+    names = [repr(near) for near in nearest(name, known, count)]
+    return f"did you mean {' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))}?" if names else ""
+
+
+def unknown(
+    what: str, name: str, known: Iterable[str], position: Position | None = None, *, listed_by: str = ""
+) -> Problem:
+    """The problem of a name that nobody knows: the nearest name and all of them, or three if there are many.
+
+    listed_by: the command that lists them if there are many.
+    """
     names = sorted(known)
-    near = nearest(name, names)
-    listed = ", ".join(names) if names else "none"
-    hint = f"did you mean {near!r}? " if near else ""
-    return Problem(f"unknown {what} {name!r}", position, f"{hint}known: {listed}")
+    if len(names) > MAX_LISTED:
+        question = did_you_mean(name, names, count=3)
+        rest = f"there are {len(names)}" + (f": `{listed_by}` lists them" if listed_by else "")
+    else:
+        question = did_you_mean(name, names)
+        rest = f"known: {', '.join(names) or 'none'}"
+    return Problem(f"unknown {what} {name!r}", position, f"{question} {rest}".strip())

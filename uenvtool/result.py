@@ -1,4 +1,4 @@
-"""What a use case gives back: one value that `console.show` prints as text or as JSON."""
+"""What a use case gives back: one value, which `console.show` prints as text or as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from uenvtool.errors import ExitCode
+from uenvtool.errors import ExitCode, Problem
 
 Step = Callable[[str], None]
 """Takes what is being done now."""
@@ -33,15 +33,18 @@ class Table:
 class Result:
     """What a command answers.
 
-    data: the whole answer for --json. text: the answer to read; tables follow it. notes: remarks, and
-    what was written. warnings: what the user should act on or know. next: the commands to go on with.
-    exit_code: NO if the answer is no.
+    data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`.
+    text: the answer to read; tables follow it. problems: what is wrong in the user's files, shown as
+    errors are. warnings: what the user should act on. notes: remarks, and what was written.
+    next: the commands to go on with. exit_code: NO if the answer is no.
     """
 
     data: Any = None
+    file: str = ""
     text: str = ""
     tables: tuple[Table, ...] = ()
-    notes: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
     exit_code: ExitCode = ExitCode.DONE

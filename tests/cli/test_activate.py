@@ -218,7 +218,7 @@ class TestExplain:
             (["NCCL_PROTOO"], "did you mean 'NCCL_PROTO'"),
             (["--diff", "guide", "docs-2027"], "did you mean 'docs-2026'"),
             (["--diff", "guide"], "takes two sources"),
-            ([], "known: CUDA_CACHE_DISABLE"),
+            ([], "name a variable"),
             (["--all", "--system", "nowhere"], "unknown system"),
         ],
     )

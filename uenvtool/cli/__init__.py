@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import typer
 
 from uenvtool.cli.activate import activate
@@ -17,23 +19,40 @@ from uenvtool.cli.venv import WithVerbs, venv
 app = typer.Typer(
     name="uenvtool",
     help="From nothing to a tuned PyTorch job on an HPC system.",
-    no_args_is_help=True,
     rich_markup_mode=None,  # rich takes longer to load than --help may take to answer
     pretty_exceptions_enable=False,  # errors are told by __main__, without traceback
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code. Raises BadInput for a command line that is none."""
+    from uenvtool.errors import BadInput
+
+    try:
+        return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "uenvtool"
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        raise BadInput(message.rstrip("."), hint=f"`{command} --help` shows what it takes") from error
+
+
 def _version(wanted: bool) -> None:
     if wanted:
-        from uenvtool import __version__
+        from uenvtool import __version__, console
+        from uenvtool.result import Result
 
-        typer.echo(f"uenvtool {__version__}")
-        raise typer.Exit
+        raise typer.Exit(console.show(Result(text=f"uenvtool {__version__}")))
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def main(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
 ) -> None:
@@ -42,6 +61,11 @@ def main(
     Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing,
     4 an external program failed, 130 interrupted.
     """
+    if context.invoked_subcommand is None:
+        from uenvtool import console
+        from uenvtool.result import Result
+
+        raise typer.Exit(console.show(Result(text=context.get_help())))
 
 
 app.command()(build)

@@ -26,29 +26,24 @@ def activate(
     check: bool = typer.Option(False, "--check", help="Exit 1 with a diff where activate/ is not up to date."),
     write: bool = typer.Option(False, "--write", help="Write activate/ anew, one script a system and shell."),
     folder: Path = typer.Option(Path("activate"), "--output", "-o", metavar="DIR", help="For --check and --write."),
-) -> None:
+) -> int:
     """Print what sets a shell up for a system: eval "$(uenvtool activate)", or source activate/SYSTEM.sh."""
     from uenvtool import console
-    from uenvtool.activation.plan import known_facts
     from uenvtool.cli.options import named_texts
-    from uenvtool.commands import activate as activation
+    from uenvtool.commands import activate as command
 
     if check:
-        activation.check_scripts(folder)
-        console.note(f"{folder} is what its inputs give")
-        return
+        return console.show(command.check(folder))
     if write:
-        console.result("\n".join(str(folder / name) for name in activation.write_scripts(folder)))
-        return
-    facts = known_facts({**named_texts(fact, "--fact"), **({"nccl": nccl} if nccl is not None else {})})
-    plan = activation.plan(
+        return console.show(command.write(folder))
+    result = command.activate(
         system,
         uarch=uarch,
         runtime=runtime,
         recipe=recipe,
-        versions=facts,
+        facts={**named_texts(fact, "--fact"), **({"nccl": nccl} if nccl is not None else {})},
         workarounds=workaround,
         venv=venv,
         shell=shell,
     )
-    console.result(activation.text(plan, shell, activation.command(plan, shell, uarch, runtime, facts)))
+    return console.show(result)

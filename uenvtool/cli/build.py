@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from uenvtool.cli.options import JSON, SYSTEM, UARCH
-
-if TYPE_CHECKING:
-    from uenvtool.commands.build import Built
 
 
 class Format(str, Enum):
@@ -43,54 +39,23 @@ def build(
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would be written; write nothing."),
     json_: bool = JSON,
-) -> None:
-    """Write the Spack environment of RECIPE for a system, and resolve it where Spack is here."""
+) -> int:
+    """Write the Spack environment of RECIPE for a system; resolve it if Spack is here."""
     from uenvtool import console
     from uenvtool.cli.options import named_paths
-    from uenvtool.knowledge import choose, load_recipe
-    from uenvtool.spack.environment import plan_environment
+    from uenvtool.commands import build as command
 
-    loaded = load_recipe(recipe)
-    choice = choose(loaded, system, uarch)
-    environment = plan_environment(loaded, choice.system, choice.uarch)
-    where = f"{choice.system.name} ({choice.reason}), node type {choice.uarch}"
-    console.note(f"{loaded.name} for {where}")
-    if format_ is not Format.spack:
-        from uenvtool.spack.stackinator import write_recipe
-
-        folder = output or Path("stackinator") / loaded.name / choice.uarch
-        version = 3 if format_ is Format.stackinator3 else 2
-        written = write_recipe(environment, version, folder, check=check, force=force, dry_run=dry_run)
-        if version == 3:
-            console.warn("Stackinator 7 needs Spack 1.2; see that the recipe pins it (docs/stackinator.md)")
-        console.result_json(written) if json_ else console.result("\n".join(written["files"]))
-        return
-    from uenvtool.commands import build as builder
-
-    folder = output or Path("envs") / loaded.name / choice.uarch
-    if dry_run:
-        from uenvtool.spack.manifest import render_manifest
-
-        console.result(render_manifest(environment))
-        return
-    if check:
-        builder.check(environment, folder)
-        console.note(f"{folder} is what its inputs give")
-        return
-    options = builder.Options(concretize, spack, named_paths(repo, "--repo"), force)
-    _show(builder.build(environment, folder, options, console.progress), json_)
-
-
-def _show(built: Built, as_json: bool) -> None:
-    """Print what was built: the result on stdout, warnings and the next command on stderr."""
-    from uenvtool import console
-
-    if as_json:
-        console.result_json(built.data())
-    else:
-        headings = ("package", "version", "set in", "why")
-        console.result(console.table(headings, built.rows()))
-    for line in built.warnings():
-        console.warn(line)
-    console.note(f"wrote {built.folder}/spack.yaml; {built.state}")
-    console.note("next:\n  " + built.next_command.replace("\n", "\n  "))
+    order = command.Order(
+        recipe=recipe,
+        system=system,
+        uarch=uarch,
+        output=output,
+        format=format_.value,
+        concretize=concretize,
+        spack=spack,
+        repos=named_paths(repo, "--repo"),
+        check=check,
+        force=force,
+        dry_run=dry_run,
+    )
+    return console.show(command.build(order, console.progress), as_json=json_)

@@ -13,25 +13,11 @@ def explain(
     diff: bool = typer.Option(False, "--diff", help="Compare two sources: explain --diff guide docs-2026."),
     system: str | None = SYSTEM,
     json_: bool = JSON,
-) -> None:
-    """Say what variables are set to, when, why, who says so since when, and what other sources say."""
+) -> int:
+    """Explain variables: what each is set to, when, why, and what the sources say."""
     from uenvtool import console
-    from uenvtool.commands import explain as explaining
-    from uenvtool.errors import BadInput
+    from uenvtool.commands import explain as command
 
     given = names or []
-    if diff:
-        if len(given) != 2:
-            raise BadInput("--diff takes two sources", hint="for example: uenvtool explain --diff guide docs-2026")
-        rows = explaining.difference(*given)
-        if json_:
-            console.result_json([{"name": name, given[0]: one, given[1]: other} for name, one, other in rows])
-        else:
-            console.result(console.table(("variable", *given), rows))
-            console.note("-: says nothing of it")
-        return
-    entries = explaining.explain(given, everything, system)
-    if json_:
-        console.result_json(entries)
-    else:
-        console.result(explaining.as_text(entries))
+    result = command.compare(given) if diff else command.explain(given, everything, system)
+    return console.show(result, as_json=json_)

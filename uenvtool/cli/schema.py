@@ -5,14 +5,9 @@ from __future__ import annotations
 import typer
 
 
-def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> None:
-    """Print the JSON Schema (Draft 2020-12) that recipes, systems, tuning or published tables follow."""
+def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> int:
+    """Print the JSON Schema of recipes, systems, tuning files or published tables."""
     from uenvtool import console
-    from uenvtool.errors import BadInput, unknown
-    from uenvtool.model.kinds import KINDS
-    from uenvtool.model.schema import schema_text
+    from uenvtool.commands import schema as command
 
-    known = [kind.name for kind in KINDS]
-    if name not in known:
-        raise BadInput([unknown("schema", name, known)])
-    console.result(schema_text(name))
+    return console.show(command.schema(name))

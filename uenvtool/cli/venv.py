@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from uenvtool.cli.options import JSON
-
-if TYPE_CHECKING:
-    from uenvtool.commands.venv.make import Made
 
 SQUASH = "--squash"
 
@@ -74,7 +71,7 @@ def venv(
     mount: str | None = MOUNT,
     dry_run: bool = typer.Option(False, "--dry-run", help="Resolve and print the outcome; make nothing."),
     json_: bool = JSON,
-) -> None:
+) -> int:
     """Make a Python environment that wins over its base and keeps the base's torch.
 
     The base is the loaded uenv, the container, or --base. What the base has and satisfies is used;
@@ -87,6 +84,7 @@ def venv(
 
     from uenvtool import console
     from uenvtool.commands.venv import place
+    from uenvtool.commands.venv.describe import made_result
     from uenvtool.commands.venv.make import Order, make
     from uenvtool.commands.venv.reload import in_uenv
 
@@ -106,30 +104,30 @@ def venv(
         precedence=precedence.value if precedence else None,
         dry_run=dry_run,
     )
-    _show(make(order, os.environ, console.progress), json_)
+    return console.show(made_result(make(order, os.environ, console.progress)), as_json=json_)
 
 
 def info(
     path: Path = typer.Argument(..., metavar="IMAGE|PATH", help="A packed overlay, or a loose one's folder."),
     json_: bool = JSON,
-) -> None:
+) -> int:
     """Show an overlay's base, packages, size and settings."""
     from uenvtool import console
-    from uenvtool.commands.venv.describe import describe, description
+    from uenvtool.commands.venv.describe import info as command
 
-    data = describe(path)
-    console.result_json(data) if json_ else console.result(description(data))
+    return console.show(command(path), as_json=json_)
 
 
 def unpack(
     image: Path = typer.Argument(..., metavar="IMAGE", help="A packed overlay."),
     path: Path | None = typer.Argument(None, metavar="PATH", help="The folder to make; default: IMAGE's name."),
-) -> None:
+) -> int:
     """Make a packed overlay loose again, at PATH, which must not be there yet."""
     from uenvtool import console
     from uenvtool.commands.venv.place import unpacked
+    from uenvtool.result import Result
 
-    console.result(str(unpacked(image, path)))
+    return console.show(Result(text=str(unpacked(image, path))))
 
 
 def _verb(function: Any) -> typer.Typer:
@@ -166,21 +164,3 @@ def _with_image(words: list[str]) -> list[str]:
         else:
             found.append(words[i])
     return found
-
-
-def _show(made: Made, as_json: bool) -> None:
-    """Print the outcome on stdout; notes, warnings and how to go on on stderr."""
-    from uenvtool import console
-    from uenvtool.commands.venv.describe import next_lines
-    from uenvtool.overlay.outcome import HEADINGS, table_rows
-
-    if as_json:
-        console.result_json(made.data())
-    elif made.rows:
-        console.result(console.table(HEADINGS, table_rows(made.rows)))
-    for line in made.notes:
-        console.note(line)
-    for line in made.warnings:
-        console.warn(line)
-    for line in next_lines(made):
-        console.note(line)

@@ -6,14 +6,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from uenvtool import drift
 from uenvtool.activation.bash import BASH
 from uenvtool.activation.fish import FISH
 from uenvtool.activation.formats import FORMATS
-from uenvtool.activation.plan import Plan, plan_activation
+from uenvtool.activation.plan import Plan, known_facts, plan_activation
 from uenvtool.activation.script import render_script
 from uenvtool.activation.tcsh import TCSH
-from uenvtool.drift import differences
-from uenvtool.errors import AnswerIsNo, BadInput, Problem, unknown
+from uenvtool.errors import BadInput, unknown
 from uenvtool.files import write_all
 from uenvtool.knowledge import system_name
 from uenvtool.model.kinds import SYSTEM
@@ -24,9 +24,49 @@ from uenvtool.model.source import read
 from uenvtool.model.system_reader import load_system, recognised
 from uenvtool.model.tuning import recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
+from uenvtool.result import Result
 
 SHELLS = {"bash": BASH, "zsh": BASH, "fish": FISH, "tcsh": TCSH}
 EDF, CONTAINER_ENGINE = "edf", "ce"
+
+
+def activate(
+    system: str | None,
+    *,
+    uarch: str | None = None,
+    runtime: str | None = None,
+    recipe: str | None = None,
+    facts: Mapping[str, str] | None = None,
+    workarounds: Sequence[str] = (),
+    venv: str | None = None,
+    shell: str = "bash",
+) -> Result:
+    """The script or file that sets a shell or a job up. Raises BadInput for names that do not exist."""
+    versions = known_facts(facts or {})
+    activation = plan(
+        system,
+        uarch=uarch,
+        runtime=runtime,
+        recipe=recipe,
+        versions=versions,
+        workarounds=workarounds,
+        venv=venv,
+        shell=shell,
+    )
+    return Result(file=text(activation, shell, command(activation, shell, uarch, runtime, versions)))
+
+
+def write(folder: Path) -> Result:
+    """Write the committed scripts, one a system and shell."""
+    return Result(text="\n".join(str(folder / name) for name in write_scripts(folder)))
+
+
+def check(folder: Path) -> Result:
+    """Raise AnswerIsNo with a diff if the committed scripts are not what tuning and systems give."""
+    found = scripts()
+    left_over = [path.name for path in folder.glob("*.*sh") if path.name not in found]
+    drift.check(folder, found, left_over=left_over, again="uenvtool activate --write")
+    return Result(notes=(f"{folder} is what its inputs give",))
 
 
 def plan(
@@ -100,16 +140,6 @@ def write_scripts(folder: Path) -> list[str]:
     found = scripts()
     write_all(folder, found)
     return sorted(found)
-
-
-def check_scripts(folder: Path) -> None:
-    """Raise AnswerIsNo with a diff where the committed scripts are not what tuning and systems give."""
-    found = scripts()
-    left = [path for path in sorted(folder.glob("*.*sh")) if path.name not in found]
-    drift = [*differences(found, folder), *(f"{path} is left over\n" for path in left)]
-    if drift:
-        said = "".join(drift).rstrip()
-        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{said}", hint="uenvtool activate --write")])
 
 
 def _here() -> str:

@@ -4,46 +4,53 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from uenvtool.drift import differences
-from uenvtool.errors import AnswerIsNo, BadInput, Position, Problem, ToolFailed, ToolMissing
+from uenvtool import drift
+from uenvtool.errors import BadInput, Position, ToolFailed, ToolMissing
 from uenvtool.files import locked
+from uenvtool.knowledge import choose, load_recipe
 from uenvtool.model.locate import from_root
 from uenvtool.model.recipe import Vulnerability
+from uenvtool.result import Progress, Result, Table, silent
 from uenvtool.spack import folder as env_folder
 from uenvtool.spack.driver import Spack, concretize, find_spack, how_to_get, repository_path
-from uenvtool.spack.environment import Environment, Root
+from uenvtool.spack.environment import Environment, Root, plan_environment
 from uenvtool.spack.lock import Lock, parse_lock, read_lock
 from uenvtool.spack.manifest import MANIFEST, again, render, render_manifest
 from uenvtool.spack.table import render_table
 
 LOG = ".uenvtool-concretize.log"
 
-Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
-"""How a long step is shown: takes its title, yields a function that takes what it does now."""
+STACKINATOR = {"stackinator": 2, "stackinator3": 3}
+"""The other forms of an environment, and the version of Stackinator's recipes that each is."""
 
 
-@contextmanager
-def _silent(_title: str) -> Iterator[Callable[[str], None]]:
-    yield lambda _step: None
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a user orders. recipe: name or path. output: None for the usual folder.
 
+    format: `spack`, or a form of STACKINATOR. concretize: None if it depends on finding Spack. repos:
+    package repositories on disk, by name. check: compare only. force: replace changed files.
+    """
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to build. concretize: None where it depends on whether Spack is found."""
-
+    recipe: str
+    system: str | None = None
+    uarch: str | None = None
+    output: Path | None = None
+    format: str = "spack"
     concretize: bool | None = None
     spack: Path | None = None
-    repos: Mapping[str, Path] | None = None
+    repos: Mapping[str, Path] = field(default_factory=dict)
+    check: bool = False
     force: bool = False
+    dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
     """What a build gave. lock: None where it is left to Spack; state says why or where it is from."""
 
@@ -118,49 +125,97 @@ def _place(position: Position) -> str:
     return from_root(f"{position.file}:{position.line}")
 
 
-def build(environment: Environment, folder: Path, options: Options, progress: Progress = _silent) -> Built:
-    """Write the environment and, where Spack is found and the lock is of other inputs, its lock.
+def build(order: Order, progress: Progress = silent) -> Result:
+    """Write a recipe's environment for a system and, if Spack is found and the lock is of other inputs, its lock.
 
-    Raises BadInput where the folder is not the tool's to write, ToolMissing where Spack is asked for
-    and missing, ToolFailed where Spack or the disk fails; the old lock stays then.
+    Raises BadInput if an input is wrong or the folder is not the tool's to write, AnswerIsNo if `check`
+    finds a difference, ToolMissing if Spack is ordered and missing, ToolFailed if Spack or the disk
+    fails; the old lock stays then.
     """
+    recipe = load_recipe(order.recipe)
+    choice = choose(recipe, order.system, order.uarch)
+    environment = plan_environment(recipe, choice.system, choice.uarch)
+    result = _answer(order, environment, progress)
+    note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
+    return replace(result, notes=(note, *result.notes))
+
+
+def _answer(order: Order, environment: Environment, progress: Progress) -> Result:
+    if order.format in STACKINATOR:
+        return _stackinator(order, environment)
+    folder = order.output or _usual_folder(environment)
+    if order.dry_run:
+        return Result(data=render(environment), file=render_manifest(environment))
+    if order.check:
+        return check(environment, folder)
+    built = _built(order, environment, folder, progress)
+    return Result(
+        data=built.data(),
+        tables=(Table(headings=("package", "version", "set in", "why"), rows=built.rows()),),
+        warnings=tuple(built.warnings()),
+        notes=(f"wrote {folder}/{MANIFEST}; {built.state}",),
+        next=(built.next_command,),
+    )
+
+
+def _stackinator(order: Order, environment: Environment) -> Result:
+    from uenvtool.spack.stackinator import check_recipe, write_recipe
+
+    version = STACKINATOR[order.format]
+    folder = order.output or Path("stackinator") / environment.recipe.name / environment.node.uarch
+    if order.check:
+        check_recipe(environment, version, folder)
+        return Result(notes=(f"{folder} is what its inputs give",))
+    written = write_recipe(environment, version, folder, force=order.force, dry_run=order.dry_run)
+    caution = "Stackinator 7 needs Spack 1.2; see that the recipe pins it (docs/stackinator.md)"
+    return Result(data=written, text="\n".join(written["files"]), warnings=(caution,) if version == 3 else ())
+
+
+def _built(order: Order, environment: Environment, folder: Path, progress: Progress) -> Built:
     files = render(environment)
-    repos = {name: repository_path(name, path) for name, path in (options.repos or {}).items()}
-    spack = None if options.concretize is False else find_spack(options.spack)
-    if options.concretize and spack is None:
+    repos = {name: repository_path(name, path) for name, path in order.repos.items()}
+    spack = None if order.concretize is False else find_spack(order.spack)
+    if order.concretize and spack is None:
         raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, _again(environment, folder)))
     with locked(folder):
-        env_folder.refuse_foreign(folder, files, options.force)
+        env_folder.refuse_foreign(folder, files, order.force)
         env_folder.write_environment(folder, files)
-        lock, state = _resolved(environment, folder, files, spack, repos, options, progress)
-    return Built(environment, folder, lock, state, _next(environment, folder, spack, lock))
+        lock, state = _resolved(environment, folder, files, spack, repos, order.concretize, progress)
+    return Built(
+        environment=environment,
+        folder=folder,
+        lock=lock,
+        state=state,
+        next_command=_next(environment, folder, spack, lock),
+    )
 
 
-def drift(environment: Environment, folder: Path) -> str:
-    """How a committed environment differs from what its inputs give: a unified diff, or nothing."""
+def check(environment: Environment, folder: Path) -> Result:
+    """Raise AnswerIsNo with the diff if a committed environment is not what its inputs give."""
     expected = render(environment)
     record = env_folder.read_record(folder)
-    found = list(differences(expected, folder))
-    lock_path = folder / env_folder.LOCK
-    if lock_path.is_file():
-        if not env_folder.lock_is_of(folder, env_folder.fingerprint(expected)):
-            found.append(f"{lock_path} is of other inputs, or was changed; make it again with uenvtool build\n")
-        table = render_table(environment, read_lock(lock_path, str(lock_path)))
-        found += differences({env_folder.TABLE: table}, folder)
-    else:
-        found.append(f"{lock_path} is not there; make it with uenvtool build --concretize\n")
-    found += [f"{folder / name} is left over\n" for name in sorted(_left_over(record, expected, folder))]
-    return "".join(found)
+    drift.check(
+        folder,
+        {**expected, **_expected_table(environment, folder)},
+        again=f"uenvtool build {environment.recipe.name}",
+        left_over=_left_over(record, expected, folder),
+        remarks=_remarks_on_lock(folder, expected),
+    )
+    return Result(notes=(f"{folder} is what its inputs give",))
 
 
-def check(environment: Environment, folder: Path) -> None:
-    """Raise AnswerIsNo with the diff where a committed environment is not what its inputs give."""
-    found = drift(environment, folder)
-    if found:
-        name = environment.recipe.name
-        raise AnswerIsNo(
-            [Problem(f"{folder} is not what its inputs give\n{found.rstrip()}", hint=f"uenvtool build {name}")]
-        )
+def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
+    """The table of the lock in a folder, by its name; nothing if there is no lock."""
+    path = folder / env_folder.LOCK
+    return {env_folder.TABLE: render_table(environment, read_lock(path, str(path)))} if path.is_file() else {}
+
+
+def _remarks_on_lock(folder: Path, expected: Mapping[str, str]) -> Iterator[str]:
+    path = folder / env_folder.LOCK
+    if not path.is_file():
+        yield f"{path} is missing; make it with uenvtool build --concretize"
+    elif not env_folder.lock_is_of(folder, env_folder.fingerprint(expected)):
+        yield f"{path} is of other inputs, or was changed; make it again with uenvtool build"
 
 
 def _resolved(
@@ -169,18 +224,18 @@ def _resolved(
     files: Mapping[str, str],
     spack: Spack | None,
     repos: Mapping[str, Path],
-    options: Options,
+    concretize_: bool | None,
     progress: Progress,
 ) -> tuple[Lock | None, str]:
     """The lock of the folder, made now where it has to be, and where it is from."""
     wanted = env_folder.fingerprint(files)
     path = folder / env_folder.LOCK
-    if env_folder.lock_is_of(folder, wanted) and not options.concretize:
+    if env_folder.lock_is_of(folder, wanted) and not concretize_:
         lock = read_lock(path, str(path))
         env_folder.write_table(folder, render_table(environment, lock))
         return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
     if spack is None:
-        why = "not asked for" if options.concretize is False else "Spack is not here"
+        why = "not asked for" if concretize_ is False else "Spack is not here"
         stale = "; the spack.lock that is here is of other inputs" if path.is_file() else ""
         return None, f"not concretized: {why}{stale}"
     to_run = {**files, MANIFEST: render_manifest(environment, repos)} if repos else files
@@ -229,8 +284,12 @@ def _next(environment: Environment, folder: Path, spack: Spack | None, lock: Loc
 
 def _again(environment: Environment, folder: Path) -> str:
     """The command that builds into the same folder again."""
-    usual = Path("envs") / environment.recipe.name / environment.node.uarch
-    return again(environment, *([] if folder == usual else ["-o", shlex.quote(os.fspath(folder))]))
+    elsewhere = folder != _usual_folder(environment)
+    return again(environment, *(["-o", shlex.quote(os.fspath(folder))] if elsewhere else []))
+
+
+def _usual_folder(environment: Environment) -> Path:
+    return Path("envs") / environment.recipe.name / environment.node.uarch
 
 
 def _left_over(record: env_folder.Record, expected: Mapping[str, str], folder: Path) -> set[str]:

@@ -10,6 +10,7 @@ from uenvtool.model.condition import Facts
 from uenvtool.model.system_reader import load_system
 from uenvtool.model.tuning import DEFAULT, EXPECTED, REQUIRED, UNSET, Setting, TunedVariable, Tuning, Value, applicable
 from uenvtool.model.tuning_reader import load_all, load_sources, load_tuning
+from uenvtool.result import Result, Table
 
 POLICIES = {
     DEFAULT: "default: only where the variable is unset",
@@ -19,7 +20,26 @@ POLICIES = {
 }
 
 
-def explain(names: Sequence[str], everything: bool, system: str | None) -> list[dict[str, Any]]:
+def explain(names: Sequence[str], everything: bool, system: str | None) -> Result:
+    """What is known of variables. Raises BadInput for a name that no tuning file knows."""
+    entries = explained(names, everything, system)
+    return Result(data=entries, text=as_text(entries))
+
+
+def compare(sources: Sequence[str]) -> Result:
+    """What two sources say differently. Raises BadInput for a source that nobody knows, or another number of them."""
+    if len(sources) != 2:
+        raise BadInput("--diff takes two sources", hint="for example: uenvtool explain --diff guide docs-2026")
+    one, other = sources
+    rows = difference(one, other)
+    return Result(
+        data=[{"name": name, one: first, other: second} for name, first, second in rows],
+        tables=(Table(headings=("variable", one, other), rows=rows),),
+        notes=("-: says nothing of it",),
+    )
+
+
+def explained(names: Sequence[str], everything: bool, system: str | None) -> list[dict[str, Any]]:
     """The variables of those names, or all, as data; system: only what can hold there.
 
     Raises BadInput for a name that no tuning file knows.
@@ -32,11 +52,13 @@ def explain(names: Sequence[str], everything: bool, system: str | None) -> list[
     else:
         tuning = load_all()
     known = _by_name(tuning)
-    problems = [unknown("variable", name, known) for name in names if name not in known]
+    problems = [
+        unknown("variable", name, known, listed_by="uenvtool explain --all") for name in names if name not in known
+    ]
     if problems:
         raise BadInput(problems)
     if not names and not everything:
-        raise BadInput("name a variable, or take --all", hint=f"known: {', '.join(sorted(known))}")
+        raise BadInput("name a variable, or take --all", hint="for example: uenvtool explain NCCL_NET")
     found = []
     for name in sorted(known) if everything else names:
         settings = [setting for variable in known[name] for setting, _ in applicable(variable.settings, facts)]

@@ -1,15 +1,37 @@
-"""What knowledge there is, in a line each."""
+"""What recipes, systems and tuning files exist, in a line each."""
 
 from __future__ import annotations
 
-from uenvtool.errors import BadInput
+from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
-from uenvtool.model.kinds import Kind
+from uenvtool.model.kinds import LISTED, Kind
 from uenvtool.model.locate import Location, available
 from uenvtool.model.reader import is_abstract, text
 from uenvtool.model.source import Node, read
+from uenvtool.result import Result, Table
 
 MOST_NAMES = 3
+
+
+def list_(folder: str | None = None) -> Result:
+    """Everything that can be used by its name, or what is in one of the folders `recipes`, `systems`, ...
+
+    Raises BadInput for another folder.
+    """
+    kinds = {kind.folder: kind for kind in LISTED}
+    if folder is not None and folder not in kinds:
+        raise BadInput([unknown("kind", folder, kinds)])
+    found = {name: catalogue(kind) for name, kind in kinds.items() if folder in (None, name)}
+    return Result(
+        data=found,
+        tables=tuple(
+            Table(
+                headings=(name, kinds[name].heading, "description"),
+                rows=[(entry["name"], entry["for"], entry["description"]) for entry in entries],
+            )
+            for name, entries in found.items()
+        ),
+    )
 
 
 def catalogue(kind: Kind) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""A file of knowledge after `extends`, as text: YAML again, each value with the file and line it is from."""
+"""A file of knowledge with everything that it inherits: YAML again, each value with its file and line."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import LISTED, RECIPE, kind_of
 from uenvtool.model.locate import available, locate
 from uenvtool.model.source import Node, read
+from uenvtool.result import Result
 from uenvtool.spack.yamltext import scalar
 
 COLUMN = 60
 """Where the file and line stand, so that values and origins can be read as two columns."""
+
+
+def show(name: str) -> Result:
+    """A recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput if there is none."""
+    tree = resolved(name)
+    return Result(data={"values": tree.plain(), "from": provenance(tree)}, text=text(tree))
 
 
 def resolved(name: str) -> Node:

@@ -1,15 +1,30 @@
-"""Checks one file that a person edits, whatever its kind."""
+"""Everything that is wrong in the files that a person edits, whatever their kind."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-from uenvtool.errors import BadInput, Position, Problem
+from uenvtool.errors import BadInput, ExitCode, Position, Problem
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import KINDS, kind_of
 from uenvtool.model.locate import locate, shown
 from uenvtool.model.reader import is_abstract
 from uenvtool.model.source import read
+from uenvtool.result import Result
+
+
+def validate(files: Iterable[Path]) -> Result:
+    """What is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is."""
+    found = {file: problems_in(file) for file in files}
+    problems = tuple(problem for wrong in found.values() for problem in wrong)
+    return Result(
+        data=[_data(problem) for problem in problems],
+        problems=problems,
+        notes=tuple(f"{file}: fine" for file, wrong in found.items() if not wrong),
+        exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
+    )
 
 
 def problems_in(path: Path) -> list[Problem]:
@@ -33,3 +48,14 @@ def _load(file: Path) -> None:
         load_extended(locate(kind, str(file.absolute())), kind)
     else:
         kind.load(str(file.absolute()))
+
+
+def _data(problem: Problem) -> dict[str, Any]:
+    position = problem.position
+    return {
+        "file": position.file if position else None,
+        "line": position.line if position else None,
+        "column": position.column if position else None,
+        "message": problem.message,
+        "hint": problem.hint,
+    }

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from uenvtool.errors import BadInput, Problem, nearest
+from uenvtool.errors import BadInput, Problem, did_you_mean
 from uenvtool.model.source import Node
 
 SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
@@ -78,9 +78,8 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
     for name, child in node.value.items():
         if name in known:
             continue
-        near = nearest(name, known)
-        hint = f"did you mean {near!r}? " if near else ""
-        yield Problem(f"unknown key {name!r}", child.key, f"{hint}known here: {', '.join(known)}")
+        hint = f"{did_you_mean(name, known)} known here: {', '.join(known)}"
+        yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
 
 
 def _message(error: Any) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from uenvtool.errors import AnswerIsNo, BadInput, Problem
+from uenvtool import drift
+from uenvtool.errors import BadInput
 from uenvtool.files import locked
 from uenvtool.model.spec import parse_spec
 from uenvtool.spack import folder as env_folder
@@ -54,29 +55,27 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     return files
 
 
-def write_recipe(
-    environment: Environment, version: int, folder: Path, *, check: bool, force: bool, dry_run: bool
-) -> dict[str, Any]:
+def write_recipe(environment: Environment, version: int, folder: Path, *, force: bool, dry_run: bool) -> dict[str, Any]:
     """Write a Stackinator recipe into a folder; what was written, as data.
 
-    Raises AnswerIsNo where `check` finds other files, BadInput where the folder is not the tool's.
+    Raises BadInput if the folder is not the tool's.
     """
     files = render_recipe(environment, version)
-    written = {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
-    if check:
-        wrong = [name for name, text in files.items() if not _is(folder / name, text)]
-        if wrong:
-            again_with = f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}"
-            raise AnswerIsNo([Problem(f"not what the inputs give: {', '.join(wrong)}", hint=again_with)])
-    elif not dry_run:
+    if not dry_run:
         with locked(folder):
             env_folder.refuse_foreign(folder, files, force)
             env_folder.write_environment(folder, files)
-    return written
+    return {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
 
 
-def _is(path: Path, text: str) -> bool:
-    return path.is_file() and path.read_bytes() == text.encode()
+def check_recipe(environment: Environment, version: int, folder: Path) -> None:
+    """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
+    files = render_recipe(environment, version)
+    left_over = [
+        name for name in env_folder.read_record(folder).files if name not in files and (folder / name).exists()
+    ]
+    again_with = f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}"
+    drift.check(folder, files, left_over=left_over, again=again_with)
 
 
 def _format(version: int) -> str:

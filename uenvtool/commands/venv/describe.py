@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from uenvtool.commands.venv.place import read_image_record
 from uenvtool.errors import BadInput
+from uenvtool.overlay.outcome import HEADINGS, table_rows
 from uenvtool.overlay.record import Record, read_record
+from uenvtool.result import Result, Table
 
 if TYPE_CHECKING:
     from uenvtool.commands.venv.make import Made
@@ -45,19 +47,29 @@ def describe(path: Path) -> dict[str, Any]:
     }
 
 
-def description(data: Mapping[str, Any]) -> str:
-    """The data of `describe` as text."""
-    from uenvtool import console
-
-    base = data.get("base") or {}
-    lines = [f"{name}: {value}" for name, value in _facts(data, base) if value not in ("", None)]
+def info(path: Path) -> Result:
+    """What an overlay is made of. Raises as `describe` does."""
+    data = describe(path)
+    facts = _facts(data, data.get("base") or {})
     rows = [
         (each["name"], each["version"], each["how"], ", ".join(each["asked_by"]), each.get("note", ""))
         for each in data.get("packages", ())
     ]
-    from uenvtool.overlay.outcome import HEADINGS
+    return Result(
+        data=data,
+        text="\n".join(f"{name}: {value}" for name, value in facts if value not in ("", None)),
+        tables=(Table(headings=HEADINGS, rows=rows),) if rows else (),
+    )
 
-    return "\n".join([*lines, *(["", console.table(HEADINGS, rows)] if rows else [])])
+
+def made_result(made: Made) -> Result:
+    """What came of an order, to be shown."""
+    return Result(
+        data=made.data(),
+        tables=(Table(headings=HEADINGS, rows=table_rows(made.rows)),) if made.rows else (),
+        warnings=made.warnings,
+        notes=(*made.notes, *next_lines(made)),
+    )
 
 
 def next_lines(made: Made) -> Iterator[str]:

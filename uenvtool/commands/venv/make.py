@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,16 +23,10 @@ from uenvtool.overlay.resolve import Resolution, older_than_newest, released, re
 from uenvtool.overlay.settings import Settings, read_settings
 from uenvtool.overlay.uv import DiskFull, Uv, find_uv, no_room
 from uenvtool.overlay.where import find
+from uenvtool.result import Progress, silent
 
 LEAST_MEMORY = 4 << 30
 """Bytes free in memory-backed storage for a build there: a torch with its libraries unpacks to less."""
-
-Progress = Callable[[str], AbstractContextManager[Callable[[str], None]]]
-
-
-@contextlib.contextmanager
-def _silent(_title: str) -> Iterator[Callable[[str], None]]:
-    yield lambda _step: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +111,7 @@ class Plan:
         return names_of(self.overrides)
 
 
-def make(order: Order, environ: Mapping[str, str], progress: Progress = _silent) -> Made:
+def make(order: Order, environ: Mapping[str, str], progress: Progress = silent) -> Made:
     """Make the overlay, and pack it where that is ordered.
 
     Raises BadInput where the path is not the tool's to write or an input is wrong, AnswerIsNo where
@@ -263,7 +256,7 @@ def _placed(plan: Plan, built: Built, target: Path, work: Path, on_step: Callabl
     image = None
     if order.squash:
         on_step(f"packing {order.squash}")
-        image = place.packed(built.folder, order, asdict(plan.base.found), keep=order.update)
+        image = place.packed(built.folder, order, asdict(plan.base.found), on_step, keep=order.update)
     on_step(f"putting it at {order.path}")
     added = place.added_by_others(target)
     new = work / "new"
@@ -284,5 +277,5 @@ def _packed_only(target: Path, order: Order, progress: Progress) -> Made:
     with progress(f"packing {order.path}") as on_step:
         on_step(str(order.squash))
         previous = read_record(target)
-        image = place.packed(target, order, previous.base if previous else {}, keep=order.update)
+        image = place.packed(target, order, previous.base if previous else {}, on_step, keep=order.update)
     return Made(target, None, image=image)

@@ -16,6 +16,7 @@ from uenvtool.overlay.create import CONFIG, RECORD_FOLDER
 from uenvtool.overlay.record import RECORD, Record, parse_record, read_record
 from uenvtool.overlay.versions import canonical
 from uenvtool.overlay.where import CONTAINER
+from uenvtool.result import Step
 
 if TYPE_CHECKING:
     from uenvtool.commands.venv.make import Order
@@ -178,13 +179,12 @@ def unpacked(image: Path, folder: Path | None) -> Path:
     return target
 
 
-def packed(folder: Path, order: Order, base: Mapping[str, Any], *, keep: bool) -> Mapping[str, Any]:
+def packed(folder: Path, order: Order, base: Mapping[str, Any], on_note: Step, *, keep: bool) -> Mapping[str, Any]:
     """Pack a loose overlay into the ordered image; `keep` leaves the old image under another name.
 
     base: what the overlay's record says of it. Raises ToolMissing where there is no mksquashfs,
     ToolFailed where packing fails.
     """
-    from uenvtool.console import note
     from uenvtool.image.metadata import uenv_name
     from uenvtool.overlay import howto
     from uenvtool.overlay.packed import VIEW, pack_overlay
@@ -194,7 +194,7 @@ def packed(folder: Path, order: Order, base: Mapping[str, Any], *, keep: bool) -
     if keep and target.is_file():
         previous = target.with_name(f"{target.stem}.previous{target.suffix}")
         files.keep_copy(target, previous)
-    done = pack_overlay(folder, target, mount=mount, epoch=_epoch(), on_note=note)
+    done = pack_overlay(folder, target, mount=mount, epoch=_epoch(), on_note=on_note)
     lines = howto.lines(
         str(target),
         uenv_name(target.stem, VIEW),

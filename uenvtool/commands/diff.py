@@ -1,24 +1,44 @@
-"""The packages, with versions, of whatever a user names: recipe, environment, lock, published table."""
+"""What two recipes, environments, locks or published tables do not share."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from uenvtool.errors import BadInput
+from uenvtool.errors import BadInput, ExitCode
 from uenvtool.knowledge import load_recipe
 from uenvtool.model.checks import coupled_pins, requests
 from uenvtool.model.locate import shown
 from uenvtool.model.published import load_published
 from uenvtool.model.recipe import Recipe
 from uenvtool.model.source import read
-from uenvtool.spack.compare import Versions
+from uenvtool.result import Result, Table
+from uenvtool.spack.compare import Versions, changes
 from uenvtool.spack.folder import LOCK
 from uenvtool.spack.lock import read_lock
 from uenvtool.spack.manifest import MANIFEST
 
 
+def diff(before: str, after: str) -> Result:
+    """The packages that two sides do not share: added, removed, changed; the answer is no if there are any.
+
+    Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
+    """
+    found = changes(contents(before), contents(after))
+    if not found:
+        return Result(data=[], notes=("the same packages at the same versions",))
+    rows = [(change.kind, change.package, ", ".join(change.before), ", ".join(change.after)) for change in found]
+    return Result(
+        data=[
+            {"package": change.package, "change": change.kind, "before": change.before, "after": change.after}
+            for change in found
+        ],
+        tables=(Table(headings=("change", "package", before, after), rows=rows),),
+        exit_code=ExitCode.NO,
+    )
+
+
 def contents(name: str) -> Versions:
-    """The packages of `name` with their versions. Raises BadInput where it is none of these."""
+    """The packages of what a user names, with their versions. Raises BadInput if it has none."""
     path = Path(name)
     if path.is_dir() and (path / LOCK).is_file():
         path = path / LOCK

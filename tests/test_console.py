@@ -1,0 +1,91 @@
+"""The door to the terminal: what goes where, what a terminal would obey, outputs that take nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool import console
+from uenvtool.errors import ExitCode, Problem
+from uenvtool.result import Result, Table
+
+ESCAPE = "\x1b]0;owned\x07\x1b[2J"
+
+
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    result = Result(
+        text="the answer",
+        tables=(Table(headings=("a", "b"), rows=[("long cell", "x")]),),
+        problems=(Problem("bad", hint="mend it"),),
+        warnings=("careful",),
+        notes=("noted",),
+        next=("do this\nand that",),
+        exit_code=ExitCode.NO,
+    )
+
+    code = console.show(result)
+
+    shown = capsys.readouterr()
+    assert code == 1
+    assert shown.out == "the answer\n\na          b\nlong cell  x\n"
+    assert shown.err == ("error: bad\nhint: mend it\nwarning: careful\nnoted\nnext:\n  do this\n  and that\n")
+
+
+def test_as_json_stdout_holds_the_data_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show(Result(data={"a": ["é", ESCAPE, "\udcff"]}, text="not this", notes=("noted",)), as_json=True)
+
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"a": ["é", ESCAPE, "\udcff"]}
+    assert "\x1b" not in shown.out
+    assert shown.err == "noted\n"
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_is_shown(text: str) -> None:
+    shown = console.printable(text)
+
+    assert all(character.isprintable() or character in "\t\n" or ord(character) > 0x9F for character in shown)
+    assert console.printable(shown) == shown
+
+
+def test_told_text_is_printable_in_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(headings=(ESCAPE,), rows=[(f"one\n{ESCAPE}",)])
+    console.show(
+        Result(
+            text=ESCAPE, tables=(table,), problems=(Problem(ESCAPE, hint=ESCAPE),), warnings=(ESCAPE,), notes=(ESCAPE,)
+        )
+    )
+    with console.progress(ESCAPE) as step:
+        step(ESCAPE)
+
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    assert "\\x1b]0;owned\\x07" in shown.out
+    assert "one\\n\\x1b" in shown.out
+
+
+def test_a_file_is_given_byte_for_byte() -> None:
+    text = "export A='\x1b\udcff'\n"
+    code = f"from uenvtool import console; from uenvtool.result import Result; console.show(Result(file={text!r}))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert done.stdout == os.fsencode(text)
+
+
+def test_on_a_terminal_a_file_is_printable_too() -> None:
+    import pty
+
+    code = f"from uenvtool import console; from uenvtool.result import Result; console.show(Result(file={ESCAPE!r}))"
+    controller, terminal = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdout=terminal, check=False)
+    os.close(terminal)
+
+    assert done.returncode == 0
+    assert b"\x1b" not in os.read(controller, 10_000)
