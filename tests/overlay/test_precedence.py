@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.conftest import Answer
 from tests.overlay.support import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
@@ -40,6 +42,19 @@ def main():
 if __name__ == "__main__":
     main()
 """
+
+
+def _versions_and_layouts() -> list[ParameterSet]:
+    """Every version of Python with every layout; each version and each layout once without the mark `slow`."""
+    versions = list(pythons())
+    quick = {(versions[-1 - i % len(versions)], layout) for i, layout in enumerate(LAYOUTS)}
+    return [
+        pytest.param(pair, marks=() if pair in quick else pytest.mark.slow, id="-".join(pair))
+        for pair in itertools.product(versions, LAYOUTS)
+    ]
+
+
+VERSIONS_AND_LAYOUTS = _versions_and_layouts()
 
 
 def tool_wheel(folder: Path, version: str) -> Path:
@@ -95,9 +110,7 @@ def ways(python: Path, work: Path) -> dict[str, list[str | Path]]:
     }
 
 
-@pytest.mark.parametrize(
-    "overlay", [(version, layout) for version in pythons() for layout in LAYOUTS], indirect=True, ids="-".join
-)
+@pytest.mark.parametrize("overlay", VERSIONS_AND_LAYOUTS, indirect=True)
 def test_the_overlay_wins_however_python_is_started(overlay: tuple[BaseHere, Path], place: Path) -> None:
     here, folder = overlay
     decoy = place / "decoy"

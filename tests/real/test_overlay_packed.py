@@ -20,9 +20,8 @@ import pytest
 
 from tests.conftest import ROOT, Answer
 from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
-from tests.overlay.support import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
-from tests.overlay.test_precedence import fill_base, looks, tool_wheel
-from tests.support.pythons import pythons
+from tests.overlay.support import BaseHere, clean_environment, install, run, seen, wheel
+from tests.overlay.test_precedence import VERSIONS_AND_LAYOUTS, fill_base, looks, tool_wheel
 
 pytestmark = [
     pytest.mark.real,
@@ -62,11 +61,11 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
     return load
 
 
-@pytest.mark.parametrize("version", pythons())
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("version_and_layout", VERSIONS_AND_LAYOUTS)
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, layout: str, version: str
+    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, version_and_layout: tuple[str, str]
 ) -> None:
+    version, layout = version_and_layout
     here = stack(layout, version)
     answer = cli("venv", "v", "tool==2.0", "--squash", "my.squashfs", "--mount", "/user-tools")
     assert answer.code == 0, answer.stderr
