@@ -8,10 +8,33 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import needs
+from tests.support.bases import loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
 
-__all__ = ["ROOT", "SMALL", "Answer"]
+__all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests that are marked slow too, as CI does")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is slow, unless it is wanted."""
+    if config.getoption("slow") or "slow" in (config.getoption("markexpr") or ""):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was skipped in three lines in place of one a test."""
+    skipped = [report.longrepr[2] for report in terminalreporter.stats.get("skipped", [])]
+    ran = sum(len(terminalreporter.stats.get(kind, [])) for kind in ("passed", "failed", "xfailed", "skipped"))
+    for line in needs.summary(skipped, ran):
+        terminalreporter.write_line(line)
 
 
 @dataclass(frozen=True)

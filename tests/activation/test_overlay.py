@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.activation.shells import ALL, COMMANDS, PATH, run, script
+from tests.support.shells import ALL, COMMANDS, PATH, run, script
 
 VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
 

@@ -7,12 +7,14 @@ import json
 import subprocess
 from pathlib import Path
 
+import dotenv
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.activation.shells import ALL, run
 from tests.activation.test_undo import AWKWARD, TEXT
+from tests.support import toml
+from tests.support.shells import ALL, run
 from uenvtool import quoting
 from uenvtool.activation.formats import docker_text, dotenv_text, edf_text, slurm_text
 from uenvtool.commands.activate import SHELLS, plan, text
@@ -36,15 +38,12 @@ def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
 
 @given(value=VALUES)
 def test_toml_gives_a_value_back(value: str) -> None:
-    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer")
-
-    assert tomllib.loads(f"V = {quoting.toml(value)}")["V"] == value
+    assert toml.loads(f"V = {quoting.toml(value)}")["V"] == value
 
 
 @settings(deadline=None)
 @given(value=VALUES)
 def test_dotenv_and_shell_give_a_value_back(value: str) -> None:
-    dotenv = pytest.importorskip("dotenv", reason="pip install python-dotenv")
     try:
         line = f"V={dotenv_text('V', value)}\n"
     except BadInput:

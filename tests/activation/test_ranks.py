@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.activation.shells import ALL, Ran, run, script
+from tests.support.shells import ALL, Ran, run, script
 
 STEP = {
     "SLURM_JOB_ID": "4711",

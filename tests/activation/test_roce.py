@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.activation.shells import ALL, Ran, run, script
+from tests.support.shells import ALL, Ran, run, script
 
 READERS = [param for param in ALL if param.values[0] != "tcsh"]
 MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0001"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.activation.shells import run, script
 from tests.activation.test_roce import rdma_device
 from tests.activation.test_shells import view
+from tests.support.shells import run, script
 from uenvtool.model.tuning_reader import load_all, load_sources
 
 JOB = {

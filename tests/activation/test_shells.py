@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.activation.shells import ALL, COMMANDS, EXTENSION, activated, run, script
 from tests.conftest import ROOT
+from tests.support.needs import needs
+from tests.support.shells import ALL, COMMANDS, EXTENSION, activated, run, script
 
 UENV = {"UENV_VIEW": "/user-environment:pytorch:default"}
 TRACES = (
@@ -171,7 +172,7 @@ def test_the_users_options_of_bash_change_nothing(options: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("options", ["set -eu", "setopt noclobber noglob", "setopt shwordsplit ksharrays", "IFS=_"])
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not here")
+@needs("zsh")[0]
 def test_the_users_options_of_zsh_change_nothing(options: str, tmp_path: Path) -> None:
     env = view(tmp_path, "libnccl.so.2.28.9", "libnccl.so.2")
     path = script("clariden", "zsh")
@@ -195,7 +196,7 @@ def test_a_trace_is_not_drowned_in_it(shell: str) -> None:
 
 @pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize("system", ["clariden", "rcp", "olivia"])
-@pytest.mark.skipif(not TRACES, reason="strace is not here, or may not trace: apt-get install strace")
+@pytest.mark.skipif(not TRACES, reason="needs strace that may trace: apt-get install strace")
 def test_sourcing_starts_no_process(shell: str, system: str, tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SLURM_PROCID": "0", "SLURM_JOB_ID": "77"}
     env |= {**view(tmp_path, "libnccl.so.2.28.9", "libnccl.so.2"), "MPICH_GPU_SUPPORT_ENABLED": "1"}
@@ -223,7 +224,7 @@ def test_every_script_runs(shell: str) -> None:
             assert (ran.code, ran.stderr) == (0, ""), path
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not here")
+@needs("shellcheck")[0]
 def test_shellcheck_has_nothing_to_say() -> None:
     scripts = [str(path) for path in SCRIPTS if path.suffix == ".sh"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.activation.shells import ALL, run, script
+from tests.support.shells import ALL, run, script
 from uenvtool.activation.plan import RANK
 from uenvtool.model.tuning_reader import load_all
 

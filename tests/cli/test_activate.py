@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.activation.shells import ALL, EXTENSION, run
 from tests.conftest import ROOT, Answer
+from tests.support import toml
+from tests.support.shells import ALL, EXTENSION, run
 from uenvtool.model.tuning_reader import load_all
 
 Cli = Callable[..., Answer]
@@ -128,11 +129,9 @@ def test_json_says_what_when_and_why(cli: Cli) -> None:
 
 
 def test_an_edf_is_for_the_container_engine(cli: Cli) -> None:
-    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer")
-
     answer = cli("activate", "--system", "clariden", "--shell", "edf")
 
-    table = tomllib.loads(answer.stdout)["env"]
+    table = toml.loads(answer.stdout)["env"]
     assert table["NCCL_PROTO"] == "^LL128"
     assert "NCCL_NET" not in table  # its hook sets it
     assert "TRITON_HOME" not in table  # which fails there

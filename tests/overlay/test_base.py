@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Answer
-from tests.overlay.support import BaseHere, install, run, wheel
+from tests.support.overlays import BaseHere, install, run, wheel
 from uenvtool.commands.venv.reload import this_command
 from uenvtool.overlay.base import read_base
 from uenvtool.overlay.where import find

@@ -6,22 +6,21 @@ import contextlib
 import errno
 import fcntl
 import os
-import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
-from tests.overlay.support import BaseHere, clean_environment, install, run, wheel
+from tests.conftest import Answer
+from tests.support.disks import make_read_only, small_disk
+from tests.support.kills import KILLED, chosen, command, killed_before, steps
+from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from uenvtool.files import places
 
-KILLS = 50
 pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would count as its own
 
 
@@ -67,41 +66,24 @@ def _unlocked_in_memory() -> list[str]:
     return found
 
 
-def command(*words: str) -> list[str]:
-    """The command in a process of its own, with this very uenvtool."""
-    code = (
-        "import signal, sys\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background job ignores it
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from uenvtool.__main__ import main; main()"
-    )
-    return [sys.executable, "-E", "-c", code, "venv", *words]
-
-
 def begin(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(command("venv", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_a_run_killed_at_any_moment_leaves_the_old_overlay_or_the_new(
+def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(
     here: BaseHere, place: Path, cli: Callable[..., Answer]
 ) -> None:
     assert cli("venv", "v", "big==1.0").code == 0
-    started_at = time.monotonic()
-    assert begin("w", "big==2.0").wait() == 0
-    whole = time.monotonic() - started_at
-    chance = random.Random(4)
-    ended = []
-    for turn in range(KILLS):
-        wanted = "2.0" if turn % 2 else "1.0"
-        before = working_version(place / "v", here)
-        process = begin("v", f"big=={wanted}")
-        time.sleep(chance.uniform(0, whole * 1.1))
-        process.kill()
-        process.communicate()
-        ended.append(process.returncode)
-        assert working_version(place / "v", here) in (before, wanted)
+    names = steps("venv", "w", "big==2.0")
 
-    assert -signal.SIGKILL in ended
+    for step in chosen(names):
+        before = working_version(place / "v", here)
+        wanted = "1.0" if before == "2.0" else "2.0"
+
+        ended = killed_before(step, "venv", "v", f"big=={wanted}")
+
+        assert ended in (KILLED, 0), names[step - 1]
+        assert working_version(place / "v", here) in (before, wanted), names[step - 1]
     assert cli("venv", "v", "big==2.0").code == 0
     assert working_version(place / "v", here) == "2.0"
     assert sorted(path.name for path in place.iterdir()) == ["v", "w"]
@@ -143,30 +125,25 @@ def test_of_two_at_once_on_one_path_the_second_is_refused(here: BaseHere, place:
 
 
 @pytest.fixture
-def small_disk(place: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+def disk(place: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
     """A filesystem of so many bytes, mounted for real."""
-    folder = place / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", str(folder)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("a small filesystem needs root and mount(8)")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_disk(place / "disk", request.param) as folder:
+        yield folder
 
 
-@pytest.mark.parametrize("small_disk", ["1500k"], indirect=True)
+@pytest.mark.parametrize("disk", ["1500k"], indirect=True)
 def test_a_full_disk_is_told_and_the_old_overlay_stays(
-    here: BaseHere, cli: Callable[..., Answer], small_disk: Path, wheels: Path
+    here: BaseHere, cli: Callable[..., Answer], disk: Path, wheels: Path
 ) -> None:
     wheel(wheels, "tiny", "1.0")
     assert cli("venv", "disk/v", "tiny").code == 0
-    before = sorted(small_disk.rglob("*"))
+    before = sorted(disk.rglob("*"))
 
     answer = cli("venv", "disk/v", "big==2.0")
 
     assert answer.code == 4, answer.stderr
     assert "No space left" in answer.stderr
-    assert sorted(small_disk.rglob("*")) == before
+    assert sorted(disk.rglob("*")) == before
     assert run(["disk/v/bin/python", "-c", "import tiny"], clean_environment()).returncode == 0
 
 
@@ -192,11 +169,11 @@ def test_a_spent_quota_is_told_and_the_old_overlay_stays(
     assert [path.name for path in place.iterdir() if path.name.startswith(".v")] == []
 
 
-@pytest.mark.parametrize("small_disk", ["1500k"], indirect=True)
+@pytest.mark.parametrize("disk", ["1500k"], indirect=True)
 def test_memory_that_is_too_small_is_left_for_the_disk(
-    here: BaseHere, cli: Callable[..., Answer], small_disk: Path, monkeypatch: pytest.MonkeyPatch, place: Path
+    here: BaseHere, cli: Callable[..., Answer], disk: Path, monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
-    monkeypatch.setattr(places, "MEMORY", small_disk)
+    monkeypatch.setattr(places, "MEMORY", disk)
     monkeypatch.setattr("uenvtool.commands.venv.make.LEAST_MEMORY", 0)
 
     answer = cli("venv", "v", "big==1.0")
@@ -204,13 +181,13 @@ def test_memory_that_is_too_small_is_left_for_the_disk(
     assert answer.code == 0, answer.stderr
     assert "full: building beside the target" in answer.stderr
     assert working_version(place / "v", here) == "1.0"
-    assert list(small_disk.iterdir()) == []
+    assert list(disk.iterdir()) == []
 
 
-@pytest.mark.parametrize("small_disk", ["10m"], indirect=True)
-def test_a_read_only_target_is_told(here: BaseHere, cli: Callable[..., Answer], small_disk: Path) -> None:
+@pytest.mark.parametrize("disk", ["10m"], indirect=True)
+def test_a_read_only_target_is_told(here: BaseHere, cli: Callable[..., Answer], disk: Path) -> None:
     assert cli("venv", "disk/v", "big==1.0").code == 0
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    make_read_only(disk)
 
     changed = cli("venv", "disk/v", "big==2.0")
     new = cli("venv", "disk/sub/w", "big==2.0")

@@ -10,7 +10,7 @@ import pytest
 import tomlkit
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
 
 
 @pytest.fixture

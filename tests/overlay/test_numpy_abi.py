@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, install, wheel
+from tests.support.overlays import BaseHere, install, wheel
 
 FOR_1 = b"\x7fELF numpy.core._multiarray_umath\x00 _ARRAY_API"
 FOR_BOTH = FOR_1 + b" numpy._core._multiarray_umath\x00"

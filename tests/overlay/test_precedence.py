@@ -11,7 +11,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from tests.conftest import Answer
-from tests.overlay.support import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
 from tests.support.pythons import newest, pythons
 
 LOOK = """

@@ -15,8 +15,9 @@ import pytest
 import tomlkit
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, clean_environment, install, run, wheel
+from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from tests.support.pythons import python_of
+from tests.support.trees import snapshot
 
 
 @pytest.fixture
@@ -25,14 +26,6 @@ def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     wheel(wheels, "small", "1.0")
     return found
-
-
-def everything(folder: Path) -> dict[str, object]:
-    """Names, kinds and content below a folder."""
-    return {
-        str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-    }
 
 
 def test_an_error_in_a_requirements_file_names_its_line(
@@ -102,12 +95,12 @@ def test_what_is_not_an_overlay_is_refused_and_left(
     else:
         (place / "v").mkdir()
         (place / "v" / ("pyvenv.cfg" if kind == "venv" else "data")).write_text("home = /usr/bin\n")
-    before = everything(place)
+    before = snapshot(place)
 
     answer = cli("venv", "v", "small")
 
     assert answer.code == 2
-    assert everything(place) == before
+    assert snapshot(place) == before
 
 
 @pytest.mark.parametrize(
@@ -253,7 +246,7 @@ def test_an_index_that_fails_is_told_and_nothing_is_lost(
     here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, index: str
 ) -> None:
     assert cli("venv", "v", "small").code == 0
-    before = everything(place)
+    before = snapshot(place)
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", index)
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
@@ -262,7 +255,7 @@ def test_an_index_that_fails_is_told_and_nothing_is_lost(
 
     assert answer.code == 4, answer.stderr
     assert "index" in answer.stderr
-    assert everything(place) == before
+    assert snapshot(place) == before
 
 
 class Forgetful(http.server.BaseHTTPRequestHandler):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, clean_environment, install, seen, wheel
+from tests.support.overlays import BaseHere, clean_environment, install, seen, wheel
 
 TORCH = "2.6.0a0+d883142"
 CUDA = "nvidia-cublas-cu12==12.4.5.8; platform_system == 'Linux'"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, wheel
+from tests.support.overlays import BaseHere, wheel
 from uenvtool.errors import BadInput
 from uenvtool.overlay.settings import read_settings
 

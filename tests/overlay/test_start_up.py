@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.needs import need
+from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.tracing import traced
 
 PATHS = "import json, sys; print(json.dumps(sys.path))"
 
@@ -162,8 +163,7 @@ SHELLS = {
 def test_activation_sets_and_deactivation_restores(
     here: BaseHere, cli: Callable[..., Answer], place: Path, shell: str, before: str | None, precedence: str
 ) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"no {shell} here; the package {shell} of the system gives it")
+    need(shell)
     assert cli("venv", "my env", "tool==2.0", "--precedence", precedence).code == 0
     script, text = SHELLS[shell]
     (place / "look.py").write_text(LOOK)
@@ -199,17 +199,13 @@ def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_activation_starts_no_process(here: BaseHere, cli: Callable[..., Answer], shell: str) -> None:
-    if shutil.which("strace") is None or shutil.which(shell) is None:
-        pytest.skip(f"strace and {shell} are needed; packages of the system of these names give them")
+    need(shell)
     cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
     script = "v/bin/activate.fish" if shell == "fish" else "v/bin/activate"
 
     def started(text: str) -> int:
-        words = ["strace", "-f", "-qq", "-e", "trace=execve,fork,vfork,clone,clone3", "-o", "calls", shell, "-c", text]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, env=clean_environment())
-        if done.returncode != 0:
-            pytest.skip(f"strace cannot trace {shell} here: {done.returncode} {done.stdout}{done.stderr}")
-        return sum("CLONE_THREAD" not in line for line in Path("calls").read_text().splitlines())
+        calls = traced([shell, "-c", text], "execve,fork,vfork,clone,clone3", env=clean_environment())
+        return sum("CLONE_THREAD" not in line for line in calls)
 
     assert started(f"source {script}") == started("true")
 

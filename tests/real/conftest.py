@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import peers
+from tests.support.needs import skip_without
 from tests.support.project import CACHE
 
 
@@ -39,17 +39,9 @@ class RealSpack:
 def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
     """The real Spack with its packages; skips if one is absent."""
     if importlib.util.find_spec("clingo") is None:
-        pytest.skip("needs Spack's solver: pip install clingo")
+        skip_without("clingo, Spack's solver", "pip install clingo")
     found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need())
     monkeypatch.setenv("SPACK_PYTHON", sys.executable)  # the one that has clingo
     monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
-    return found
-
-
-def program(name: str, how: str) -> str:
-    """The path of a program; skips the test where it is missing."""
-    found = shutil.which(name)
-    if found is None:
-        pytest.skip(f"needs {name}: {how}")
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,14 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
+from tests.support.needs import needs, skip_without
 from uenvtool.activation.formats import docker_text
 from uenvtool.commands.activate import plan, text
 from uenvtool.errors import BadInput
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not here: apt-get install buildah"),
-]
+pytestmark = [pytest.mark.real, *needs("buildah")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,7 +25,7 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> None:
     try:
         built_environment(tmp_path_factory.mktemp("trial"), "ENV A=1")
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"buildah cannot build here: {error.stderr.strip().splitlines()[-1:]}")
+        skip_without("buildah that may build", f"run outside a container ({error.stderr.strip().splitlines()[-1:]})")
 
 
 def built_environment(folder: Path, lines: str) -> dict[str, str]:

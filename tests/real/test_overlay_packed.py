@@ -1,52 +1,26 @@
-# ruff: noqa: F811  a fixture is imported and then taken as an argument
 """A packed overlay, mounted for real: it wins over its base at any mount point, and comes from one command."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import random
 import shutil
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
-from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
-from tests.overlay.support import BaseHere, clean_environment, install, run, seen, wheel
+from tests.conftest import Answer
 from tests.overlay.test_precedence import VERSIONS_AND_LAYOUTS, fill_base, looks, tool_wheel
+from tests.support.disks import mounted
+from tests.support.kills import KILLED, chosen, killed_before, steps
+from tests.support.needs import needs
+from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
-]
+pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 RIGHT = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.0"}
-
-
-@contextlib.contextmanager
-def mounted(image: Path, folder: Path) -> Iterator[Path]:
-    """The image at a place: by the kernel as root, else by squashfuse."""
-    folder.mkdir(parents=True)
-    kernel = ["mount", "-t", "squashfs", "-o", "loop,ro", str(image), str(folder)]
-    if os.getuid() == 0 and subprocess.run(kernel, capture_output=True, check=False).returncode == 0:
-        undo = ["umount", str(folder)]
-    elif shutil.which("squashfuse") and run(["squashfuse", image, folder], os.environ).returncode == 0:
-        undo = ["fusermount", "-u", str(folder)]
-    else:
-        pytest.skip(
-            "nothing mounts an image here: neither root with loop devices nor squashfuse (apt install squashfuse)"
-        )
-    try:
-        yield folder
-    finally:
-        subprocess.run(undo, check=True)
 
 
 @pytest.fixture
@@ -203,7 +177,7 @@ def test_without_mksquashfs_nothing_is_begun(
 
 
 @pytest.mark.xdist_group("killed")  # as in tests/overlay/test_interrupted.py
-def test_packing_killed_at_any_moment_leaves_an_image_that_works(
+def test_packing_killed_at_any_step_leaves_an_image_that_works(
     stack: Callable[..., BaseHere],
     cli: Callable[..., Answer],
     place: Path,
@@ -213,25 +187,17 @@ def test_packing_killed_at_any_moment_leaves_an_image_that_works(
     many = {f"big/part{i}.py": f"value = {i}\n" * 200 for i in range(400)}
     for version in ("1.0", "2.0"):
         wheel(wheels, "big", version, files={**many, "big/__init__.py": f"__version__ = {version!r}\n"})
-    begin = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
-    words = [sys.executable, "-E", "-c", begin, "venv", "v", "--squash", "e.squashfs"]
-    assert cli("venv", "v", "big==1.0", "--squash", "e.squashfs").code == 0
-    started = time.monotonic()
-    assert run([*words, "big==2.0"], os.environ).returncode == 0
-    whole = time.monotonic() - started
-    chance = random.Random(7)
-    ended = []
-    for turn in range(20):
-        wanted = f"{1 + turn % 2}.0"
-        process = subprocess.Popen([*words, f"big=={wanted}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.3, 1.05) * whole)
-        process.kill()
-        ended.append(process.wait())
+    words = ["venv", "v", "--squash", "e.squashfs"]
+    assert cli(*words, "big==1.0").code == 0
+    names = steps(*words, "big==2.0")
+
+    for turn, step in enumerate(chosen(names)):
+        ended = killed_before(step, *words, f"big=={1 + turn % 2}.0")
+
+        assert ended in (KILLED, 0), names[step - 1]
         info = cli("venv", "info", "e.squashfs", "--json")
         assert info.code == 0, info.stderr
         assert json.loads(info.stdout)["packages"][0]["version"] in ("1.0", "2.0")
-
-    assert -signal.SIGKILL in ended
     answer = cli("venv", "v", "big==2.0", "--squash", "e.squashfs")
     assert answer.code == 0, answer.stderr
     assert sorted(path.name for path in place.iterdir()) == ["e.squashfs", "v"]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.support import BaseHere, base, clean_environment, install, run, wheel
+from tests.support.needs import skip_without
+from tests.support.overlays import BaseHere, base, clean_environment, install, run, wheel
 from tests.support.pythons import newest, pythons
 
 pytestmark = pytest.mark.real
@@ -54,7 +55,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> BaseHere:
         clean_environment(**USER, UV_LINK_MODE="copy"),
     )
     if got.returncode != 0:
-        pytest.skip(f"no index answers ({got.stderr.strip().splitlines()[-1:]}); set PIP_INDEX_URL or UV_DEFAULT_INDEX")
+        skip_without("an index that answers", f"set PIP_INDEX_URL ({got.stderr.strip().splitlines()[-1:]})")
     torch = {"torch/__init__.py": f"__version__ = {VENDORS!r}\n"}
     install(here.site, wheel(folder, "torch", VENDORS, requires=TORCH_2_6, extras=("opt-einsum",), files=torch))
     return here
@@ -97,7 +98,7 @@ SETS = [
 def skip_without_index(answer: Answer) -> None:
     """Skip where the index lacks a package or does not answer, which says nothing about what is tested."""
     if "no index has" in answer.stderr or "an index does not answer" in answer.stderr:
-        pytest.skip(f"the index here does not give all of it: {answer.stderr.splitlines()[-2]}")
+        skip_without("an index that has all of it", f"set PIP_INDEX_URL ({answer.stderr.splitlines()[-2]})")
 
 
 CHECK = """
@@ -140,7 +141,7 @@ def unmet_by_pip(folder: Path, env: dict[str, str]) -> list[str]:
     """What `pip check` of the base's Python says through the overlay, less what is of the vendor's torch."""
     pip = next(iter(Path(sys.prefix).glob("lib/python3*/site-packages/pip")), None)
     if pip is None:
-        pytest.skip("no pip beside the tests; `python -m ensurepip` gives it")
+        skip_without("pip", "python -m ensurepip")
     bare = folder.parent / "only-pip"
     bare.mkdir()
     (bare / "pip").symlink_to(pip)
@@ -170,7 +171,7 @@ def test_plain_uv_would_bring_a_second_torch(loaded_stack: BaseHere, place: Path
     ran = run([uv(), "pip", "install", "--dry-run", "--python", "plain/bin/python", package], env)
 
     if ran.returncode != 0:
-        pytest.skip(f"the index here does not give all of it: {ran.stderr.splitlines()[:1]}")
+        skip_without("an index that has all of it", f"set PIP_INDEX_URL ({ran.stderr.splitlines()[:1]})")
     said = ran.stderr
     assert re.search(r"^ \+ torch==", said, re.MULTILINE), said
 
@@ -206,8 +207,7 @@ def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
 def real_torch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with a real torch for CPUs."""
     named = os.environ.get("UENVTOOL_TEST_TORCH_PYTHON")
-    if named:
-        return Path(named)
-    pytest.skip(
-        "UENVTOOL_TEST_TORCH_PYTHON names no Python with a real torch; `pip install torch` into a venv gives it"
-    )
+    if not named:
+        how = "`pip install torch` into a venv, and name its Python in UENVTOOL_TEST_TORCH_PYTHON"
+        skip_without("a real torch", how)
+    return Path(named)

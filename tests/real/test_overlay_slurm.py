@@ -1,4 +1,3 @@
-# ruff: noqa: F811  a fixture is imported and then taken as an argument
 """An overlay wins over its base in the tasks of a real Slurm."""
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.conftest import loaded, no_base, wheels  # noqa: F401  fixtures
-from tests.overlay.support import LAYOUTS, BaseHere
 from tests.overlay.test_precedence import fill_base, ways
-from tests.real.slurm import Slurm, running_slurm
+from tests.support.overlays import LAYOUTS, BaseHere
+from tests.support.slurm import Slurm, running_slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.real.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm, running_slurm
 from uenvtool.activation.formats import slurm_text
 from uenvtool.commands.activate import plan, text
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -14,11 +13,15 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.support.disks import make_read_only, mounted, small_disk
+from tests.support.kills import KILLED, chosen, command, killed_before, steps
+from tests.support.needs import needs, skip_without
+from tests.support.tracing import traced
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.files import places
@@ -30,11 +33,7 @@ from uenvtool.image.write import EPOCH
 from uenvtool.overlay import bytecode, packed
 from uenvtool.overlay.packed import MOUNT, info, pack_overlay, unpack_overlay
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
-]
-ROOT = os.getuid() == 0
+pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 HOSTILE = [
     "a b",
     'q"uote',
@@ -104,35 +103,6 @@ def strays(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir() if path.name.endswith(WORK_SUFFIX)] + os.listdir(places.MEMORY)
 
 
-@contextlib.contextmanager
-def mounted(image: Path, place: Path) -> Iterator[Path]:
-    """The image at a place: by the kernel as root, else by squashfuse."""
-    place.mkdir(parents=True)
-    kernel = ["mount", "-t", "squashfs", "-o", "loop,ro", str(image), str(place)]
-    if ROOT and subprocess.run(kernel, capture_output=True, check=False).returncode == 0:
-        undo = ["umount", str(place)]
-    elif shutil.which("squashfuse") and subprocess.run(["squashfuse", image, place], check=False).returncode == 0:
-        undo = ["fusermount", "-u", str(place)]
-    else:
-        pytest.skip("nothing mounts an image: neither root with loop devices nor squashfuse (apt install squashfuse)")
-    try:
-        yield place
-    finally:
-        subprocess.run(undo, check=True)
-
-
-@contextlib.contextmanager
-def small_disk(place: Path, size: str) -> Iterator[Path]:
-    place.mkdir()
-    made = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
-    if not ROOT or subprocess.run(made, capture_output=True, check=False).returncode != 0:
-        pytest.skip("only root mounts a small disk")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
-
-
 @pytest.fixture
 def venv(tmp_path: Path) -> Path:
     return environment(tmp_path / "built" / "myenv")
@@ -157,23 +127,10 @@ def test_python_runs_from_the_image_wherever_it_is_mounted(image: Path, tmp_path
 
 
 def test_an_import_reads_no_source_and_compiles_nothing(image: Path, tmp_path: Path) -> None:
-    if shutil.which("strace") is None:
-        pytest.skip("no strace; apt install strace")
-    if subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False).returncode != 0:
-        pytest.skip("strace may not trace here")
     with mounted(image, tmp_path / "mnt") as mount:
-        words = [
-            "strace",
-            "-f",
-            "-e",
-            "trace=open,openat,stat,newfstatat",
-            mount / "bin" / "python",
-            "-c",
-            "import tool",
-        ]
-        calls = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+        calls = traced([mount / "bin" / "python", "-c", "import tool"], "open,openat,stat,newfstatat")
 
-    opened = [line for line in calls.splitlines() if re.search(r"\bopen(at)?\(", line) and "ENOENT" not in line]
+    opened = [line for line in calls if re.search(r"\bopen(at)?\(", line) and "ENOENT" not in line]
     assert any("tool/__pycache__/inner." in line for line in opened)
     assert not any("tool/inner.py" in line for line in opened)
 
@@ -355,7 +312,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, monkeypatch: pyte
     content = bytearray(hostile.read_bytes())
     at = content.rfind(b"ab")
     if content.count(b"ab") != 1 or content[at - 2 : at] == b"":
-        pytest.skip("this mksquashfs compresses so small a directory table")
+        skip_without("a mksquashfs that leaves a small directory table as it is", "squashfs-tools 4.5")
     content[at : at + 2] = b"aa"
     hostile.write_bytes(content)
 
@@ -366,7 +323,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, monkeypatch: pyte
     assert not (tmp_path / "outside").exists()
 
 
-@pytest.mark.skipif(not ROOT, reason="only root makes devices")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: only root makes devices; run the tests as root")
 def test_devices_and_other_users_programs_are_not_unpacked(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
@@ -444,7 +401,7 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
 ) -> None:
     """The folder changes while mksquashfs runs: what was read back is no longer what is there."""
     if not packed.find_programs().pseudo_data and damage != "content":
-        pytest.skip("before 4.5 the folder is copied first, and changes to it do not matter")
+        skip_without("squashfs-tools 4.5", "before that the folder is copied first, and changes to it do not matter")
     before = sha256(image)
     site = next(venv.glob("lib/python3.*/site-packages"))
     (venv / "bin" / "link").symlink_to("tool")
@@ -515,7 +472,7 @@ def test_a_full_disk_leaves_no_half_unpacked_folder(image: Path, venv: Path, tmp
 def test_a_read_only_place_is_told(venv: Path, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "4m") as disk:
         old = pack(venv, disk / "myenv.squashfs").sha256
-        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        make_read_only(disk)
 
         with pytest.raises(ToolFailed, match=r"(?i)read-only"):
             pack(venv, disk / "myenv.squashfs")
@@ -523,40 +480,50 @@ def test_a_read_only_place_is_told(venv: Path, tmp_path: Path) -> None:
         assert sha256(disk / "myenv.squashfs") == old
 
 
-def started(venv: Path, target: Path) -> subprocess.Popen[bytes]:
-    code = (
-        "import sys\nfrom pathlib import Path\nfrom uenvtool.files import places\nplaces.MEMORY = Path(sys.argv[3])\n"
-    )
-    code += "from uenvtool.overlay.packed import pack_overlay\n"
-    code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]), on_note=print)"
-    words = [sys.executable, "-c", code, str(venv), str(target), str(places.MEMORY)]
-    return subprocess.Popen(words, cwd=Path(__file__).parents[2], stderr=subprocess.PIPE, start_new_session=True)
+PACK = """
+from pathlib import Path
+from uenvtool.files import places
+from uenvtool.overlay.packed import pack_overlay
+folder, image, places.MEMORY = map(Path, sys.argv[1:])
+sys.addaudithook(hook)
+pack_overlay(folder, image, on_note=lambda text: None)
+"""
 
 
 def test_a_run_that_is_killed_leaves_the_old_image_and_the_next_one_no_stray(venv: Path, image: Path) -> None:
     old = sha256(image)
     (venv / "more").write_bytes(random.Random(2).randbytes(3_000_000))
-    start = time.monotonic()
-    whole = started(venv, image.with_name("timed.squashfs"))
-    assert whole.wait() == 0, whole.stderr
-    usual = time.monotonic() - start
+    names = steps(venv, image.with_name("whole.squashfs"), places.MEMORY, code=PACK)
     new = sha256(pack(venv, image.parent / "new" / image.name).path)
-    rounds = random.Random(3)
     seen = set()
 
-    for _ in range(25):
-        running = started(venv, image)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            running.wait(usual * rounds.uniform(0.1, 1.1))
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(running.pid, signal.SIGKILL)
-        running.wait()
+    for step in chosen(names):
+        assert killed_before(step, venv, image, places.MEMORY, code=PACK) in (KILLED, 0), names[step - 1]
         seen.add(sha256(image))
 
     assert seen <= {old, new}
     assert old in seen
     time.sleep(0.2)  # the programs that it had started die with it
     assert pack(venv, image).sha256 == new
+    assert strays(image.parent) == []
+
+
+def test_a_run_that_is_killed_while_mksquashfs_writes_takes_it_along(venv: Path, image: Path) -> None:
+    old = sha256(image)
+    (venv / "more").write_bytes(random.Random(2).randbytes(30_000_000))
+
+    running = subprocess.Popen(command(venv, image, places.MEMORY, code=PACK), start_new_session=True)
+    while not any(path.stat().st_size for path in image.parent.glob(f"*{WORK_SUFFIX}/*")):
+        assert running.poll() is None
+        time.sleep(0.01)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait()
+
+    assert sha256(image) == old
+    time.sleep(0.2)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(running.pid, 0)
+    pack(venv, image)
     assert strays(image.parent) == []
 
 

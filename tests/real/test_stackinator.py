@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support import peers
+from tests.support.needs import skip_without
 
 pytestmark = pytest.mark.real
 
@@ -27,14 +28,10 @@ for name, validator in (("config", schema.ConfigValidator), ("compilers", schema
 def python_of(version: int) -> Path:
     """A Python that can import that Stackinator; skips if there is none."""
     named = os.environ.get(f"UENVTOOL_TEST_STACKINATOR_{version}_PYTHON")
-    if named:
-        return Path(named)
-    if version == 7:
-        return peers.stackinator_python()
-    pytest.skip(
-        "needs Stackinator 6: pip install git+https://github.com/eth-cscs/stackinator@v6.0 into an environment of its "
-        "own, and name its Python in UENVTOOL_TEST_STACKINATOR_6_PYTHON"
-    )
+    if not named and version == 6:
+        how = "pip install git+https://github.com/eth-cscs/stackinator@v6.0 into an environment of its own"
+        skip_without("Stackinator 6", f"{how}, and name its Python in UENVTOOL_TEST_STACKINATOR_6_PYTHON")
+    return Path(named) if named else peers.stackinator_python()
 
 
 @pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,15 +13,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.overlay.support import install, wheel
-from tests.real.slurm import Slurm, running_slurm
 from tests.support import peers
+from tests.support.needs import needs
+from tests.support.overlays import install, wheel
 from tests.support.pythons import newest, pythons
+from tests.support.slurm import Slurm, running_slurm
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.xdist_group("slurm"),  # one Slurm a machine
-    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs: apt-get install squashfs-tools"),
+    *needs("mksquashfs"),
 ]
 LOOK = (
     "import importlib.metadata, json, os, sys, inbase, tool; print(json.dumps({'tool': tool.__version__, "

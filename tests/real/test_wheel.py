@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.needs import skip_without
 
 pytestmark = pytest.mark.real
 
@@ -23,7 +24,7 @@ def test_the_wheel_does_the_main_job(place: Path) -> None:
         [python, "-m", "pip", "install", "-q", wheel], check=False, capture_output=True, text=True
     )
     if installed.returncode != 0:
-        pytest.skip(f"needs an index for the wheel's dependencies: {installed.stderr.strip().splitlines()[-1]}")
+        skip_without("an index with the wheel's dependencies", installed.stderr.strip().splitlines()[-1])
     elsewhere = place / "elsewhere"
     elsewhere.mkdir()
     command = [place / "venv" / "bin" / "uenvtool", "build", "pytorch-2.6", "--no-concretize"]

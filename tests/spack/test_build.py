@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, SMALL, Answer
+from tests.support.disks import make_read_only, small_disk
+from tests.support.kills import KILLED, killed_before, steps
+from tests.support.trees import files
 from uenvtool.spack.driver import clashes
 
 Write = Callable[[str, str | bytes], Path]
@@ -68,10 +71,6 @@ def recipe(write: Write) -> Path:
     return write("recipes/small/recipe.yaml", SMALL)
 
 
-def content(folder: str | Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
-
-
 @pytest.mark.usefixtures("recipe")
 class TestFolder:
     def test_without_spack_the_yaml_is_the_result(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,10 +85,10 @@ class TestFolder:
 
     def test_building_twice_changes_nothing(self, cli: Cli) -> None:
         cli("build", "small", "--no-concretize")
-        before = content("envs")
+        before = files("envs")
 
         assert cli("build", "small", "--no-concretize").code == 0
-        assert content("envs") == before
+        assert files("envs") == before
 
     def test_dry_run_writes_nothing(self, cli: Cli) -> None:
         answer = cli("build", "small", "--dry-run")
@@ -105,9 +104,9 @@ class TestFolder:
 
         assert answer.code == 2
         assert "holds other files (thesis.tex)" in answer.stderr
-        assert content("out") == {"thesis.tex": b"years"}
+        assert files("out") == {"thesis.tex": b"years"}
         assert cli("build", "small", "-o", "out", "--no-concretize", "--force").code == 0
-        assert content("out")["thesis.tex"] == b"years"
+        assert files("out")["thesis.tex"] == b"years"
 
     @pytest.mark.parametrize("name", ["spack.yaml", "spack.lock"])
     def test_a_file_that_is_not_the_tools_is_never_replaced(self, cli: Cli, write: Write, name: str) -> None:
@@ -118,7 +117,7 @@ class TestFolder:
 
             assert answer.code == 2
             assert "was not written by uenvtool" in answer.stderr
-            assert content("out") == {name: b"mine"}
+            assert files("out") == {name: b"mine"}
 
     def test_an_edited_file_is_kept_unless_forced(self, cli: Cli) -> None:
         cli("build", "small", "--no-concretize")
@@ -162,22 +161,15 @@ class TestFolder:
 @pytest.fixture
 def disk(place: Path) -> Iterator[Path]:
     """A small filesystem of its own."""
-    folder = place / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=False, capture_output=True
-    )
-    if mounted.returncode != 0:
-        pytest.skip("a filesystem of its own needs mount, which needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+    with small_disk(place / "disk", "64k") as folder:
+        yield folder
 
 
 @pytest.mark.usefixtures("recipe")
 def test_a_read_only_folder_is_an_error_and_nothing_is_lost(cli: Cli, disk: Path) -> None:
     assert cli("build", "small", "-o", disk / "env", "--no-concretize").code == 0
-    before = content(disk)
-    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    before = files(disk)
+    make_read_only(disk)
 
     for folder in (disk / "env", disk / "new"):
         answer = cli("build", "small", "--system", "olivia", "-o", folder, "--no-concretize")
@@ -185,19 +177,19 @@ def test_a_read_only_folder_is_an_error_and_nothing_is_lost(cli: Cli, disk: Path
         assert answer.code == 4
         assert "Read-only file system" in answer.stderr
         assert "hint: nothing was changed" in answer.stderr
-    assert content(disk) == before
+    assert files(disk) == before
 
 
 def test_a_full_disk_is_an_error_and_the_old_files_stay(recipe: Path, cli: Cli, disk: Path) -> None:
     assert cli("build", "small", "-o", disk / "env", "--no-concretize").code == 0
-    before = content(disk)
+    before = files(disk)
     recipe.write_text(SMALL.replace("- zlib-ng\n", "".join(f"- p{i}\n    " for i in range(9000)) + "- zlib-ng\n"))
 
     answer = cli("build", "small", "-o", disk / "env", "--no-concretize")
 
     assert answer.code == 4
     assert "No space left" in answer.stderr
-    assert content(disk) == before
+    assert files(disk) == before
 
 
 @pytest.mark.usefixtures("recipe")
@@ -257,12 +249,12 @@ class TestSpack:
         self, cli: Cli, spack: Callable[..., Path], recipe: Path, does: str, said: str
     ) -> None:
         cli("build", "small", "--spack", spack(SOLVES))
-        before = content("envs/small/gh200")
+        before = files("envs/small/gh200")
         recipe.write_text(SMALL.replace("hdf5@1.14", "hdf5@1.12"))
 
         answer = cli("build", "small", "--spack", spack(does))
 
-        after = content("envs/small/gh200")
+        after = files("envs/small/gh200")
         assert answer.code == 4
         assert said in answer.stderr
         assert after["spack.lock"] == before["spack.lock"]
@@ -359,28 +351,23 @@ def test_of_two_builds_at_once_one_is_refused(recipe: Path, spack: Callable[...,
     assert cli("build", "small", "--check").code == 0
 
 
-def _build_and_kill(after: float) -> None:
-    """Start a build and kill it without mercy after some seconds."""
-    command = [sys.executable, "-m", "uenvtool", "build", "small", "-o", "out", "--no-concretize"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    time.sleep(after)
-    process.kill()
-    process.wait()
+def test_killed_at_any_step_no_file_is_half_and_the_next_build_goes_on(recipe: Path, cli: Cli) -> None:
+    words = ["build", "small", "-o", "out", "--no-concretize"]
+    assert cli(*words).code == 0
+    recipe.write_text(SMALL.replace("hdf5@1.14", "hdf5@1.99"))
+    names = steps(*words)
 
+    for step, name in enumerate(names, 1):
+        recipe.write_text(SMALL.replace("hdf5@1.14", f"hdf5@1.{step}"))
 
-def test_killed_at_any_moment_no_file_is_half_and_the_next_build_goes_on(recipe: Path, cli: Cli) -> None:
-    for i in range(25):
-        recipe.write_text(SMALL.replace("hdf5@1.14", f"hdf5@1.{i}"))
-        _build_and_kill(after=0.05 + i * 0.006)
-        if Path("out/spack.yaml").exists():
-            assert Path("out/spack.yaml").read_text().endswith("link: all\n")
+        assert killed_before(step, *words) in (KILLED, 0), name
 
-        answer = cli("build", "small", "-o", "out", "--no-concretize")
-
+        assert Path("out/spack.yaml").read_text().endswith("link: all\n"), name
+        answer = cli(*words)
         assert answer.code == 0, answer.stderr
-        assert f"hdf5@1.{i} " in Path("out/spack.yaml").read_text()
+        assert f"hdf5@1.{step} " in Path("out/spack.yaml").read_text()
         recorded = json.loads(Path("out/.uenvtool.json").read_text())["files"]
-        assert sorted(content("out")) == sorted([".uenvtool.json", *recorded])
+        assert sorted(files("out")) == sorted([".uenvtool.json", *recorded]), name
 
 
 class TestCheck:

@@ -18,8 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
+from tests.support.needs import skip_without
 from tests.support.project import CACHE, REAL_HOME, ROOT
 from tests.support.pythons import pythons
 
@@ -57,7 +56,7 @@ class Peer:
         """The folder; skips the test if there is none."""
         found = self.find()
         if found is None:
-            pytest.skip(f"needs {self.name}: {self.how}, and name the folder in {self.variable}")
+            skip_without(self.name, f"{self.how}, and name the folder in {self.variable}")
         return found
 
 
@@ -106,6 +105,8 @@ UENV = Peer(
     how="build https://github.com/eth-cscs/uenv2 (meson, -Dsquashfs_mount=true), let root own its squashfs-mount with "
     "the setuid bit",
 )
+UENV_LIBRARIES = "libfmt9 libspdlog1.10 libsqlite3-0 libcurl4 libmount1"
+"""What the client is linked with, as Debian 12 names it."""
 ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, SOURCES, STACKINATOR, UENV)
 
 
@@ -114,13 +115,10 @@ def uenv_programs() -> Path:
     folder = UENV.need()
     mount = (folder / "squashfs-mount").stat()
     if mount.st_uid != 0 or not mount.st_mode & 0o4000:
-        pytest.skip(f"needs root, or a uenv client whose squashfs-mount root owns with the setuid bit: {UENV.variable}")
+        skip_without("a squashfs-mount that root owns with the setuid bit", f"name its folder in {UENV.variable}")
     trial = subprocess.run([folder / "uenv", "--version"], capture_output=True, text=True, check=False)
     if trial.returncode != 0:
-        pytest.skip(
-            f"the uenv client does not start here ({trial.stderr.strip()}): "
-            "apt-get install libfmt9 libspdlog1.10 libsqlite3-0 libcurl4 libmount1"
-        )
+        skip_without("the uenv client's libraries", f"apt-get install {UENV_LIBRARIES}")
     return folder
 
 
@@ -129,7 +127,7 @@ def uenv_plugin() -> Path:
     named = os.environ.get("UENVTOOL_TEST_UENV_PLUGIN")
     plugin = Path(named) if named else uenv_programs() / "libslurm-uenv-mount.so"
     if not plugin.exists():
-        pytest.skip(f"needs the uenv client's Slurm plugin: {UENV.how}, and name it in UENVTOOL_TEST_UENV_PLUGIN")
+        skip_without("the uenv client's Slurm plugin", f"{UENV.how}, and name it in UENVTOOL_TEST_UENV_PLUGIN")
     return plugin
 
 
@@ -149,17 +147,17 @@ def stackinator_python() -> Path:
             done = subprocess.run(words, capture_output=True, text=True, check=False)
             if done.returncode != 0:
                 shutil.rmtree(work)
-                pytest.skip(f"needs an index for Stackinator's dependencies: {done.stderr.strip().splitlines()[-1]}")
+                skip_without("an index with Stackinator's dependencies", done.stderr.strip().splitlines()[-1])
             shutil.rmtree(copy)
             work.rename(folder)
     return python
 
 
 def _python_for_stackinator() -> Path:
-    for version, python in reversed(pythons().items()):
-        if tuple(map(int, version.split("."))) >= (3, 12):
-            return python
-    pytest.skip("Stackinator needs Python 3.12 or newer: `pyenv install 3.13`")
+    version, python = list(pythons().items())[-1]
+    if tuple(map(int, version.split("."))) < (3, 12):
+        skip_without("Python 3.12 or newer, for Stackinator", "`pyenv install 3.13`")
+    return python
 
 
 def unpacked(archive: Path) -> Path:

@@ -8,8 +8,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from tests.support.needs import skip_without
 from tests.support.project import REAL_HOME
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or REAL_HOME / ".pyenv") / "versions"
@@ -32,7 +31,7 @@ def python_of(version: str) -> Path:
     """The Python of a version; skips the test if it is absent."""
     found = _python(version)
     if found is None:
-        pytest.skip(f"needs Python {version}: `pyenv install {version}`")
+        skip_without(f"Python {version}", f"`pyenv install {version}`")
     return found
 
 

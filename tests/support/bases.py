@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.overlay.support import BaseHere, base
+from tests.support.overlays import BaseHere, base
 from tests.support.pythons import newest, pythons
 
 

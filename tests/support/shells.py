@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.needs import how_to_get
+from tests.support.project import ROOT
 
 OLD_BASH = os.environ.get("UENVTOOL_TEST_BASH_4_2", "bash-4.2")
 """The oldest bash that the scripts are for; built from its source, https://ftp.gnu.org/gnu/bash/bash-4.2.tar.gz."""
+HOW_OLD_BASH = "build it, and name it in UENVTOOL_TEST_BASH_4_2"
 COMMANDS = {
     "bash": ["bash", "--norc", "--noprofile"],
     "bash-4.2": [OLD_BASH, "--norc", "--noprofile"],
@@ -23,12 +25,11 @@ COMMANDS = {
     "fish": ["fish", "--no-config"],
     "tcsh": ["tcsh", "-f"],
 }
-HOW = {"bash-4.2": "build it, and name it in UENVTOOL_TEST_BASH_4_2"}
 EXTENSION = {"bash": "sh", "bash-4.2": "sh", "zsh": "sh", "fish": "fish", "tcsh": "csh"}
 ALL = [
-    pytest.param(name, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"{name} is not here: {how}"))
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"needs {name}: {how}"))
     for name, command in COMMANDS.items()
-    for how in [HOW.get(name, f"apt-get install {name}")]
+    for how in [HOW_OLD_BASH if name == "bash-4.2" else how_to_get(name)]
 ]
 PATH = "/usr/bin:/bin"
 OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD"}

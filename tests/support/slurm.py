@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
+from tests.support.needs import skip_without
 
 HOW = "apt-get install slurm-wlm munge, and run the tests as root"
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
@@ -66,7 +66,7 @@ def running_slurm(folder: Path, plugin: Path | None = None) -> Iterator[Slurm]:
     """
     programs = ("slurmctld", "slurmd", "munged", "srun")
     if os.geteuid() != 0 or not all(shutil.which(name) for name in programs):
-        pytest.skip(f"needs a real Slurm: {HOW}")
+        skip_without("a real Slurm", HOW)
     with _alone(), _started(folder, plugin) as slurm:
         yield slurm
 
@@ -117,7 +117,7 @@ def _wait(ready, folder: Path) -> None:  # type: ignore[no-untyped-def]
             return
         time.sleep(0.2)
     logs = [path.read_text()[-2000:] for path in folder.glob("*.log")]
-    pytest.skip(f"Slurm did not start here: {' '.join(logs)[-500:] or 'no log'}")
+    raise AssertionError(f"Slurm did not start: {' '.join(logs)[-500:] or 'no log'}")
 
 
 def _free_ports(count: int) -> list[int]:

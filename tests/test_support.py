@@ -1,0 +1,65 @@
+"""What tests share does what it says: skips are counted, cases are left out, archives are unpacked once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import needs, peers
+from tests.support.project import ROOT
+
+
+def test_skips_are_told_in_three_lines_by_what_is_missing() -> None:
+    reasons = ["Skipped: needs zsh: apt-get install zsh"] * 15
+    reasons += ["Skipped: needs bash 4.2: build it", "needs fish: apt-get install fish", "Skipped: no loop devices"]
+
+    lines = needs.summary(reasons, 100)
+
+    assert lines == [
+        "18 of 100 tests were skipped, for want of: zsh (15), bash 4.2 (1), fish (1), another reason (1)",
+        "as root: apt-get install fish zsh",
+        'how to get the others: CONTRIBUTING.md, "Real programs in tests"; each reason: scripts/test -rs',
+    ]
+    assert needs.summary([], 100) == []
+
+
+def test_slow_tests_are_left_out_unless_they_are_wanted() -> None:
+    def collected(*options: str) -> int:
+        words = [sys.executable, "-m", "pytest", "-q", "-n0", "--collect-only", "-p", "no:cacheprovider", *options]
+        listed = subprocess.run(
+            [*words, "tests/overlay/test_precedence.py"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        return listed.stdout.count("::")
+
+    assert collected("--slow") >= collected() > 0
+
+
+def test_an_archive_is_unpacked_once_and_again_if_it_is_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peers, "CACHE", tmp_path / "cache")
+    archive = tmp_path / "thing-1.tar.xz"
+
+    def packed(text: str) -> Path:
+        (tmp_path / "thing").mkdir(exist_ok=True)
+        (tmp_path / "thing" / "file").write_text(text)
+        subprocess.run(["tar", "-cJf", archive, "-C", tmp_path, "thing"], check=True)
+        return peers.unpacked(archive)
+
+    first = packed("one")
+    (first / "used").touch()
+
+    assert (peers.unpacked(archive) / "used").exists()
+    other = packed("another one that is longer " + "".join(map(chr, range(300, 900))))
+    assert other != first
+    assert (other / "file").read_text().startswith("another")
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {"", ".lock"} or first.suffix
+
+
+def test_a_peer_that_is_named_but_not_there_is_not_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(peers.SPACK.variable, "/nowhere")
+
+    assert peers.SPACK.find() is None
