@@ -75,7 +75,8 @@ KNOWS = {
     "activation": {"model", "activation"},
     "overlay": {"overlay", "image"},
     "image": {"image"},
-    "commands": {"commands", "model", "spack", "activation", "overlay", "image"},
+    "job": {"model", "job"},
+    "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job"},
 }
 """What a part may import beside the doors; cli knows commands and console."""
 DOORS = {"errors", "files", "tools", "result", "console", "host", "knowledge", "quoting", "drift", "filling", "loaded"}

@@ -10,6 +10,7 @@ from uenvtool.cli.activate import activate
 from uenvtool.cli.build import build
 from uenvtool.cli.diff import diff
 from uenvtool.cli.explain import explain
+from uenvtool.cli.job import Job, job
 from uenvtool.cli.list import list_
 from uenvtool.cli.schema import schema
 from uenvtool.cli.show import show
@@ -77,3 +78,4 @@ app.command()(schema)
 app.command()(activate)
 app.command()(explain)
 app.command(cls=WithVerbs)(venv)
+app.command(cls=Job)(job)

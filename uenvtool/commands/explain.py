@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from uenvtool.commands.job.rules import rule_text, rules_named
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.condition import Facts
 from uenvtool.model.system_reader import load_system
@@ -21,9 +22,12 @@ POLICIES = {
 
 
 def explain(names: Sequence[str], everything: bool, system: str | None) -> Result:
-    """What is known of variables. Raises BadInput for a name that no tuning file knows."""
-    entries = explained(names, everything, system)
-    return Result(data=entries, text=as_text(entries))
+    """What is known of variables, and of rules of `job check`. Raises BadInput for a name that is neither."""
+    rules = rules_named(names) if any(name.islower() for name in names) else []
+    variables = [name for name in names if name not in {entry["rule"] for entry in rules}]
+    entries = explained(variables, everything, system) if variables or everything or not rules else []
+    texts = [*map(rule_text, rules), *([as_text(entries)] if entries else [])]
+    return Result(data=[*rules, *entries], text="\n\n".join(texts))
 
 
 def compare(sources: Sequence[str]) -> Result:

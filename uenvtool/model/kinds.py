@@ -105,7 +105,16 @@ PUBLISHED = Kind(
     reader="uenvtool.model.published:load_published",
 )
 
-KINDS = (RECIPE, SYSTEM, TUNING, PUBLISHED)
+RULES = Kind(
+    name="rules",
+    folder="rules",
+    pattern="*.yaml",
+    reader="uenvtool.model.rule_reader:load_rule_file",
+    heading="rules",
+    column="rules",
+)
+
+KINDS = (RECIPE, SYSTEM, TUNING, PUBLISHED, RULES)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 

@@ -1,0 +1,1 @@
+"""Jobs for commands: written, submitted, checked."""

@@ -1,0 +1,117 @@
+"""The flaws of batch scripts and EDFs, whoever wrote them."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from uenvtool.errors import BadInput, ExitCode, Position
+from uenvtool.job.lint import findings, read_source
+from uenvtool.job.parts import Source
+from uenvtool.job.tuned import Tuned
+from uenvtool.model.condition import Facts
+from uenvtool.model.kinds import RECIPE, SYSTEM
+from uenvtool.model.locate import available, shown
+from uenvtool.model.reader import is_abstract
+from uenvtool.model.recipe_reader import read_recipe
+from uenvtool.model.rule_reader import load_rules
+from uenvtool.model.source import read
+from uenvtool.model.system import System
+from uenvtool.model.system_reader import load_system
+from uenvtool.model.tuning import recipe_facts
+from uenvtool.model.tuning_reader import load_tuning
+from uenvtool.result import Result
+
+RUNTIMES = ("ce", "uenv", "apptainer", "runai")
+"""Of a file that shows signs of several, the first counts: a uenv can be loaded beside a container."""
+MAX_BYTES = 20_000_000
+_LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
+
+
+def check(files: Sequence[Path], system: str | None = None) -> Result:
+    """Every flaw of the files; the exit code is NO if there is one.
+
+    system: the one that the files are for; without it, what the systems of the file's runtime agree in counts.
+    Raises BadInput for a file that cannot be read or is no text.
+    """
+    rules = list(load_rules().values())
+    chosen = load_system(system) if system else None
+    found = []
+    clean = []
+    for file in files:
+        source = read_source(_text(file), shown(file))
+        here = findings(source, rules, functools.partial(_tuned, chosen))
+        found += here
+        clean += [] if here else [f"{shown(file)}: fine"]
+    more = (f"{len(found)} flaws; `uenvtool explain RULE` gives the source of one",) if found else ()
+    return Result(
+        data=[finding.data() for finding in found],
+        problems=tuple(finding.problem for finding in found),
+        notes=(*clean, *more),
+        exit_code=ExitCode.NO if found else ExitCode.DONE,
+    )
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInput(
+            f"cannot read it: {error.strerror}", Position(shown(file)), "name a batch script or EDF"
+        ) from error
+    if len(data) > MAX_BYTES or b"\0" in data:
+        raise BadInput("this is no text", Position(shown(file)), "name a batch script or EDF")
+    return data.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _tuned(system: System | None, source: Source) -> Tuned | None:
+    """The tuning for a file: of the system, or of what all systems with its runtime agree in."""
+    runtime = next((name for name in RUNTIMES if name in source.kinds), None)
+    if runtime is None:
+        return None
+    systems = (system,) if system else _with_runtime(runtime)
+    if not systems:
+        return None
+    facts = {**_agreed(systems), "runtime": runtime, "image": "alps" if _is_extended(source) else None}
+    names = tuple(name for name in systems[0].tuning if all(name in other.tuning for other in systems))
+    versions = _versions(source, systems[0].facts(next(iter(systems[0].nodes))))
+    return Tuned(load_tuning(names), {**facts, **versions})
+
+
+@functools.cache
+def _with_runtime(runtime: str) -> tuple[System, ...]:
+    """The systems that have a runtime; broken files of the user's are left out."""
+    found = []
+    for location in available(SYSTEM).values():
+        try:
+            if not is_abstract(read(location.path, location.shown)):
+                found.append(load_system(str(location.path)))
+        except BadInput:
+            continue  # told when somebody names it
+    return tuple(system for system in found if runtime in system.runtimes)
+
+
+def _agreed(systems: Sequence[System]) -> dict[str, str | None]:
+    """The facts in which all node types of all systems agree."""
+    every = [system.facts(uarch) for system in systems for uarch in system.nodes]
+    return {name: value for name, value in every[0].items() if all(facts[name] == value for facts in every)}
+
+
+def _versions(source: Source, system: Facts) -> Facts:
+    """The versions in the uenv that a script loads, if a recipe of its name and version is known."""
+    label = next((part.text for part in source.parts if part.kind == "directive" and part.name == "uenv"), "")
+    found = _LABEL.match(label)
+    name = f"{found[1]}-{found[2]}" if found else ""
+    if name not in available(RECIPE):
+        return {}
+    return {fact: version for fact, version in recipe_facts(read_recipe(name), system).items() if version}
+
+
+def _is_extended(source: Source) -> bool:
+    """Tell if an EDF takes an image of alps-extended-images, by its tag."""
+    return any(
+        part.kind == "entry" and part.name == "image" and re.search(r"alps\d", part.text) for part in source.parts
+    )

@@ -1,0 +1,75 @@
+"""Reads an environment definition file of the Container Engine, also if it is no TOML yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from uenvtool.job.parts import Part, Source
+
+_LINE = re.compile(r"^[ \t]*(?:\[(?P<table>[^\]\n]+)\]|(?P<key>[\w.\"-]+)[ \t]*=[ \t]*)", re.MULTILINE)
+_STRING = re.compile(r"\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
+_BARE = re.compile(r"[^\s#,\]][^#\n]*")
+
+
+def read_edf(text: str, shown: str) -> Source:
+    """The entries of an EDF: each key with its table, each item of a list."""
+    parts = tuple(_entries(text))
+    return Source(shown=shown, text=text, parts=parts, kinds=frozenset({"edf", "ce"}), syntax=_syntax(text))
+
+
+def _entries(text: str) -> Iterator[Part]:
+    table = ""
+    found = _LINE.search(text)
+    while found:
+        if found["table"]:
+            table, position = f"{found['table'].strip()}.", found.end()
+        else:
+            name = table + found["key"].replace('"', "")
+            position = found.end()
+            for value, offset in _values(text, position):
+                yield Part(kind="entry", name=name, text=value, offset=offset)
+                position = max(position, offset + len(value))
+        found = _LINE.search(text, position)
+
+
+def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
+    """The texts of a value, and where each starts: one, or the items of a list."""
+    if text[position : position + 1] == "[":
+        end = position + 1
+        while end < len(text) and text[end] != "]":
+            string = _STRING.match(text, end)
+            if string:
+                yield string[1] or string[2] or "", string.start() + 1
+                end = string.end()
+            elif text[end] == "#":
+                newline = text.find("\n", end)
+                end = len(text) if newline < 0 else newline
+            else:
+                end += 1
+        return
+    string = _STRING.match(text, position)
+    bare = _BARE.match(text, position)
+    if string:
+        yield string[1] or string[2] or "", string.start() + 1
+    elif bare:
+        yield bare[0].strip(), bare.start()
+
+
+def _syntax(text: str) -> tuple[int, str] | None:
+    """The first error of TOML, as offset and message."""
+    import tomlkit
+    from tomlkit.exceptions import ParseError, TOMLKitError
+
+    try:
+        tomlkit.parse(text)
+    except ParseError as error:
+        return _offset(text, error.line, error.col), str(error).split(" at line")[0]
+    except TOMLKitError as error:
+        return 0, str(error)
+    return None
+
+
+def _offset(text: str, line: int, column: int) -> int:
+    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    return min(len(text), starts[min(line, len(starts)) - 1] + max(column - 1, 0))

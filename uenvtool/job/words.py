@@ -1,0 +1,181 @@
+"""Splits shell text into commands of words with their places, also if a script has placeholders or errors in it.
+
+shlex gives no positions, and bashlex refuses a script that is not yet complete. This reads what the check
+needs: words, quotes, substitutions, heredocs, and where a command ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from uenvtool.job.parts import OUTER
+
+_TOKEN = re.compile(
+    r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
+    |(?P<end>\n|&&|\|\||;;?&?|\|&?|[()])
+    |(?P<heredoc><<-?[ \t]*(?P<quote>['"\\]?)(?P<mark>\w+)['"]?)
+    |(?P<redirection>\d*(?:&>>?|<<<|[<>]&|>[>|]|<>|[<>]))
+    |(?P<amp>&)
+    |(?P<single>'[^']*(?:'|\Z))
+    |(?P<open>\$\(|"|`|\$\{)
+    |(?P<escape>\\.)
+    |(?P<plain>[^\s'"`$\\;&|()<>]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_INSIDE = re.compile(r"\\.|\$\(|\$\{|[\"'`(){}]", re.DOTALL)
+_ESCAPES = {"double": re.compile(r"\\[$`\"\\\n]"), "escape": re.compile(r"\\.", re.DOTALL)}
+"""What a backslash escapes, by the kind of piece; nothing in the others."""
+_MARKS = {
+    "double": re.compile(r"\\[$`\"\\\n]|\$"),
+    "escape": re.compile(r"\\.", re.DOTALL),
+    "plain": re.compile(r"\$"),
+    "open": re.compile(r"\$"),
+}
+"""The same, and a `$`."""
+_OPENING = {'"': ("$(", "${"), "`": ("$(", "${"), "${": ("$(", "${", '"', "`")}
+_OPENING["("] = _OPENING["$("] = ("(", "$(", "${", '"', "`")
+"""What opens a further level, by what is open."""
+_CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
+
+
+class Piece(NamedTuple):
+    """A part of a word: plain, single, double, escape or open (a substitution). start, end: offsets in the text.
+
+    A tuple, since a long script has many.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Command:
+    """Words between two ends. words: the pieces of each word. pipe: it reads from a pipe. body: of its heredoc."""
+
+    words: list[list[Piece]] = field(default_factory=list)
+    pipe: bool = False
+    body: tuple[int, int] | None = None
+
+
+def commands(text: str) -> Iterator[Command]:
+    """The commands of a text in order; comments and heredocs are left out."""
+    position = 0
+    here = Command()
+    word: list[Piece] | None = None
+    heredocs: list[tuple[str, Command]] = []
+    while position < len(text):
+        if word is None and text[position] == "#":
+            position = _line_end(text, position)
+            continue
+        found = _TOKEN.match(text, position)
+        if found is None:  # a lone backslash at the very end
+            break
+        kind, start, position = str(found.lastgroup), found.start(), found.end()
+        if found["heredoc"]:
+            heredocs.append((found["mark"], here))
+            word = None
+        elif kind in ("blank", "redirection"):
+            word = None
+        elif kind in ("end", "amp"):
+            if here.words:
+                yield here
+            here, word = Command(pipe=found[0].startswith("|") and found[0] != "||"), None
+            if found[0] == "\n":
+                position = _past_heredocs(text, position, heredocs)
+        else:
+            if kind == "open":
+                position = closing(text, start, position)
+                kind = "double" if found[0] == '"' else "open"
+            if word is None:
+                word = []
+                here.words.append(word)
+            word.append(Piece(kind, start, position))
+    if here.words:
+        yield here
+
+
+def closing(text: str, start: int, position: int) -> int:
+    """The offset behind what was opened at `start`; the end of the text if nothing closes it."""
+    stack = [text[start:position]]
+    while stack:
+        found = _INSIDE.search(text, position)
+        if found is None:
+            return len(text)
+        position = found.end()
+        top, mark = stack[-1], found[0]
+        if mark == _CLOSING[top]:
+            stack.pop()
+        elif mark in _OPENING[top]:
+            stack.append(mark)
+        elif mark == "'" and top in ("(", "$("):
+            position = text.find("'", position) + 1 or len(text)
+    return position
+
+
+def spelling(text: str, word: Sequence[Piece]) -> str:
+    """A word as its command gets it; substitutions are left as they are."""
+    found = []
+    for piece in word:
+        start, end = _inside(text, piece)
+        part = text[start:end]
+        escapes = _ESCAPES.get(piece.kind) if "\\" in part else None
+        found.append(escapes.sub(lambda escape: _meant(escape[0]), part) if escapes else part)
+    return "".join(found)
+
+
+def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
+    """A word that is a script itself, and the offset of each of its characters.
+
+    A `$` that the outer shell expands is written as OUTER.
+    """
+    found: list[str] = []
+    offsets: list[int] = []
+    for piece in word:
+        position, end = _inside(text, piece)
+        marks = _MARKS.get(piece.kind)
+        for mark in marks.finditer(text, position, end) if marks else ():
+            meant = OUTER if mark[0] == "$" else _meant(mark[0])
+            found += (text[position : mark.start()], meant)
+            offsets += [*range(position, mark.start()), *[mark.end() - 1] * len(meant)]
+            position = mark.end()
+        found.append(text[position:end])
+        offsets += range(position, end)
+    return "".join(found), offsets
+
+
+def _inside(text: str, piece: Piece) -> tuple[int, int]:
+    """The piece without its quotes."""
+    if piece.kind not in ("single", "double"):
+        return piece.start, piece.end
+    closed = piece.end - piece.start > 1 and text[piece.end - 1] == text[piece.start]
+    return piece.start + 1, piece.end - closed
+
+
+def _meant(escape: str) -> str:
+    """What a backslash and a character stand for."""
+    return "" if escape == "\\\n" else escape[1:]
+
+
+def with_outer(text: str) -> str:
+    """A text of a step with its `$` back in place, for messages."""
+    return text.replace(OUTER, "$")
+
+
+def _line_end(text: str, position: int) -> int:
+    found = text.find("\n", position)
+    return len(text) if found < 0 else found
+
+
+def _past_heredocs(text: str, position: int, heredocs: list[tuple[str, Command]]) -> int:
+    """Give each heredoc that starts here its body; the offset behind them."""
+    for mark, command in heredocs:
+        start = position
+        ended = re.compile(rf"^\t*{re.escape(mark)}$", re.MULTILINE).search(text, position)
+        command.body = (start, ended.start() if ended else len(text))
+        position = min(len(text), ended.end() + 1) if ended else len(text)
+    heredocs.clear()
+    return position

@@ -1,0 +1,86 @@
+"""Reads files of rules: `rules/*.yaml`, or everything that is wrong in them."""
+
+from __future__ import annotations
+
+import re
+
+from uenvtool.errors import BadInput, Problem
+from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import RULES
+from uenvtool.model.locate import Location, available, locate
+from uenvtool.model.reader import TreeReader, text
+from uenvtool.model.rule import Look, Rule, RuleFile
+from uenvtool.model.source import Node
+
+LOOKS = ("directive", "late", "variable", "command", "last", "entry", "line")
+"""The kinds of parts that a rule can look for; the schema describes them."""
+
+
+def load_rule_file(name: str) -> RuleFile:
+    """The rules of one file, by its name or path. Raises BadInput with every problem found."""
+    return _load(locate(RULES, name))
+
+
+def load_rules() -> dict[str, Rule]:
+    """Every rule by id. Raises BadInput if a file is wrong or two files have a rule of one id."""
+    found: dict[str, Rule] = {}
+    problems = []
+    for location in available(RULES).values():
+        for rule in _load(location).rules.values():
+            before = found.setdefault(rule.id, rule)
+            if before is not rule:
+                problems.append(Problem(f"the rule {rule.id} is also at {before.position}", rule.position, "rename it"))
+    if problems:
+        raise BadInput(problems)
+    return found
+
+
+def _load(location: Location) -> RuleFile:
+    return _Reader(load_extended(location, RULES)).file()
+
+
+class _Reader(TreeReader):
+    """Makes rules of a tree."""
+
+    def file(self) -> RuleFile:
+        rules = {name: self.rule(name, node) for name, node in self.entries("rules")}
+        self.fail_if_wrong()
+        return RuleFile(self.chain[0].name, text(self.tree, "description"), rules)
+
+    def rule(self, name: str, node: Node) -> Rule:
+        if node.get("missing") and not node.get("with"):
+            self.problem("`missing` needs `with`", node.position, "say where the finding is reported")
+        kinds = node.get("for")
+        return Rule(
+            id=name,
+            why=text(node, "why"),
+            cost=text(node, "cost"),
+            fix=text(node, "fix"),
+            source=text(node, "source"),
+            position=node.key or node.position,
+            look=self.looks(node, "look"),
+            missing=self.looks(node, "missing"),
+            finder=text(node, "finder"),
+            applies_to=frozenset(str(child.value) for child in (kinds.value if kinds else ())),
+            together=self.looks(node, "with"),
+            alone=self.looks(node, "without"),
+        )
+
+    def looks(self, node: Node, key: str) -> tuple[Look, ...]:
+        listed = node.get(key)
+        return tuple(self.look(child) for child in (listed.value if listed else ()))
+
+    def look(self, node: Node) -> Look:
+        kind = next(kind for kind in LOOKS if node.get(kind))
+        name, value, unlike = (self.pattern(node, key) for key in (kind, "value", "unlike"))
+        return Look(kind=kind, name=name or re.compile(""), value=value, unlike=unlike, scope=text(node, "scope"))
+
+    def pattern(self, node: Node, key: str) -> re.Pattern[str] | None:
+        child = node.get(key)
+        if child is None:
+            return None
+        try:
+            return re.compile(str(child.value))
+        except re.error as error:
+            self.problem(f"not a regular expression: {error}", child.position, "see Python's `re`")
+            return None
