@@ -46,6 +46,21 @@ def test_every_rank_knows_who_it_is(slurm: Slurm) -> None:
     assert ran.stderr.count("MPICH_GPU_SUPPORT_ENABLED") <= 1
 
 
+def test_the_tasks_of_two_nodes_meet_at_the_first(slurm: Slurm) -> None:
+    lines = f"source {SCRIPT}; uenvtool_rank_env; getent hosts $MASTER_ADDR >&2 || exit 3; {SHOW}"
+    shape = ["--nodes=2", "--ntasks-per-node=4", "--gpus-per-task=1", "--cpus-per-task=72"]
+
+    ran = slurm.run("srun", *shape, "bash", "-c", lines)
+
+    tasks = environments(ran.stdout)
+    assert ran.returncode == 0, ran.stderr
+    assert [(env["RANK"], env["LOCAL_RANK"]) for env in tasks] == [(str(i), str(i % 4)) for i in range(8)]
+    assert {(env["WORLD_SIZE"], env["NNODES"], env["MASTER_ADDR"], env["OMP_NUM_THREADS"]) for env in tasks} == {
+        ("8", "2", tasks[0]["SLURMD_NODENAME"], "72")
+    }
+    assert len({env["SLURMD_NODENAME"] for env in tasks}) == 2
+
+
 def test_an_override_is_said_by_one_rank_only(slurm: Slurm) -> None:
     env = {"MPICH_GPU_SUPPORT_ENABLED": "1"}
 

@@ -1,4 +1,8 @@
-"""A Slurm of one node in a temporary folder, for tests that need a real job."""
+"""A Slurm of four nodes on this machine, in a temporary folder, for tests that need a real job.
+
+The nodes are called n1 to n4 and have 288 cores and 4 GPUs each, by the configuration alone. Their names
+resolve inside of jobs: the daemons live in a mount namespace of their own with another /etc/hosts.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ from tests.support.needs import skip_without
 
 HOW = "apt-get install slurm-wlm munge, and run the tests as root"
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
+NODES = ("n1", "n2", "n3", "n4")
+GPUS = 4
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -28,17 +34,18 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
-SlurmctldPort={ports[0]}
-SlurmdPort={ports[1]}
+SlurmdLogFile={folder}/slurmd-%n.log
+SlurmctldPort={port}
+SlurmdParameters=config_overrides
+GresTypes=gpu
 ReturnToService=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:8 State=UP
 """
+NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=288 RealMemory=5000 Gres=gpu:{gpus}\n"
+PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:8 State=UP\n"
 
 
 @dataclass(frozen=True)
@@ -84,23 +91,40 @@ def _started(folder: Path, plugin: Path | None) -> Iterator[Slurm]:
     started = []
     if not MUNGE_SOCKET.exists():
         started.append(_munge(folder))
-    for name in ("state", "spool"):
-        (folder / name).mkdir()
-    conf = folder / "slurm.conf"
-    host = socket.gethostname().split(".")[0]
-    conf.write_text(CONFIGURATION.format(host=host, folder=folder, ports=_free_ports(2), cpus=os.cpu_count()))
-    (folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin else "")
-    environment = {**os.environ, "SLURM_CONF": str(conf)}
+    slurm = Slurm(_configured(folder, plugin))
+    environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
+    hosts = folder / "hosts"
+    hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {' '.join(NODES)}\n")
+    inside = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']
     try:
-        for name in ("slurmctld", "slurmd"):
-            started.append(subprocess.Popen([name, "-D"], env=environment, stderr=subprocess.DEVNULL))
-        slurm = Slurm(conf)
-        _wait(lambda: "idle" in slurm.run("sinfo", "--noheader").stdout, folder)
+        for command in (["slurmctld"], *(["slurmd", "-N", name] for name in NODES)):
+            words = [*inside, hosts, *command, "-D"]
+            started.append(subprocess.Popen(words, env=environment, stderr=subprocess.DEVNULL))
+        _wait(lambda: slurm.run("sinfo", "--noheader", "--format=%D %T").stdout.split() == ["4", "idle"], folder)
         yield slurm
     finally:
+        slurm.run("scancel", "--user=root", "--full")
         for process in reversed(started):
             process.terminate()
             process.wait()
+
+
+def _configured(folder: Path, plugin: Path | None) -> Path:
+    """Write what the daemons read; gives slurm.conf."""
+    (folder / "state").mkdir()
+    for name in NODES:
+        (folder / f"spool-{name}").mkdir()
+    gpus = [folder / f"gpu{number}" for number in range(GPUS)]
+    for gpu in gpus:
+        gpu.touch()
+    host = socket.gethostname().split(".")[0]
+    port, *ports = _free_ports(1 + len(NODES))
+    lines = [NODE.format(name=name, host=host, port=each, gpus=GPUS) for name, each in zip(NODES, ports, strict=True)]
+    text = CONFIGURATION.format(host=host, folder=folder, port=port) + "".join(lines) + PARTITION
+    (folder / "slurm.conf").write_text(text)
+    (folder / "gres.conf").write_text(f"NodeName=n[1-{len(NODES)}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
+    (folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin else "")
+    return folder / "slurm.conf"
 
 
 def _munge(folder: Path) -> subprocess.Popen[bytes]:
