@@ -79,7 +79,20 @@ KNOWS = {
     "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job"},
 }
 """What a part may import beside the doors; cli knows commands and console."""
-DOORS = {"errors", "files", "tools", "result", "console", "host", "knowledge", "quoting", "drift", "filling", "loaded"}
+DOORS = {
+    "errors",
+    "files",
+    "tools",
+    "result",
+    "console",
+    "host",
+    "knowledge",
+    "quoting",
+    "drift",
+    "filling",
+    "loaded",
+    "ending",
+}
 
 
 @pytest.mark.parametrize("part", KNOWS)

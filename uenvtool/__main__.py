@@ -1,59 +1,63 @@
-"""Runs the command line and turns what goes wrong into a message and an exit code."""
+"""The entry point: runs the command line and turns what goes wrong into a message and an exit code."""
 
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from typing import TYPE_CHECKING
 
-from uenvtool import __version__
+from uenvtool import __version__, ending
 
 if TYPE_CHECKING:
     from uenvtool.errors import UenvtoolError
 
-INTERRUPTED = 130
-"""The exit code after Ctrl-C or another signal that ends a command, as shells count it."""
+COLLECT_AFTER = 200_000
+"""Objects that come before the collector of cycles looks at them. A recipe is rendered with fewer; Python's
+own 700 costs 7 % of `build`. Hours of work must not go without."""
 
 
 def main() -> None:
     """The entry point `uenvtool`."""
-    if sys.argv[1:] == ["--version"]:  # answered before anything is loaded
-        sys.stdout.write(f"uenvtool {__version__}\n")
-        return
-    gc.set_threshold(200_000)  # rendering ends before that; Python's own 700 costs 7 % of `build`
-    _own_packages_first()
-    sys.exit(run(sys.argv[1:]))
-
-
-def _own_packages_first() -> None:
-    """Look for packages where this tool is installed before PYTHONPATH, which is a uenv's, for another Python.
-
-    What the tool starts still gets the variable.
-    """
-    import os
-
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    named = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path} - {here}
-    theirs = [path for path in sys.path if os.path.abspath(path) in named]
-    if theirs and not sys.flags.ignore_environment:
-        sys.path[:] = [path for path in sys.path if path not in theirs] + theirs
+    ending.install()
+    gc.set_threshold(COLLECT_AFTER)
+    try:
+        _open_standard_streams()
+        _own_packages_first()
+        ending.leave(run(sys.argv[1:]))
+    except KeyboardInterrupt:
+        ending.leave(_interrupted())
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
-    _end_on_terminate()
     try:
+        if arguments == ["--version"]:  # answered before anything is loaded
+            return _print_version()
         from uenvtool.cli import call
         from uenvtool.console import flush
 
         code = call(arguments)
         flush()
-        return code
+        return _interrupted() if code == ending.INTERRUPTED else code
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        return INTERRUPTED
+        return _interrupted()
     except Exception as error:
-        return _failed(error, with_traceback="--debug" in arguments)
+        return _interrupted() if ending.has_begun() else _failed(error, with_traceback="--debug" in arguments)
+
+
+def _print_version() -> int:
+    try:
+        sys.stdout.write(f"uenvtool {__version__}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        pass
+    return 0
+
+
+def _interrupted() -> int:
+    ending.announce()
+    return ending.INTERRUPTED
 
 
 def _failed(error: Exception, *, with_traceback: bool) -> int:
@@ -86,15 +90,27 @@ def _as_known(error: Exception) -> UenvtoolError:
     )
 
 
-def _end_on_terminate() -> None:
-    """Let a SIGTERM or SIGHUP end the command as Ctrl-C does: everything is cleaned up."""
-    import signal
+def _open_standard_streams() -> None:
+    """Let closed standard streams lead nowhere: a file that is opened later would take their place."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free, which is this one
+    sys.stdout = sys.stdout or os.fdopen(1, "w", encoding="utf-8")
+    sys.stderr = sys.stderr or os.fdopen(2, "w", encoding="utf-8")
 
-    def stop(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, stop)
+def _own_packages_first() -> None:
+    """Look for packages in this tool's own place before PYTHONPATH, which is a uenv's, for another Python.
+
+    What the tool starts still gets the variable.
+    """
+    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    named = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path} - {own}
+    foreign = [path for path in sys.path if os.path.abspath(path) in named]
+    if foreign and not sys.flags.ignore_environment:
+        sys.path[:] = [path for path in sys.path if path not in foreign] + foreign
 
 
 if __name__ == "__main__":

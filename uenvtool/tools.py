@@ -14,11 +14,12 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, BinaryIO, NoReturn
 
+from uenvtool import ending
 from uenvtool.errors import ToolFailed
 
 LineHandler = Callable[[str], None]
 KILL_AFTER_SECONDS = 10
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""How long a program may take to end when it is asked to, in an error of ours; a signal gives it less (ending.py)."""
 PIPE_BYTES = 1 << 20
 
 
@@ -47,8 +48,8 @@ def run(
     """Run a program to its end and give back what it printed; `on_line` sees each line as it comes.
 
     The program gets its own process group, so that when this process is interrupted or dies of an
-    exception, all that it started dies too. Raises ToolFailed where it cannot be started; its own
-    exit code is the caller's to judge.
+    exception, all that it started dies too. Raises ToolFailed if it cannot be started; its own exit
+    code is the caller's to judge.
     """
     words = tuple(str(word) for word in argv)
     with _started(words, cwd, env) as process:
@@ -60,14 +61,14 @@ def run(
 def reading(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
     """Start a program and give what it prints as bytes, as it comes; it is stopped at the end.
 
-    Raises ToolFailed where it cannot be started, or where it was read to its end and says that it failed.
+    Raises ToolFailed if it cannot be started, or if it was read to its end and its exit code says that it failed.
     """
     from threading import Thread
 
     words = tuple(str(word) for word in argv)
     with _started(words, None, env) as process:
-        said: list[str] = []
-        beside = Thread(target=lambda: said.extend(_pipe(process.stderr)), daemon=True)
+        errors: list[str] = []
+        beside = Thread(target=lambda: errors.extend(_pipe(process.stderr)), daemon=True)
         beside.start()
         descriptor = _pipe(process.stdout).fileno()
         with contextlib.suppress(OSError):  # a large pipe: fewer changes between both programs
@@ -78,15 +79,14 @@ def reading(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None)
         process.wait()
         beside.join()
     if process.returncode != 0:
-        why = ("".join(said).strip() or "it says nothing").splitlines()[-1]
-        raise ToolFailed(f"{os.path.basename(words[0])} failed: {why}")
+        last_line = ("".join(errors).strip() or "it printed no reason").splitlines()[-1]
+        raise ToolFailed(f"{os.path.basename(words[0])} failed: {last_line}")
 
 
 @contextlib.contextmanager
 def _started(
     words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[str]]:
-    process = None
     try:
         with _undisturbed():
             process = subprocess.Popen(
@@ -102,16 +102,14 @@ def _started(
                 start_new_session=True,
                 preexec_fn=_dying_with_parent(),  # noqa: PLW1509  one system call, safe between fork and exec
             )
-        yield process
-    except OSError as error:
-        if process is not None:
+    except (OSError, ValueError) as error:  # ValueError: a NUL in a word
+        raise ToolFailed(f"cannot start {words[0]}: {getattr(error, 'strerror', None) or error}") from error
+    with ending.ended_with_us(process.pid):
+        try:
+            yield process
+        except BaseException:
             _end(process)
             raise
-        raise ToolFailed(f"cannot start {words[0]}: {error.strerror or error}") from error
-    except BaseException:
-        if process is not None:
-            _end(process)
-        raise
 
 
 @contextlib.contextmanager
@@ -128,13 +126,13 @@ def _undisturbed() -> Iterator[None]:
         yield
         return
     came: list[tuple[int, FrameType | None]] = []
-    numbers = [each for each in ENDING if callable(signal.getsignal(each))]
-    before = {each: signal.signal(each, lambda number, frame: came.append((number, frame))) for each in numbers}
+    numbers = [number for number in ending.SIGNALS if callable(signal.getsignal(number))]
+    before = {number: signal.signal(number, lambda *caught: came.append(caught)) for number in numbers}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for each, usual in before.items():
+            signal.signal(each, usual)
     for number, frame in came:
         handler = before[signal.Signals(number)]
         if callable(handler):
@@ -144,7 +142,7 @@ def _undisturbed() -> Iterator[None]:
 def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> NoReturn:
     """Go on as another program, with this terminal and this process: the rest of the work is its.
 
-    Raises ToolFailed where it cannot be started.
+    Raises ToolFailed if it cannot be started.
     """
     import sys
 
@@ -206,9 +204,19 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
 
 def _end(process: subprocess.Popen[str]) -> None:
     """Stop the program and everything in its group, politely first."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=KILL_AFTER_SECONDS)
-            return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+    _wait_unreaped(process.pid, KILL_AFTER_SECONDS)
+    with contextlib.suppress(ProcessLookupError):  # what the program started may outlive it
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _wait_unreaped(pid: int, seconds: float) -> None:
+    """Wait until a child has ended, so long at most. Its number, which is its group's, stays taken."""
+    import time
+
+    until = time.monotonic() + seconds
+    with contextlib.suppress(ChildProcessError):
+        while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None and time.monotonic() < until:
+            time.sleep(0.005)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 import typer
@@ -30,6 +31,10 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
 
 
+COMPLETION = "_UENVTOOL_COMPLETE"
+"""The variable with which a shell's completion calls the program."""
+
+
 def call(arguments: Sequence[str]) -> int:
     """Run one command; its exit code. Raises BadInput for a command line that is none."""
     from uenvtool.errors import BadInput
@@ -41,6 +46,12 @@ def call(arguments: Sequence[str]) -> int:
         command = context.command_path if context else "uenvtool"
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         raise BadInput(message.rstrip("."), hint=f"`{command} --help` shows what it takes") from error
+    except SystemExit as stop:
+        if COMPLETION in os.environ:
+            raise
+        if stop.code == 1:  # typer ends so if the reader of --help has left
+            return 0
+        raise
 
 
 def _version(wanted: bool) -> None:
