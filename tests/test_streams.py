@@ -29,9 +29,10 @@ def test_work_is_done_with_outputs_that_take_nothing(place: Path, redirection: s
     assert sorted(path.name for path in (place / "env").iterdir()) == [".uenvtool.json", "spack.yaml"]
 
 
-@pytest.mark.parametrize(
-    "words", ["--version", "--help", "list", "list --json", "schema recipe", "activate --system rcp"]
-)
+ANSWERS = ("--version", "--help", "list", "list --json", "schema recipe", "activate --system rcp")
+
+
+@pytest.mark.parametrize("words", ANSWERS)
 def test_an_answer_that_cannot_be_written_is_an_error(place: Path, words: str) -> None:
     done = sh(f"$UENVTOOL {words} > /dev/full", place)
 
