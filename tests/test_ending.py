@@ -98,10 +98,12 @@ def test_one_signal_ends_it_with_children_that_do_not_want_to(place: Path, code:
     assert code is BUSY or all_ended(place)
 
 
-def test_a_second_signal_leaves_nothing_behind_either(place: Path) -> None:
+@pytest.mark.parametrize("pause", [0, 0.05, 0.2])
+def test_a_second_signal_leaves_nothing_behind_either(place: Path, pause: float) -> None:
     process = started(IN_MAIN, place)
 
     process.send_signal(signal.SIGINT)
+    time.sleep(pause)
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=60)
 
@@ -122,14 +124,14 @@ def test_what_was_ignored_at_the_start_stays_ignored(place: Path) -> None:
 
 
 AT_ANY_MOMENT = """
-import os, random, signal, sys, threading, time
+import _thread, os, signal, sys, time
+from uenvtool.__main__ import main
 at = float(sys.argv[1])
 sys.argv = ["uenvtool", *sys.argv[2:]]
 def strike():
     time.sleep(at)
     os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=strike, daemon=True).start()
-from uenvtool.__main__ import main
+_thread.start_new_thread(strike, ())
 main()
 """
 
@@ -137,13 +139,13 @@ main()
 def test_ctrl_c_at_any_moment_gives_no_traceback(place: Path) -> None:
     chance = random.Random(1)
     ends = set()
-    for _ in range(40):
-        when = chance.uniform(0.02, 0.3)
+    for _ in range(30):
+        when = chance.uniform(0.001, 0.3)
         command = [sys.executable, "-c", AT_ANY_MOMENT, str(when), "list"]
         done = subprocess.run(
             command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
         )
         ends.add((done.returncode, done.stderr))
 
-    assert ends <= {(130, "interrupted\n"), (0, "")}
+    assert ends <= {(-signal.SIGINT, ""), (130, "interrupted\n"), (0, "")}  # the first: nothing was loaded yet
     assert (130, "interrupted\n") in ends

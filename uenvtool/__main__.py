@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from uenvtool import __version__, ending
+from uenvtool import __version__
 
+TYPE_CHECKING = False  # typing itself takes longer to load than --version may take to answer
 if TYPE_CHECKING:
     from uenvtool.errors import UenvtoolError
 
@@ -19,6 +19,9 @@ own 700 costs 7 % of `build`. Hours of work must not go without."""
 
 def main() -> None:
     """The entry point `uenvtool`."""
+    _end_silently_while_loading()
+    from uenvtool import ending
+
     ending.install()
     gc.set_threshold(COLLECT_AFTER)
     try:
@@ -29,8 +32,18 @@ def main() -> None:
         ending.leave(_interrupted())
 
 
+def _end_silently_while_loading() -> None:
+    """Let Ctrl-C end the process without Python's traceback, as long as nothing has begun."""
+    import _signal  # type: ignore[import-not-found]  # what the module signal is made of, without its enumerations
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
 def run(arguments: list[str]) -> int:
     """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
+    from uenvtool import ending
+
     try:
         if arguments == ["--version"]:  # answered before anything is loaded
             return _print_version()
@@ -56,6 +69,8 @@ def _print_version() -> int:
 
 
 def _interrupted() -> int:
+    from uenvtool import ending
+
     ending.announce()
     return ending.INTERRUPTED
 

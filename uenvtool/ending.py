@@ -4,6 +4,9 @@ The first signal asks every program that runs to stop, and raises KeyboardInterr
 so that what is half done is removed. Programs that go on after GRACE_SECONDS are killed. After
 LIMIT_SECONDS, or at a second signal, the process ends whatever it is doing; what it could not remove,
 the next run removes.
+
+A thread watches for signals, since the main thread may not see one in time: it may be busy in C, and
+CPython loses a signal that comes just before the main thread waits for a lock.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -20,24 +24,48 @@ INTERRUPTED = 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 GRACE_SECONDS = 0.5
 LIMIT_SECONDS = 0.9
+WAKE = signal.SIGURG
+"""Means nothing and is ignored by default: it makes the main thread look for signals."""
 
 _programs: set[int] = set()
 """The process groups of the programs that run now."""
+_starting: set[object] = set()
+"""A mark for each program whose process group is not known yet."""
 _began = False
-_announced = False
+_is_raised = False
+_is_repeated = False
+_is_announced = False
 
 
 def install() -> None:
     """Let signals end this process so. What is ignored stays ignored, as SIGHUP is under nohup."""
+    import _thread
+
     sys.unraisablehook = _report_unraisable
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     for number in SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _begin)
+            signal.signal(number, _raise_once)
+    signal.signal(WAKE, lambda *_caught: None)
+    _thread.start_new_thread(_watch, (reader, _thread.get_ident()))  # cheaper than the module threading
 
 
 def has_begun() -> bool:
     """If a signal has come: whatever fails from now on fails because of it."""
-    return _began
+    return _began or _is_raised
+
+
+@contextlib.contextmanager
+def starting_program() -> Iterator[None]:
+    """Hold a second signal back until the program that is being started can be ended: see `ended_with_us`."""
+    mark = object()
+    _starting.add(mark)
+    try:
+        yield
+    finally:
+        _starting.discard(mark)
 
 
 @contextlib.contextmanager
@@ -45,7 +73,7 @@ def ended_with_us(group: int) -> Iterator[None]:
     """Name a program's process group, to be ended if a signal comes. Raises KeyboardInterrupt if one has come."""
     _programs.add(group)
     try:
-        if _began:  # in a thread: the signal came while the program was started
+        if has_begun():  # in a thread: the signal came while the program was started
             _signal_programs(signal.SIGKILL)
             raise KeyboardInterrupt
         yield
@@ -55,9 +83,9 @@ def ended_with_us(group: int) -> Iterator[None]:
 
 def announce() -> None:
     """Tell the user, once, that the command was interrupted."""
-    global _announced  # noqa: PLW0603
-    if not _announced:
-        _announced = True
+    global _is_announced  # noqa: PLW0603  signals belong to the process
+    if not _is_announced:
+        _is_announced = True
         with contextlib.suppress(OSError):
             os.write(2, b"interrupted\n")
 
@@ -69,32 +97,46 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _begin(number: int, frame: object) -> None:
-    global _began  # noqa: PLW0603  signals belong to the process
-    if _began:
-        _end_now()
+def _raise_once(_number: int, _frame: object) -> None:
+    global _is_raised  # noqa: PLW0603
+    if not _is_raised:
+        _is_raised = True
+        raise KeyboardInterrupt
+
+
+def _watch(reader: int, main_thread: int) -> None:
+    """Wait for the first signal, in a thread of its own, then see to the end."""
+    global _began  # noqa: PLW0603
+    _wait_for_signal(reader)
+    start = time.monotonic()
     _began = True
+    os.set_blocking(reader, False)
     _signal_programs(signal.SIGTERM)
-    # A thread of the threading module would wait for locks that the interrupted code may hold.
-    import _thread
-
-    _thread.start_new_thread(_end_in_time, ())
-    raise KeyboardInterrupt
-
-
-def _end_in_time() -> None:
-    import time
-
-    time.sleep(GRACE_SECONDS)
-    _signal_programs(signal.SIGKILL)
-    time.sleep(LIMIT_SECONDS - GRACE_SECONDS)
-    _end_now()
-
-
-def _end_now() -> NoReturn:
+    while (passed := time.monotonic() - start) < LIMIT_SECONDS:
+        if not _is_raised:
+            signal.pthread_kill(main_thread, WAKE)
+        if passed > GRACE_SECONDS:
+            _signal_programs(signal.SIGKILL)
+        time.sleep(0.02)
+        if _came_again(reader) and not _starting:
+            break
     _signal_programs(signal.SIGKILL)
     announce()
     os._exit(INTERRUPTED)
+
+
+def _wait_for_signal(reader: int) -> None:
+    """Wait for one of SIGNALS; the kernel says on the pipe which signals came."""
+    while os.read(reader, 1)[0] not in SIGNALS:
+        pass
+
+
+def _came_again(reader: int) -> bool:
+    """If a second signal has come."""
+    global _is_repeated  # noqa: PLW0603
+    with contextlib.suppress(BlockingIOError):
+        _is_repeated = _is_repeated or any(number in SIGNALS for number in os.read(reader, 100))
+    return _is_repeated
 
 
 def _signal_programs(number: int) -> None:

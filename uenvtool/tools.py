@@ -87,26 +87,37 @@ def reading(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None)
 def _started(
     words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None
 ) -> Iterator[subprocess.Popen[str]]:
+    with contextlib.ExitStack() as stack:
+        with ending.starting_program(), _undisturbed():
+            process = _opened(words, cwd, env)
+            stack.enter_context(_ended_on_error(process))
+        yield process
+
+
+def _opened(words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[str]:
     try:
-        with _undisturbed():
-            process = subprocess.Popen(
-                words,
-                cwd=cwd,
-                env=None if env is None else dict(env),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                start_new_session=True,
-                preexec_fn=_dying_with_parent(),  # noqa: PLW1509  one system call, safe between fork and exec
-            )
+        return subprocess.Popen(
+            words,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=_dying_with_parent(),  # noqa: PLW1509  one system call, safe between fork and exec
+        )
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word
         raise ToolFailed(f"cannot start {words[0]}: {getattr(error, 'strerror', None) or error}") from error
+
+
+@contextlib.contextmanager
+def _ended_on_error(process: subprocess.Popen[str]) -> Iterator[None]:
     with ending.ended_with_us(process.pid):
         try:
-            yield process
+            yield
         except BaseException:
             _end(process)
             raise
