@@ -20,12 +20,12 @@ own 700 costs 7 % of `build`. Hours of work must not go without."""
 def main() -> None:
     """The entry point `uenvtool`."""
     _end_silently_while_loading()
+    _open_standard_streams()
     from uenvtool import ending
 
     ending.install()
     gc.set_threshold(COLLECT_AFTER)
     try:
-        _open_standard_streams()
         _own_packages_first()
         ending.leave(run(sys.argv[1:]))
     except KeyboardInterrupt:
