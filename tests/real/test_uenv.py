@@ -15,9 +15,9 @@ import pytest
 from tests.conftest import ROOT
 from tests.support import peers
 from tests.support.needs import needs
-from tests.support.overlays import install, wheel
-from tests.support.pythons import newest, pythons
+from tests.support.overlays import wheel
 from tests.support.slurm import Slurm, running_slurm
+from tests.support.uenv import uenv_image
 
 pytestmark = [
     pytest.mark.real,
@@ -59,29 +59,10 @@ class Stack:
 def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
     """A uenv with an older version of the package `tool`, as uenv 2.6 (PYTHONPATH) and 2.9 have their packages."""
     programs = peers.uenv_programs()
-    version = newest()
-    mount, root = tmp_path / "user-environment", tmp_path / "image"
-    site = root / "env" / "default" / "lib" / f"python{version}" / "site-packages"
-    install(site, wheel(tmp_path / "old", "tool", "1.0"), wheel(tmp_path / "old", "inbase", "1.0"))
+    old = [wheel(tmp_path / "old", "tool", "1.0"), wheel(tmp_path / "old", "inbase", "1.0")]
     wheel(tmp_path / "wheels", "tool", "2.0", requires=["inbase"])
-    (root / "env" / "default" / "bin").mkdir()
-    for name in ("python", "python3", f"python{version}"):
-        (root / "env" / "default" / "bin" / name).symlink_to(pythons()[version])
-    view = mount / "env" / "default"
-    lists = {"PATH": [{"op": "prepend", "value": [f"{view}/bin"]}]}
-    scalars: dict[str, str | None] = {}
-    if request.param == "PYTHONPATH":
-        lists["PYTHONPATH"] = [{"op": "set", "value": [str(mount / site.relative_to(root))]}]
-    else:
-        lists["PYTHONPATH"] = [{"op": "unset", "value": []}]
-        scalars["PYTHONUSERBASE"] = str(view)
-    env = {"version": 1, "type": "augment", "values": {"list": lists, "scalar": scalars}}
-    views = {"default": {"activate": f"{view}/activate.sh", "description": "all", "root": str(view), "env": env}}
-    (root / "meta").mkdir()
-    described = {"name": "stack", "description": "a base", "mount": str(mount), "modules": None, "views": views}
-    (root / "meta" / "env.json").write_text(json.dumps(described))
-    image = tmp_path / "stack.squashfs"
-    subprocess.run(["mksquashfs", str(root), str(image), "-quiet", "-no-progress"], check=True, capture_output=True)
+    mount = tmp_path / "user-environment"
+    image = uenv_image(tmp_path / "stack.squashfs", mount, old, way=request.param)
     mount.mkdir()
     (tmp_path / "user-tools").mkdir()
     wheels, tools = tmp_path / "wheels", tmp_path / "user-tools"

@@ -54,7 +54,9 @@ class Slurm:
 
     conf: Path
 
-    def run(self, *command: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *command: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: int = 60
+    ) -> subprocess.CompletedProcess[str]:
         """Run one of Slurm's commands with a bare environment."""
         bare = {
             "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
@@ -62,7 +64,7 @@ class Slurm:
             "HOME": "/nowhere",
             **(env or {}),
         }
-        return subprocess.run(command, env=bare, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, env=bare, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 @contextmanager

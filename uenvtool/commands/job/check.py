@@ -45,7 +45,11 @@ def check(files: Sequence[Path], system: str | None = None) -> Result:
         here = findings(source, rules, functools.partial(_tuned, chosen))
         found += here
         clean += [] if here else [f"{shown(file)}: fine"]
-    more = (f"{len(found)} flaws; `uenvtool explain RULE` gives the source of one",) if found else ()
+    more = (
+        (f"{len(found)} {'flaw' if len(found) == 1 else 'flaws'}; `uenvtool explain RULE` gives the source of one",)
+        if found
+        else ()
+    )
     return Result(
         data=[finding.data() for finding in found],
         problems=tuple(finding.problem for finding in found),

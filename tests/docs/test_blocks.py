@@ -1,0 +1,178 @@
+"""Every code block of the README and of docs/ runs as it stands, or its reason stands in a table here."""
+
+from __future__ import annotations
+
+import os
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import Answer
+from tests.docs.blocks import Block, read_blocks
+from tests.docs.world import FAILED, World, made
+from tests.support import peers
+from tests.support.project import REAL_HOME
+from tests.support.slurm import Slurm, running_slurm
+
+BLOCKS = read_blocks()
+NOT_RUN = {
+    "README.md: scripts/test": "it is the command that runs this test",
+    "README.md: spack -e envs/pytorch-2.6/gh200/compiler install": "compiles for hours, on a node of a Cray system",
+}
+"""Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
+
+PENDING = {
+    "README.md: source activate/clariden.sh",
+    "README.md: #SBATCH --uenv=pytorch/v2.6.0:v1,/path/myenv.squashfs",
+    "docs/activation.md: #!/bin/bash",
+}
+"""Blocks that are being made true."""
+NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name}
+"""Blocks that install from the index that the person's own pip has."""
+
+
+def marks(block: Block) -> list[pytest.MarkDecorator]:
+    """How this block is run."""
+    found = [pytest.mark.slow] if block.name in NEEDS_INDEX else []
+    return [*found, pytest.mark.xfail(strict=False)] if block.name in PENDING else found
+
+
+def named(*languages: str, jobs: bool = False) -> list[pytest.param]:  # type: ignore[valid-type]
+    """The blocks of these languages as parameters."""
+    return [
+        pytest.param(block, id=block.name, marks=marks(block))
+        for block in BLOCKS
+        if block.language in languages and block.is_job == jobs and block.name not in NOT_RUN
+    ]
+
+
+def test_every_block_that_is_not_run_is_there_and_has_a_reason() -> None:
+    assert set(NOT_RUN) <= {block.name for block in BLOCKS}
+    assert all(NOT_RUN.values())
+
+
+def test_every_block_says_what_it_is() -> None:
+    known = {"sh", "console", "yaml", "toml", "python", "json"}
+
+    assert [f"{block.file}:{block.line}" for block in BLOCKS if block.language not in known] == []
+
+
+def test_no_two_blocks_have_one_name() -> None:
+    names = [block.name for block in BLOCKS]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return made(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    plugin = peers.uenv_plugin()
+    with running_slurm(tmp_path_factory.mktemp("slurm"), plugin=plugin) as found:
+        yield found
+
+
+@pytest.mark.real
+@pytest.mark.xdist_group("slurm")  # the mount points are one a machine
+class TestShell:
+    @pytest.mark.parametrize("block", named("sh"))
+    def test_the_lines_run(self, world: World, block: Block) -> None:
+        if "uenv start" in block.text:
+            assert FAILED not in world.type(block.text)
+        else:
+            ran = world.run(block.text, **(OWN_INDEX if block.name in NEEDS_INDEX else {}))
+            assert ran.returncode == 0, ran.stderr
+
+    @pytest.mark.parametrize("block", named("console"))
+    def test_a_session_shows_what_it_is_said_to_show(self, world: World, block: Block) -> None:
+        for command, shown in sessions(block.text):
+            ran = world.run(command)
+            assert matches(shown, ran.stdout + ran.stderr), ran.stdout + ran.stderr
+
+
+@pytest.mark.real
+@pytest.mark.xdist_group("slurm")
+@pytest.mark.parametrize("block", named("sh", jobs=True))
+def test_a_job_runs_and_all_its_ranks_meet(world: World, slurm: Slurm, block: Block) -> None:
+    script = block.text if block.text.startswith("#!") else f"#!/bin/bash\n{block.text}"
+
+    code, output = world.submit(slurm, script)
+
+    assert code == 0, output
+    if "train.py" in block.text:
+        ranks = re.findall(r"^rank (\d+) of (\d+) met", output, re.MULTILINE)
+        assert ranks, output
+        assert sorted(int(rank) for rank, _ in ranks) == list(range(int(ranks[0][1]))), output
+        nodes, tasks = (re.search(rf"--{name}=(\d+)", block.text) for name in ("nodes", "ntasks-per-node"))
+        assert int(ranks[0][1]) == int(nodes[1] if nodes else 1) * int(tasks[1] if tasks else 1)
+
+
+OWN_INDEX = {
+    **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "UV_"))},
+    "PIP_NO_INDEX": "0",
+    "PIP_CONFIG_FILE": os.environ.get("PIP_CONFIG_FILE", str(REAL_HOME / ".config" / "pip" / "pip.conf")),
+}
+KINDS = {
+    "extends": "recipes",
+    "groups": "recipes",
+    "couplings": "recipes",
+    "rules": "rules",
+    "variables": "tuning",
+    "fabric": "systems",
+}
+"""The folder of a file, by a key that only this kind has."""
+REST = {"recipes": {"extends": "pytorch-2.6", "description": "Mine."}, "tuning": {"description": "Mine."}}
+"""What a part of a file needs to be a whole one."""
+
+
+@pytest.mark.parametrize("block", named("yaml"))
+def test_yaml_is_a_file_that_the_tool_accepts(
+    cli: Callable[..., Answer], write: Callable[..., Path], block: Block
+) -> None:
+    keys = yaml.safe_load(block.text)
+    kind = next(folder for key, folder in KINDS.items() if key in keys)
+    name = "recipes/mine/recipe.yaml" if kind == "recipes" else f"{kind}/mine.yaml"
+    rest = "".join(f"{key}: {value}\n" for key, value in REST.get(kind, {}).items() if key not in keys)
+
+    answer = cli("validate", write(name, rest + block.text))
+
+    assert answer.code == 0, answer.stderr
+
+
+@pytest.mark.parametrize("block", named("python"))
+def test_python_compiles(block: Block) -> None:
+    compile(block.text, block.name, "exec")
+
+
+def sessions(text: str) -> Iterator[tuple[str, str]]:
+    """The commands of a console block, each with the output that follows it."""
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, shown = part.partition("\n")
+        yield command, shown
+
+
+def matches(shown: str, output: str) -> bool:
+    """If the output is what is shown; a line "..." stands for any lines, wrapped lines count as one."""
+    pieces = re.split(r"^\.\.\.$", shown, flags=re.MULTILINE)
+    pattern = r"[\s\S]*".join(r"\s+".join(re.escape(word) for word in piece.split()) for piece in pieces)
+    return re.fullmatch(rf"\s*{pattern}\s*", output) is not None
+
+
+@pytest.mark.parametrize(
+    ("shown", "output", "same"),
+    [
+        ("a b\nc", "a b c\n", True),
+        ("a\n...\nz\n", "a\nb\nz\n", True),
+        ("a\n", "a\nb\n", False),
+        ("a.c\n", "abc\n", False),
+    ],
+)
+def test_what_is_shown_is_compared_by_words(shown: str, output: str, same: bool) -> None:
+    assert matches(textwrap.dedent(shown), output) == same

@@ -1,0 +1,179 @@
+"""The world that the documents speak of: a cluster with Slurm and uenv, one image, and a user's files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support import peers
+from tests.support.needs import need, skip_without
+from tests.support.overlays import wheel
+from tests.support.project import ROOT
+from tests.support.slurm import Slurm
+from tests.support.uenv import uenv_image
+
+LABEL = "pytorch/v2.6.0:v1"
+MOUNT = Path("/user-environment")
+TOOLS = Path("/user-tools")
+FAILED = "THIS LINE FAILED"
+TRAIN = '''"""Stands for a training script: every rank meets rank 0 at MASTER_ADDR:MASTER_PORT, and says so."""
+import os, socket, time, torch
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+address = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if rank == 0:
+    with socket.create_server(("", address[1])) as server:
+        for _ in range(world - 1):
+            server.accept()[0].close()
+else:
+    for attempt in range(300):
+        try:
+            socket.create_connection(address).close()
+            break
+        except OSError:
+            time.sleep(0.1)
+    else:
+        raise SystemExit(f"rank {rank} found nobody at {address}")
+os.write(1, f"rank {rank} of {world} met {os.environ['NCCL_NET']!r} {torch.__file__}\\n".encode())
+'''
+
+
+JOB = """\
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --account=a01
+#SBATCH --time=01:00:00
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --gpus-per-node=4
+#SBATCH --cpus-per-task=72
+#SBATCH --uenv=pytorch/v2.6.0:v1
+#SBATCH --view=default
+set -euo pipefail
+ulimit -c 0
+source activate/clariden.sh
+export MASTER_PORT=25678
+srun --cpus-per-task=72 bash -c 'uenvtool_rank_env; python train.py'
+"""
+EDF = """\
+image = "nvcr.io#nvidia/pytorch:25.06-py3"
+
+[annotations]
+com.hooks.aws_ofi_nccl.enabled = "true"
+com.hooks.aws_ofi_nccl.variant = "cuda-dl"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A user's project folder and home, and the variables of their shell."""
+
+    folder: Path
+    home: Path
+    environ: Mapping[str, str]
+
+    def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run lines as a script that stops at the first failure; more: further variables."""
+        return subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder, env={**self.environ, **more}, capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+
+    def type(self, lines: str) -> str:
+        """Type lines at a terminal, as `uenv start` wants it; gives what is shown, FAILED behind a line that failed."""
+        exits = "exit\n" * (1 + lines.count("uenv start"))
+        done = subprocess.run(
+            ["script", "-qec", "bash -i", "/dev/null"],
+            input=lines + exits, cwd=self.folder, env=dict(self.environ), capture_output=True, text=True, timeout=600,
+            check=False,
+        )  # fmt: skip
+        return done.stdout
+
+    def submit(self, slurm: Slurm, script: str) -> tuple[int, str]:
+        """Submit a batch script and wait; gives its exit code, and what it and sbatch wrote."""
+        job = self.folder / "block.sh"
+        job.write_text(script)
+        output = self.folder / "block.out"
+        sent = slurm.run(
+            "sbatch", "--wait", f"--output={output}", str(job), env=self.environ, cwd=self.folder, timeout=300
+        )
+        return sent.returncode, sent.stderr + (output.read_text() if output.exists() else "")
+
+
+def made(folder: Path) -> World:
+    """A world below a folder; skips if the uenv client or its mount points are not here."""
+    need("mksquashfs")
+    need("script")
+    programs = peers.uenv_programs()
+    if not (MOUNT.is_dir() and TOOLS.is_dir()):
+        if os.geteuid() != 0:
+            skip_without("the mount points of uenvs", f"as root: mkdir {MOUNT} {TOOLS}")
+        MOUNT.mkdir(exist_ok=True)
+        TOOLS.mkdir(exist_ok=True)
+    home = folder / "home"
+    (home / ".config" / "uenv").mkdir(parents=True)
+    (home / ".config" / "uenv" / "config").write_text(f"repo = {folder}/repo\n")
+    (home / ".bashrc").write_text(f"PS1=; trap 'echo \"{FAILED}: $BASH_COMMAND\"' ERR\n")
+    world = World(folder=_checkout(folder / "uenvtool"), home=home, environ=_environ(folder, home, programs))
+    _uenv_repository(world, folder)
+    _users_files(world.folder)
+    return world
+
+
+def _environ(folder: Path, home: Path, programs: Path) -> dict[str, str]:
+    command = folder / "bin" / "uenvtool"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -E -c "{_main()}" "$@"\n')
+    command.chmod(0o755)
+    return {
+        "PATH": f"{command.parent}:{programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin",
+        "HOME": str(home),
+        "SHELL": "/bin/bash",
+        "LANG": "C.UTF-8",
+        "CLUSTER_NAME": "clariden",
+        "SCRATCH": str(folder / "scratch"),
+        "USER": "user",
+        "TERM": "dumb",
+        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(folder / "wheels"),
+        "SLURM_NETWORK": "disable_rdzv_get",
+    }
+
+
+def _main() -> str:
+    return f"import sys; sys.path.insert(0, '{ROOT}'); from uenvtool.__main__ import main; main()"
+
+
+def _checkout(folder: Path) -> Path:
+    """A copy of what git tracks or would track."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+    for name in filter(None, names):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def _uenv_repository(world: World, folder: Path) -> None:
+    (folder / "scratch").mkdir()
+    packages = [wheel(folder / "base", "torch", "2.6.0"), wheel(folder / "base", "numpy", "2.1.2")]
+    image = uenv_image(folder / "pytorch.squashfs", MOUNT, packages, name="pytorch")
+    wheel(folder / "wheels", "lightning", "2.5.0", requires=["torch>=2.1"])
+    wheel(folder / "wheels", "einops", "0.8.0")
+    for words in (f"create {folder}/repo",):
+        world.run(f"uenv repo {words}")
+    added = world.run(f"uenv image add {LABEL}@clariden%gh200 {image}")
+    assert added.returncode == 0, added.stderr
+
+
+def _users_files(folder: Path) -> None:
+    (folder / "train.py").write_text(TRAIN)
+    (folder / "requirements.txt").write_text("einops\n")
+    (folder / "job.sh").write_text(JOB)
+    (folder / "env.toml").write_text(EDF)
