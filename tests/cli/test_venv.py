@@ -7,22 +7,25 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Answer
-from uenvtool.cli.venv import _with_image
+from uenvtool.cli.venv import with_empty_values
 
 
 @pytest.mark.parametrize(
-    ("words", "image"),
+    ("words", "given"),
     [
         (["--squash"], ["--squash="]),
         (["v", "--squash", "numpy"], ["v", "--squash=", "numpy"]),
-        (["v", "--squash", "a/e.squashfs", "numpy"], ["v", "--squash=a/e.squashfs", "numpy"]),
+        (["v", "--squash", "a/e.squashfs", "numpy"], ["v", "--squash", "a/e.squashfs", "numpy"]),
         (["--squash=e.sqsh", "v"], ["--squash=e.sqsh", "v"]),
         (["--squash", "--json"], ["--squash=", "--json"]),
         (["v", "--", "--squash"], ["v", "--", "--squash"]),
+        (["v", "numpy", "--no-build-isolation"], ["v", "numpy", "--no-build-isolation="]),
+        (["v", "--no-build-isolation", "fa", "--json"], ["v", "--no-build-isolation", "fa", "--json"]),
+        (["v", "--no-build-isolation", "--json"], ["v", "--no-build-isolation=", "--json"]),
     ],
 )
-def test_the_word_behind_squash_is_its_file_only_where_it_names_an_image(words: list[str], image: list[str]) -> None:
-    assert _with_image(words) == image
+def test_an_option_that_can_do_without_its_value_gets_an_empty_one(words: list[str], given: list[str]) -> None:
+    assert list(with_empty_values(words)) == given
 
 
 def test_help_of_the_command_and_of_its_verbs(cli: Callable[..., Answer]) -> None:

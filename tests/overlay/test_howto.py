@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,34 +20,58 @@ if True:  # tomllib came with Python 3.11
         tomllib = None  # type: ignore[assignment]
 
 
-def test_the_lines_load_the_image_beside_its_base() -> None:
-    found = {
-        each.use: each.text
-        for each in howto.lines("/s/my.squashfs", "my", "/user-tools", "pytorch/v2.6.0:v1", "default")
-    }
+UENV = {"kind": "uenv", "name": "pytorch", "image": "pytorch/v2.6.0:v1", "view": "default"}
+NAMED = {"kind": "named", "name": "/usr/bin/python3"}
+
+
+def lines(image: str, base: Mapping[str, str]) -> dict[str, howto.Line]:
+    return {line.use: line for line in howto.lines(Path(image), "my", "/user-tools", base)}
+
+
+def test_an_overlay_on_a_uenv_is_loaded_beside_it_and_only_with_uenv() -> None:
+    found = {use: line.text for use, line in lines("/s/my.squashfs", UENV).items()}
 
     assert found == {
-        "uenv": "uenv start pytorch/v2.6.0:v1,/s/my.squashfs --view=default,my:venv",
-        "slurm": "#SBATCH --uenv=pytorch/v2.6.0:v1,/s/my.squashfs\n#SBATCH --view=default,my:venv",
-        "edf": 'mounts = ["/s/my.squashfs:/user-tools:sqsh"]',
-        "apptainer": "-B /s/my.squashfs:/user-tools:image-src=/",
+        "uenv": "uenv start pytorch/v2.6.0:v1,/s/my.squashfs --view=default,my:venv\npython script.py",
+        "slurm": "#SBATCH --uenv=pytorch/v2.6.0:v1,/s/my.squashfs\n#SBATCH --view=default,my:venv\n"
+        "srun python script.py",
     }
-    assert not any(each.caveat for each in howto.lines("/s/my.squashfs", "my", "/user-tools"))
 
 
-def test_without_a_base_the_image_stands_alone() -> None:
-    found = {each.use: each.text for each in howto.lines("/s/my.squashfs", "my", "/user-tools")}
+@pytest.mark.parametrize(
+    ("name", "edf_image", "source"),
+    [
+        ("nvcr.io/nvidia/pytorch:26.02-py3", "nvcr.io#nvidia/pytorch:26.02-py3", "docker://nvcr.io/nvidia/pytorch:26.02-py3"),
+        ("/s/pytorch.sif", "/s/pytorch.sif", "/s/pytorch.sif"),
+    ],
+)  # fmt: skip
+def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
+    name: str, edf_image: str, source: str
+) -> None:
+    found = {use: line.text for use, line in lines("/s/my.squashfs", {"kind": "container", "name": name}).items()}
 
-    assert found["uenv"] == "uenv start /s/my.squashfs --view=my:venv"
+    assert found == {
+        "edf": f'image = "{edf_image}"\nmounts = ["/s/my.squashfs:/user-tools:sqsh"]\n'
+        "# srun --environment=./FILE.toml /user-tools/bin/python script.py",
+        "apptainer": f"apptainer exec -B /s/my.squashfs:/user-tools:image-src=/ {source} "
+        "/user-tools/bin/python script.py",
+    }
+
+
+def test_an_overlay_on_a_named_python_is_mounted_wherever_that_is() -> None:
+    found = lines("/s/my.squashfs", NAMED)
+
+    assert found["uenv"].text == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
+    assert set(found) == {"uenv", "slurm", "edf", "apptainer"}
 
 
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1))
 def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None:
-    found = {each.use: each for each in howto.lines(f"/s/x{name}.squashfs", "my", "/user-tools")}
     path = f"/s/x{name}.squashfs"
+    found = lines(path, NAMED)
 
     assert shlex.split(found["uenv"].text)[2] == path
-    assert shlex.split(found["apptainer"].text)[1] == f"{path}:/user-tools:image-src=/"
+    assert shlex.split(found["apptainer"].text)[3] == f"{path}:/user-tools:image-src=/"
     if tomllib:
         assert tomllib.loads(found["edf"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
     assert bool(found["uenv"].caveat) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
@@ -53,6 +79,6 @@ def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", "a\nb"])
 def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
-    found = {each.use: each.caveat for each in howto.lines(f"/s/{name}.squashfs", "my", "/user-tools")}
+    found = lines(f"/s/{name}.squashfs", NAMED)
 
-    assert all("rename the image" in caveat for caveat in found.values())
+    assert all("rename the image" in line.caveat for line in found.values())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from tests.conftest import Answer
 from tests.support.overlays import BaseHere, clean_environment, install, seen, wheel
 
 TORCH = "2.6.0a0+d883142"
+PKG_INFO = "Metadata-Version: 2.1\nName: heavy\nVersion: 0.0.0\n"
 CUDA = "nvidia-cublas-cu12==12.4.5.8; platform_system == 'Linux'"
 
 
@@ -88,7 +91,7 @@ def test_what_an_extra_of_a_base_package_brings_is_said(
 def test_a_vendors_pre_release_counts_as_its_release_and_the_table_says_so(
     here: BaseHere, cli: Callable[..., Answer]
 ) -> None:
-    answer = cli("venv", "v", "light")
+    answer = cli("venv", "v", "light", "--verbose")
 
     line = next(each for each in answer.stdout.splitlines() if each.startswith("torch "))
     assert TORCH in line
@@ -171,18 +174,64 @@ def test_a_conflict_shows_who_asks_for_what_and_the_choices(
     assert not Path("v").exists()
 
 
-def test_an_older_version_that_fits_the_base_is_said_to_be_older(
+def test_an_older_version_that_fits_the_base_stands_first_and_is_said_to_be_older(
     here: BaseHere, cli: Callable[..., Answer], wheels: Path
 ) -> None:
-    wheel(wheels, "light", "3.0", requires=("torch>=2.9",))
+    wheel(wheels, "light", "2.1", requires=("torch>=2.9",))
 
     found = cli("venv", "v", "light", "--dry-run")
-    asked = cli("venv", "v", "light==3.0", "--dry-run")
+    wanted = cli("venv", "v", "light==2.1", "--dry-run")
 
     assert found.code == 0, found.stderr
-    assert "light 2.0 fits this base; the newest that you allow is 3.0" in found.stderr
-    assert asked.code == 1
-    assert f"light 3.0 asks for torch>=2.9; the base has torch {TORCH}" in asked.stderr
+    assert found.stdout.splitlines()[1].startswith("light ")
+    assert "older: the newest is 2.1, see what it asks of the base with light==2.1" in found.stdout.splitlines()[1]
+    assert wanted.code == 1
+    assert f"light 2.1 asks for torch>=2.9; the base has torch {TORCH}" in wanted.stderr
+
+
+@pytest.mark.parametrize(("newest", "chosen"), [("3.0", "2.0"), ("0.12.0", "0.2.5")])
+def test_a_named_package_does_not_go_back_by_a_major_version_unless_that_is_allowed(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, newest: str, chosen: str
+) -> None:
+    wheel(wheels, "heavy", newest, requires=("torch>=2.9",))
+    wheel(wheels, "heavy", chosen)
+
+    refused = cli("venv", "v", "heavy")
+    allowed = cli("venv", "v", "heavy", "--allow-older")
+    again = cli("venv", "v", "metrics")
+
+    assert refused.code == 1
+    assert f"heavy {newest} asks for torch>=2.9; the base has torch {TORCH}" in refused.stderr
+    assert "--allow-older takes an older heavy" in refused.stderr
+    assert allowed.code == 0, allowed.stderr
+    assert f"older: the newest is {newest}" in allowed.stdout
+    assert again.code == 0, again.stderr  # what was accepted stays accepted
+
+
+def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+    wheel(wheels, "heavy", "3.0", requires=("torch>=2.9",))
+    wheel(wheels, "heavy", "1.0")
+
+    assert packages(cli("venv", "v", "heavy>=1", "--json"))["heavy"]["version"] == "1.0"
+
+
+def test_a_placeholder_without_a_wheel_is_not_gone_back_to(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    """As metatrain 0.0.0 on the index of Python packages: a source whose build fails."""
+    wheel(wheels, "heavy", "3.0", requires=("middle>=2",))
+    wheel(wheels, "middle", "2.0", requires=("torch>=2.9",))
+    with tarfile.open(wheels / "heavy-0.0.0.tar.gz", "w:gz") as archive:
+        for name, text in (("setup.py", "raise SystemExit('a long log of setuptools')"), ("PKG-INFO", PKG_INFO)):
+            member = tarfile.TarInfo(f"heavy-0.0.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+    answer = cli("venv", "v", "heavy")
+
+    assert answer.code == 1, answer.stderr
+    assert f"middle 2.0 asks for torch>=2.9; the base has torch {TORCH}" in answer.stderr
+    assert "a long log" not in answer.stderr
 
 
 def test_breaking_a_package_of_the_base_is_a_conflict(here: BaseHere, cli: Callable[..., Answer]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typer.core import TyperCommand
 
 from uenvtool.cli.options import JSON
 
-SQUASH = "--squash"
+SQUASH, BUILD = "--squash", "--no-build-isolation"
+"""Options that can do without their value."""
 
 
 class Precedence(str, Enum):
@@ -41,6 +43,20 @@ MOUNT = typer.Option(
 )
 
 
+REMOVE = typer.Option([], "--remove", metavar="NAME", help="No longer install this package, nor what only it needs.")
+BUILT_ON_BASE = typer.Option(
+    [],
+    BUILD,
+    metavar="[PACKAGE]",
+    help="Build it from source with the base's torch; without a name: all that is built.",
+)
+ALLOW_OLDER = typer.Option(
+    False, "--allow-older", help="Take what you name in a much older version if the base needs that."
+)
+NO_BASE = typer.Option(False, "--no-base", help="A plain environment on the Python here; it installs its own torch.")
+VERBOSE = typer.Option(False, "--verbose", "-v", help="List every package, not only those that change.")
+
+
 class WithVerbs(TyperCommand):
     """The command `venv`, which `venv info` and `venv unpack` share their first word with.
 
@@ -48,11 +64,25 @@ class WithVerbs(TyperCommand):
     """
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the verb where there is one, else of `venv` itself."""
+        """The context of the verb if there is one, else of `venv` itself."""
         if args and args[0] in VERBS:
             verb = typer.main.get_command(VERBS[args[0]])
             return verb.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
-        return super().make_context(info_name, _with_image(args), parent=parent, **extra)
+        return super().make_context(info_name, list(with_empty_values(args)), parent=parent, **extra)
+
+
+def with_empty_values(words: list[str]) -> Iterator[str]:
+    """The words, an empty value behind each option that can do without one and has none.
+
+    `--squash` takes the next word if it names an image, `--no-build-isolation` if it is not an option.
+    """
+    from uenvtool.commands.venv.order import is_image_name
+
+    options = True
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        options = options and word != "--"
+        takes_value = {SQUASH: is_image_name(following), BUILD: following[:1] not in ("", "-")}
+        yield word if not options or takes_value.get(word, True) else f"{word}="
 
 
 def venv(
@@ -60,16 +90,21 @@ def venv(
     packages: list[str] = typer.Argument([], metavar="PACKAGE", help="Requirements, wheels, archives, folders."),
     requirements: list[Path] = typer.Option([], "--requirements", "-r", metavar="FILE", help="A requirements file."),
     editables: list[Path] = typer.Option([], "--editable", "-e", metavar="DIR", help="A project to install editable."),
+    remove: list[str] = REMOVE,
     base: str | None = BASE,
+    no_base: bool = NO_BASE,
     uenv: str | None = typer.Option(None, "--uenv", metavar="IMAGE", help="Load this uenv for the command first."),
     view: str = typer.Option("default", "--view", metavar="VIEW", help="The view to load with --uenv."),
     squash: str | None = IMAGE,
     override: list[str] = OVERRIDE,
+    built_on_base: list[str] = BUILT_ON_BASE,
+    allow_older: bool = ALLOW_OLDER,
     from_: Path | None = typer.Option(None, "--from", metavar="LOCK", help="Make what a pylock.toml says."),
     update: bool = typer.Option(False, "--update", help="Take newer versions; keep the old overlay and image."),
     precedence: Precedence | None = PRECEDENCE,
     mount: str | None = MOUNT,
     dry_run: bool = typer.Option(False, "--dry-run", help="Resolve and print the outcome; make nothing."),
+    verbose: bool = VERBOSE,
     json_: bool = JSON,
 ) -> int:
     """Make a Python environment that wins over its base and keeps the base's torch.
@@ -83,28 +118,31 @@ def venv(
     import os
 
     from uenvtool import console
-    from uenvtool.commands.venv import place
-    from uenvtool.commands.venv.describe import made_result
-    from uenvtool.commands.venv.make import Order, make
+    from uenvtool.commands.venv.make import make
+    from uenvtool.commands.venv.order import Order
     from uenvtool.commands.venv.reload import in_uenv
 
     if uenv is not None:
         in_uenv(uenv, view, os.environ)
     order = Order(
-        path=place.checked_path(path),
+        path=path,
         packages=tuple(packages),
         files=tuple(requirements),
         editables=tuple(editables),
+        remove=tuple(remove),
         base=base,
-        overrides=place.checked_overrides(tuple(override)),
+        no_base=no_base,
+        overrides=tuple(override),
+        built_on_base=tuple(built_on_base),
+        allow_older=allow_older,
         lock=from_,
-        squash=None if squash is None else place.image_path(squash, path),
-        mount=place.checked_mount(mount),
+        squash=squash,
+        mount=mount,
         update=update,
         precedence=precedence.value if precedence else None,
         dry_run=dry_run,
     )
-    return console.show(made_result(make(order, os.environ, console.progress)), as_json=json_)
+    return console.show(make(order, os.environ, console.progress, verbose=verbose), as_json=json_)
 
 
 def info(
@@ -113,7 +151,7 @@ def info(
 ) -> int:
     """Show an overlay's base, packages, size and settings."""
     from uenvtool import console
-    from uenvtool.commands.venv.describe import info as command
+    from uenvtool.commands.venv.info import info as command
 
     return console.show(command(path), as_json=json_)
 
@@ -124,10 +162,9 @@ def unpack(
 ) -> int:
     """Make a packed overlay loose again, at PATH, which must not be there yet."""
     from uenvtool import console
-    from uenvtool.commands.venv.place import unpacked
-    from uenvtool.result import Result
+    from uenvtool.commands.venv.unpack import unpack as command
 
-    return console.show(Result(text=str(unpacked(image, path))))
+    return console.show(command(image, path))
 
 
 def _verb(function: Any) -> typer.Typer:
@@ -142,25 +179,3 @@ def _verb(function: Any) -> typer.Typer:
 
 
 VERBS = {"info": _verb(info), "unpack": _verb(unpack)}
-
-
-def _with_image(words: list[str]) -> list[str]:
-    """The words with `--squash` in one piece: the word behind it is its own only where it names an image."""
-    if SQUASH not in words:
-        return words
-    from uenvtool.commands.venv.place import is_image_name
-
-    rest = iter(range(len(words)))
-    found: list[str] = []
-    for i in rest:
-        if words[i] == "--":
-            return [*found, *words[i:]]
-        following = words[i + 1] if i + 1 < len(words) else ""
-        if words[i] == SQUASH:
-            own = is_image_name(following)
-            found.append(f"{SQUASH}={following if own else ''}")
-            if own:
-                next(rest)
-        else:
-            found.append(words[i])
-    return found

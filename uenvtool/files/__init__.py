@@ -1,36 +1,34 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
-from uenvtool.files.atomic import keep_copy, locked, replace, sync, write, write_all, write_error
+from uenvtool.files.atomic import locked, set_shared_mode, sync, write, write_all, write_error
 from uenvtool.files.places import memory_folder, scratch_folder, working_folder, workplace
+from uenvtool.files.publish import Replacement, publish
 from uenvtool.files.trees import (
     copy_tree,
     fill,
     fill_from,
     fill_start,
-    keep_aside,
     link,
     move,
-    put_in_place,
     remove_tree,
     set_modes,
 )
 
 __all__ = [
+    "Replacement",
     "copy_tree",
     "fill",
     "fill_from",
     "fill_start",
-    "keep_aside",
-    "keep_copy",
     "link",
     "locked",
     "memory_folder",
     "move",
-    "put_in_place",
+    "publish",
     "remove_tree",
-    "replace",
     "scratch_folder",
     "set_modes",
+    "set_shared_mode",
     "sync",
     "working_folder",
     "workplace",

@@ -11,7 +11,7 @@ from pathlib import Path
 from uenvtool.errors import BadInput, ToolFailed
 
 STAGED_SUFFIX = ".uenvtool-part"
-LOCK_WAIT_HINT = "another uenvtool is writing there: wait for it, or choose another folder with -o"
+LOCK_WAIT_HINT = "another uenvtool is writing there: wait until it has ended, or name another place"
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -55,14 +55,12 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     sync_folders({target.parent for _, target in staged})
 
 
-def replace(part: Path, target: Path) -> None:
-    """Give a finished file, which is on disk, the name `target`; a reader sees the old one or the new one."""
+def set_shared_mode(path: Path) -> None:
+    """Give a finished file the mode that the user's umask gives to new files."""
     try:
-        part.chmod(0o666 & ~umask())
-        os.replace(part, target)
+        path.chmod(0o666 & ~umask())
     except OSError as error:
-        raise write_error(target, error) from error
-    sync_folders({target.parent})
+        raise write_error(path, error) from error
 
 
 def sync(path: Path) -> None:
@@ -77,26 +75,12 @@ def sync(path: Path) -> None:
         raise write_error(path, error) from error
 
 
-def keep_copy(path: Path, target: Path) -> None:
-    """Keep a file under a second name before its own name is given to a new one."""
-    import shutil
-
-    try:
-        target.unlink(missing_ok=True)
-        try:
-            os.link(path, target)
-        except OSError:  # a filesystem without hard links
-            shutil.copy2(path, target)
-    except OSError as error:
-        raise write_error(target, error) from error
-
-
 def write_error(path: Path, error: OSError) -> ToolFailed:
     """The error that tells a user why nothing could be written at `path`."""
     where = error.filename or path
     return ToolFailed(
         f"cannot write {where}: {error.strerror or error}",
-        hint="nothing was changed; free space or choose another folder with -o, then run it again",
+        hint="nothing was changed; free space or name another place, then run it again",
     )
 
 
@@ -123,8 +107,8 @@ def locked(folder: Path) -> Iterator[None]:
         remove_empty(made)
 
 
-def take_lock(descriptor: int, folder: Path) -> None:
-    """Lock an open folder until it is closed; ToolFailed, with the folder's name, where another has it.
+def take_lock(descriptor: int, shown: Path) -> None:
+    """Lock an open folder until it is closed; ToolFailed, with the name of what is written, if another has it.
 
     A filesystem without locks is used without.
     """
@@ -134,7 +118,7 @@ def take_lock(descriptor: int, folder: Path) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise ToolFailed(f"{folder} is in use", hint=LOCK_WAIT_HINT) from error
+        raise ToolFailed(f"{shown} is in use", hint=LOCK_WAIT_HINT) from error
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
             raise

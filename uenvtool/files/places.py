@@ -38,7 +38,7 @@ def workplace(target: Path) -> Iterator[Path]:
     made: list[Path] = []
     try:
         made = make_folders(target.parent)
-        descriptor = _held(work)
+        descriptor = _held(work, target)
     except OSError as error:
         remove_empty(made)
         raise write_error(target, error) from error
@@ -86,7 +86,7 @@ def _own_folder(place: Path) -> Iterator[Path]:
     owner = f"{MEMORY_PREFIX}{os.getuid()}-"
     _remove_dead(place, owner)
     folder = Path(tempfile.mkdtemp(prefix=owner, dir=place))
-    descriptor = _held(folder)
+    descriptor = _held(folder, folder)
     try:
         yield folder
     finally:
@@ -109,8 +109,8 @@ def _memory_available() -> int:
     return 0
 
 
-def _held(folder: Path) -> int:
-    """An open descriptor that holds the lock of `folder`, which is made; ToolFailed where another has it.
+def _held(folder: Path, shown: Path) -> int:
+    """An open descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
 
     The descriptor is of the folder that has the name now: another run may have removed and made it
     anew between the opening and the locking.
@@ -122,7 +122,7 @@ def _held(folder: Path) -> int:
         except FileNotFoundError:
             continue
         try:
-            take_lock(descriptor, folder.parent)
+            take_lock(descriptor, shown)
         except BaseException:
             os.close(descriptor)
             raise

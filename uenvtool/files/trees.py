@@ -1,4 +1,4 @@
-"""Whole folders that nobody reads yet: filled, copied, removed, and put into place at once."""
+"""Whole folders that nobody reads yet: filled, copied, removed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from uenvtool.files.atomic import sync_folders, umask, write_error
+from uenvtool.files.atomic import umask, write_error
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
@@ -107,39 +107,6 @@ def set_modes(modes: Iterable[tuple[Path, int]]) -> None:
             raise write_error(path, error) from error
 
 
-def put_in_place(new: Path, target: Path, aside: Path) -> None:
-    """Give `new` the name `target`; what had it is at `aside` afterwards. One of both is always there.
-
-    The kernel exchanges both names at once where the filesystem can (renameat2). Elsewhere the old
-    one is moved first, and `workplace` moves it back after a death between the two steps.
-    """
-    try:
-        if not os.path.lexists(target):
-            os.rename(new, target)
-        elif _exchanged(new, target):
-            os.rename(new, aside)
-        else:
-            os.rename(target, aside)
-            try:
-                os.rename(new, target)
-            except OSError:
-                os.rename(aside, target)
-                raise
-    except OSError as error:
-        raise write_error(target, error) from error
-    sync_folders({target.parent})
-
-
-def keep_aside(path: Path, target: Path) -> None:
-    """Rename the tool's own folder or file to a place where an older one may be."""
-    try:
-        if path.is_dir() and os.path.lexists(target):
-            remove_tree(target)
-        os.replace(path, target)
-    except OSError as error:
-        raise write_error(target, error) from error
-
-
 def move(source: Path, target: Path) -> bool:
     """Rename within one filesystem; False where the target lies on another one."""
     import errno
@@ -151,15 +118,3 @@ def move(source: Path, target: Path) -> bool:
             return False
         raise write_error(target, error) from error
     return True
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Whether the kernel and the filesystem exchanged two names (renameat2, RENAME_EXCHANGE)."""
-    import ctypes
-
-    at_cwd, exchange = -100, 2
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return False
-    return bool(rename(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0)

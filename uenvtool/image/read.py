@@ -112,7 +112,7 @@ def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _f
         finish(new)
         if target.is_dir():
             target.rmdir()
-        files.put_in_place(new, target, work / "old")
+        files.publish([files.Replacement(new=new, target=target)])
 
 
 def _require_image(image: Path) -> None:

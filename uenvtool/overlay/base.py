@@ -12,13 +12,13 @@ from typing import Any
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.overlay.precedence import script_path
-from uenvtool.overlay.where import CONTAINER, NAMED, PLAIN, UENV, Found
+from uenvtool.overlay.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
 OLDEST = (3, 10)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
     """An installed distribution: its name as written, version, requirements and commands.
 
@@ -41,7 +41,7 @@ class Distribution:
         return canonicalize_name(self.name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
     """What an overlay lies on.
 
@@ -50,7 +50,7 @@ class Base:
     .pth files its Python runs. packages: by normalized name.
     """
 
-    found: Found
+    found: FoundBase
     python: str
     version: str
     implementation: str
@@ -69,13 +69,13 @@ class Base:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing to lie on but an interpreter."""
+        """Tell if it is a bare interpreter."""
         return self.found.kind == PLAIN
 
     def fingerprint(self) -> str:
         """Changes when a package, the Python or a folder of the base changes."""
         lines = [f"python {self.version} {self.platform}", *(f"folder {folder}" for folder in self.folders)]
-        lines += sorted(f"{each.key}=={each.version}" for each in self.packages.values())
+        lines += sorted(f"{package.key}=={package.version}" for package in self.packages.values())
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def described(self) -> str:
@@ -86,10 +86,10 @@ class Base:
         return f"{kind} {name}: Python {self.version}, {len(self.packages)} packages"
 
 
-def read_base(found: Found, environ: Mapping[str, str]) -> Base:
+def read_base(found: FoundBase, environ: Mapping[str, str]) -> Base:
     """Ask the base's Python once what it is and has.
 
-    Raises BadInput where it is no Python of 3.10 or newer, ToolFailed where it does not start.
+    Raises BadInput if it is not a Python of 3.10 or newer, ToolFailed if it does not start.
     """
     data = _probed(found.python, _probe_environment(found, environ))
     own = os.path.join(found.root, "lib", f"python{'.'.join(data['version'].split('.')[:2])}", "site-packages")
@@ -102,7 +102,7 @@ def read_base(found: Found, environ: Mapping[str, str]) -> Base:
     if data["implementation"] != "cpython":
         raise BadInput(f"{found.python} is {data['implementation']}", hint="an overlay needs CPython")
     folders = () if found.kind == PLAIN else tuple(_folders(data, found, environ))
-    packages = [_distribution(each) for each in data["distributions"] if each["folder"] in folders]
+    packages = [_distribution(item) for item in data["distributions"] if item["folder"] in folders]
     for path in (*folders, *_homes(data)):
         if set(path) & {"\n", "\r", os.pathsep}:
             raise BadInput(f"the base's folder {path!r} cannot be written into pyvenv.cfg", hint="use another base")
@@ -117,11 +117,11 @@ def read_base(found: Found, environ: Mapping[str, str]) -> Base:
         homes=tuple(_homes(data)),
         folders=folders,
         sites=tuple(path for path in data["sites"] if path in folders),
-        packages={each.key: each for each in packages},
+        packages={package.key: package for package in packages},
     )
 
 
-def _probe_environment(found: Found, environ: Mapping[str, str]) -> dict[str, str]:
+def _probe_environment(found: FoundBase, environ: Mapping[str, str]) -> dict[str, str]:
     """The environment as the base's users have it; a private ~/.local is no part of a base."""
     env = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
     env.update(PYTHONIOENCODING="utf-8", PYTHONDONTWRITEBYTECODE="1")
@@ -142,20 +142,20 @@ def _probed(python: str, env: Mapping[str, str]) -> dict[str, Any]:
     hint = "name another one with --base PYTHON"
     if completed.code == 0:
         raise BadInput(f"{python} is not a Python", hint=hint)
-    said = (completed.stderr.strip() or completed.stdout.strip() or "nothing").splitlines()[-1]
-    raise ToolFailed(f"{python} does not work as a Python: {said}", hint=hint)
+    why = (completed.stderr.strip() or completed.stdout.strip() or "it prints nothing").splitlines()[-1]
+    raise ToolFailed(f"{python} does not work as a Python: {why}", hint=hint)
 
 
-def _folders(data: Mapping[str, Any], found: Found, environ: Mapping[str, str]) -> Iterator[str]:
+def _folders(data: Mapping[str, Any], found: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:
     """The folders of sys.path that belong to the base.
 
     With a uenv loaded, an entry of PYTHONPATH outside of its mounts is the user's own; elsewhere an
-    entry is the base's where distributions lie in it. What is left out stays what it was: the rest,
+    entry is the base's if distributions lie in it. What is left out stays what it was: the rest,
     behind the base.
     """
     active = os.path.abspath(environ["VIRTUAL_ENV"]) if environ.get("VIRTUAL_ENV") else ""
     other = active + os.sep if active and active != data["prefix"] else None
-    holding = {each["folder"] for each in data["distributions"]}
+    holding = {item["folder"] for item in data["distributions"]}
     exported = {os.path.abspath(path) for path in environ.get("PYTHONPATH", "").split(os.pathsep) if path}
     for folder in data["folders"]:
         if other and folder.startswith(other):
@@ -185,11 +185,11 @@ def _homes(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _distribution(data: Mapping[str, Any]) -> Distribution:
     return Distribution(
-        data["name"],
-        data["version"],
-        data["folder"],
-        tuple(data["requires"]),
-        tuple(data["extras"]),
-        dict(data["scripts"]),
-        data["metadata"],
+        name=data["name"],
+        version=data["version"],
+        folder=data["folder"],
+        requires=tuple(data["requires"]),
+        extras=tuple(data["extras"]),
+        scripts=dict(data["scripts"]),
+        metadata=data["metadata"],
     )

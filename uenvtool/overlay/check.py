@@ -1,43 +1,51 @@
-"""Whether everything fits: each package's requirements against what is in effect, overlay before base."""
+"""Checks that everything fits: each package's requirements against what is in effect, overlay before base."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from uenvtool.errors import Position, Problem
 from uenvtool.overlay.base import Base, Distribution
 from uenvtool.overlay.protect import protected
-from uenvtool.overlay.requirements import Request
+from uenvtool.overlay.requirements import UserRequest
 from uenvtool.overlay.versions import canonical, counts_as_release, marker_environment, requirements, satisfies
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """A requirement that does not hold: who asks for what, and what is there (None: nothing)."""
+    """A requirement that does not hold.
+
+    asker: the package that has it, None for the user. origin: who wants it, as the table shows it. wants: name
+    and versions. name: of the wanted package. present: what is in effect, None if nothing is.
+    """
 
     asker: Distribution | None
     origin: str
     wants: str
     name: str
-    there: Distribution | None
-    there_in_base: bool = False
+    present: Distribution | None
+    present_in_base: bool = False
     position: Position | None = None
 
     def problem(self) -> Problem:
         """The conflict with the choices that a user has."""
         who = f"{self.asker.name} {self.asker.version}" if self.asker else self.origin
-        if self.there is None:
+        if self.present is None:
             return Problem(f"{who} asks for {self.wants}, which is not there", self.position)
-        where = "the base has" if self.there_in_base else "the overlay gets"
-        message = f"{who} asks for {self.wants}; {where} {self.there.name} {self.there.version}"
+        where = "the base has" if self.present_in_base else "the overlay gets"
+        message = f"{who} asks for {self.wants}; {where} {self.present.name} {self.present.version}"
         return Problem(message, self.position, self._choices())
 
     def _choices(self) -> str:
         rule = protected(self.name)
         other = f"ask for another version of {self.asker.name}, " if self.asker else "ask for another version, "
-        if not self.there_in_base:
+        if not self.present_in_base:
             asker = self.asker.name if self.asker else self.name
             return f"{other}or of {self.name}, or replace the base's {asker} too with --override {canonical(asker)}"
         cost = f" (protected: {rule.cost})" if rule else ""
@@ -49,32 +57,34 @@ def installed(site: Path) -> dict[str, Distribution]:
     from importlib import metadata
 
     found: dict[str, Distribution] = {}
-    for each in metadata.distributions(path=[str(site)]):
-        name = each.metadata["Name"]
+    for item in metadata.distributions(path=[str(site)]):
+        name = item.metadata["Name"]
         if name:
-            scripts = {point.name: point.value for point in each.entry_points if point.group == "console_scripts"}
+            points = [point for point in item.entry_points if point.group == "console_scripts"]
             distribution = Distribution(
-                name,
-                each.version,
-                str(site),
-                tuple(each.requires or ()),
-                tuple(each.metadata.get_all("Provides-Extra") or ()),
-                scripts,
-                str(getattr(each, "_path", "")),
+                name=name,
+                version=item.version,
+                folder=str(site),
+                requires=tuple(item.requires or ()),
+                extras=tuple(item.metadata.get_all("Provides-Extra") or ()),
+                scripts={point.name: point.value for point in points},
+                metadata=str(getattr(item, "_path", "")),
             )
             found.setdefault(distribution.key, distribution)
     return found
 
 
-def conflicts(base: Base, new: Mapping[str, Distribution], request: Request) -> list[Conflict]:
+def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest) -> list[Conflict]:
     """All requirements that do not hold with `new` over the base, but for those that the base fails alone."""
     environment = marker_environment(base)
     found = [*_of_packages(new.values(), base, new, environment)]
-    before = {(each.asker.key if each.asker else "", each.wants) for each in _of_base(base, {}, environment)}
-    for each in _of_base(base, new, environment):
-        if each.asker and (each.asker.key, each.wants) not in before:
-            found.append(each)
+    before = {_identity(conflict) for conflict in _of_base(base, {}, environment)}
+    found += [conflict for conflict in _of_base(base, new, environment) if _identity(conflict) not in before]
     return [*found, *_of_user(base, new, request, environment)]
+
+
+def _identity(conflict: Conflict) -> tuple[str, str]:
+    return conflict.asker.key if conflict.asker else "", conflict.wants
 
 
 def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[str]]:
@@ -84,14 +94,14 @@ def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[s
     for distribution in new.values():
         for requirement in requirements(distribution, environment):
             name = canonical(requirement.name)
-            there = None if name in new else base.packages.get(name)
-            if there is not None and counts_as_release(requirement.specifier, there.version):
+            package = None if name in new else base.packages.get(name)
+            if package is not None and counts_as_release(requirement.specifier, package.version):
                 found.setdefault(name, []).append(f"{distribution.name} asks for {requirement.specifier}")
     return found
 
 
 def _of_base(base: Base, new: Mapping[str, Distribution], environment: dict[str, str]) -> Iterator[Conflict]:
-    staying = [each for name, each in sorted(base.packages.items()) if name not in new]
+    staying = [package for name, package in sorted(base.packages.items()) if name not in new]
     return _of_packages(staying, base, new, environment)
 
 
@@ -101,31 +111,44 @@ def _of_packages(
     for asker in askers:
         for requirement in requirements(asker, environment):
             name = canonical(requirement.name)
-            there = new.get(name) or base.packages.get(name)
-            in_base = name not in new
-            holds = there is not None and (
-                satisfies(requirement.specifier, there.version)
-                if in_base
-                else requirement.specifier.contains(there.version, prereleases=True)
+            if _holds(requirement, base.packages.get(name), new.get(name)):
+                continue
+            yield Conflict(
+                asker=asker,
+                origin=asker.name,
+                wants=f"{requirement.name}{requirement.specifier}",
+                name=name,
+                present=new.get(name) or base.packages.get(name),
+                present_in_base=name not in new,
             )
-            if not holds:
-                wants = f"{requirement.name}{requirement.specifier}"
-                yield Conflict(asker, asker.name, wants, name, there, in_base)
+
+
+def _holds(requirement: Requirement, in_base: Distribution | None, new: Distribution | None) -> bool:
+    """Tell if a requirement is met by what is new, else by what the base has."""
+    if new is not None:
+        return requirement.specifier.contains(new.version, prereleases=True)
+    return in_base is not None and satisfies(requirement.specifier, in_base.version)
 
 
 def _of_user(
-    base: Base, new: Mapping[str, Distribution], request: Request, environment: dict[str, str]
+    base: Base, new: Mapping[str, Distribution], request: UserRequest, environment: dict[str, str]
 ) -> Iterator[Conflict]:
     """The user's own requirements, and constraints on what was installed."""
-    constrained = [each for each in request.constrained if each.name in new]
-    for asked in (*request.asked, *constrained):
-        requirement = asked.requirement
-        if requirement is None or requirement.url or not asked.name:
+    constrained = [constraint for constraint in request.constraints if constraint.name in new]
+    for wanted in (*request.requirements, *constrained):
+        requirement = wanted.requirement
+        if requirement is None or requirement.url or not wanted.name:
             continue
         if requirement.marker and not requirement.marker.evaluate(environment):
             continue
-        there = new.get(asked.name) or base.packages.get(asked.name)
-        if there is not None and not satisfies(requirement.specifier, there.version):
+        package = new.get(wanted.name) or base.packages.get(wanted.name)
+        if package is not None and not satisfies(requirement.specifier, package.version):
             yield Conflict(
-                None, asked.origin, str(requirement), asked.name, there, asked.name not in new, asked.position
+                asker=None,
+                origin=wanted.origin,
+                wants=str(requirement),
+                name=wanted.name,
+                present=package,
+                present_in_base=wanted.name not in new,
+                position=wanted.position,
             )

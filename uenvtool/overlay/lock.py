@@ -11,7 +11,7 @@ from typing import Any
 from uenvtool.errors import BadInput, Position
 from uenvtool.files import fill
 from uenvtool.overlay.base import Base
-from uenvtool.overlay.resolve import Resolved
+from uenvtool.overlay.resolve import ResolvedPackage
 from uenvtool.overlay.uv import Uv
 from uenvtool.overlay.versions import canonical
 
@@ -20,9 +20,13 @@ EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'
 MAX_BYTES = 50_000_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Locked:
-    """A lock that was read. base: its fingerprint; packages: name -> version, None where it has none."""
+    """A lock that was read.
+
+    base: the fingerprint of the base that it is for. packages: name to version, None if it has none.
+    built_on_base: packages that are built with the base's torch.
+    """
 
     path: Path
     text: str
@@ -31,19 +35,22 @@ class Locked:
     packages: Mapping[str, str | None]
     requests: tuple[str, ...]
     overrides: tuple[str, ...]
+    built_on_base: tuple[str, ...]
 
 
-def make_lock(uv: Uv, base: Base, packages: Sequence[Resolved]) -> str:
+def make_lock(uv: Uv, base: Base, packages: Sequence[ResolvedPackage]) -> str:
     """uv's pylock.toml of exactly these packages, without what names the machine that it was made on."""
     folder = uv.work / "lock"
-    fill(folder, {"packages.txt": "\n".join([*(each.line for each in packages), ""])})
+    fill(folder, {"packages.txt": "".join(f"{package.line}\n" for package in packages)})
     target = folder / LOCK
     words: list[str | Path] = ["pip", "compile", "--no-deps", "--quiet", "--no-header", "--python", base.python]
     uv.run_again([*words, "--format", "pylock.toml", "-o", target, folder / "packages.txt"])
     return target.read_text(encoding="utf-8")
 
 
-def signed(text: str, base: Base, requests: Sequence[str], overrides: Sequence[str]) -> str:
+def signed(
+    text: str, base: Base, *, requests: Sequence[str], overrides: Sequence[str], built_on_base: Sequence[str]
+) -> str:
     """The lock with the table that says which base and which requests it is for."""
     values: dict[str, object] = {
         "base": base.fingerprint(),
@@ -51,6 +58,7 @@ def signed(text: str, base: Base, requests: Sequence[str], overrides: Sequence[s
         "python": base.version,
         "requests": list(requests),
         "overrides": list(overrides),
+        "built-on-base": list(built_on_base),
     }
     lines = ["", "[tool.uenvtool]", "# `uenvtool venv PATH --from pylock.toml` makes the same overlay again"]
     lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
@@ -58,7 +66,7 @@ def signed(text: str, base: Base, requests: Sequence[str], overrides: Sequence[s
 
 
 def read_lock(path: Path) -> Locked:
-    """A lock from disk. Raises BadInput with the place where it is none."""
+    """A lock from disk. Raises BadInput with the place if the file is not one."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
@@ -82,16 +90,25 @@ def read_lock(path: Path) -> Locked:
         raise BadInput(f"lock-version {document['lock-version']} is not known here", Position(str(path)))
     tool = document.get("tool", {})
     ours = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
-    named = [each for each in packages if isinstance(each, dict) and isinstance(each.get("name"), str)]
+    named = [table for table in packages if isinstance(table, dict) and isinstance(table.get("name"), str)]
     return Locked(
-        path,
-        text,
-        ours.get("base"),
-        str(ours.get("base-name", "")),
-        {canonical(each["name"]): each.get("version") for each in named},
-        tuple(map(str, ours.get("requests", ()))),
-        tuple(map(str, ours.get("overrides", ()))),
+        path=path,
+        text=text,
+        base=ours.get("base"),
+        base_name=str(ours.get("base-name", "")),
+        packages={canonical(table["name"]): table.get("version") for table in named},
+        requests=tuple(map(str, ours.get("requests", ()))),
+        overrides=tuple(map(str, ours.get("overrides", ()))),
+        built_on_base=tuple(map(str, ours.get("built-on-base", ()))),
     )
+
+
+def without_wheel(text: str) -> frozenset[str]:
+    """The packages of a lock that have to be built from their source."""
+    import tomlkit
+
+    tables = tomlkit.parse(text).unwrap().get("packages", ())
+    return frozenset(canonical(table["name"]) for table in tables if "sdist" in table and not table.get("wheels"))
 
 
 def without(text: str, names: Sequence[str]) -> str:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uenvtool.overlay.base import Base, Distribution
 from uenvtool.overlay.check import as_releases
 from uenvtool.overlay.protect import protected
-from uenvtool.overlay.requirements import Request
-from uenvtool.overlay.versions import canonical, marker_environment, requirements
-
-if TYPE_CHECKING:
-    from uenvtool.overlay.resolve import Resolution
+from uenvtool.overlay.requirements import UserRequest
+from uenvtool.overlay.resolve import Resolution, ResolvedPackage
+from uenvtool.overlay.versions import canonical, marker_environment, newer, requirements
 
 FROM_BASE, INSTALLED, OVERRIDDEN = "from base", "installed", "overridden"
+OLDER, REPLACED, NEW, CHANGED, REMOVED, SAME = "older", "replaced", "new", "changed", "removed", "same"
+"""What a run did to a package, in the order of the table."""
 HEADINGS = ("package", "version", "how", "asked by", "")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageRow:
     """One package in effect. base_version: what it stands over; note: what a reader should know."""
 
     name: str
@@ -42,78 +42,92 @@ class Row:
         }
 
 
-def outcome(base: Base, new: Mapping[str, Distribution], request: Request, overrides: Sequence[str]) -> tuple[Row, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageChange:
+    """What a run did to one package. note: what a reader should know of that."""
+
+    row: PackageRow
+    change: str
+    note: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """As data for --json."""
+        return {**self.row.data(), "change": self.change, "note": self.note}
+
+
+def outcome(
+    base: Base, new: Mapping[str, Distribution], request: UserRequest, overrides: Sequence[str]
+) -> tuple[PackageRow, ...]:
     """The packages that this overlay is about: what is new, and what new packages or the user take of the base."""
     environment = marker_environment(base)
-    asked: dict[str, list[str]] = {}
-    for each in request.asked:
-        asked.setdefault(each.name, []).append(each.origin)
-    for name in overrides:
-        asked.setdefault(canonical(name), []).append("--override")
+    asked = _origins(request, overrides)
     for name, distribution in sorted(new.items()):
         for requirement in requirements(distribution, environment):
             asked.setdefault(canonical(requirement.name), []).append(name)
     for name, who in _of_extras({**base.packages, **new}, new, request, environment):
         asked.setdefault(name, []).append(who)
     counted = as_releases(base, new)
-    rows = [_row(base, name, new.get(name), tuple(dict.fromkeys(asked.get(name, ()))), counted) for name in new]
+    rows = [_row(base, name, new[name].version, asked.get(name, ())) for name in new]
     rows += [
-        _row(base, name, None, tuple(dict.fromkeys(who)), counted)
+        _base_row(base.packages[name], who, counted.get(name, ()))
         for name, who in asked.items()
         if name in base.packages and name not in new
     ]
     return tuple(sorted(rows, key=lambda row: row.name))
 
 
-def _of_extras(
-    there: Mapping[str, Distribution], new: Mapping[str, Distribution], request: Request, environment: dict[str, str]
-) -> Iterator[tuple[str, str]]:
-    """What extras ask for: package, and the extra that wants it (`fsspec[http]`), also one of the base's."""
-    waiting = [(each.name, each.requirement) for each in request.asked if each.requirement]
-    waiting += [(canonical(found.name), found) for each in new.values() for found in requirements(each, environment)]
-    seen = set()
-    while waiting:
-        name, requirement = waiting.pop()
-        for extra in sorted(requirement.extras):
-            if (name, extra) in seen or name not in there:
-                continue
-            seen.add((name, extra))
-            without = list(requirements(there[name], environment))
-            for found in requirements(there[name], {**environment, "extra": extra}):
-                waiting.append((canonical(found.name), found))
-                if found not in without:
-                    yield canonical(found.name), f"{name}[{extra}]"
-
-
 def rows_of_resolution(
-    base: Base, resolution: Resolution, request: Request, overrides: Sequence[str]
-) -> tuple[Row, ...]:
+    base: Base, resolution: Resolution, request: UserRequest, overrides: Sequence[str]
+) -> tuple[PackageRow, ...]:
     """The same before anything is installed, from what a resolution says."""
-    origins: dict[str, list[str]] = {}
-    for each in request.asked:
-        origins.setdefault(each.name, []).append(each.origin)
-    for name in overrides:
-        origins.setdefault(name, []).append("--override")
+    environment = marker_environment(base)
+    origins = _origins(request, overrides)
+    new = {package.name for package in resolution.to_install}
+    extras = {name for package in resolution.packages for name in [package.name] if "[" in package.line.split("@")[0]}
     rows = []
-    for found in resolution.packages:
-        asked = tuple(dict.fromkeys((*origins.get(found.name, ()), *found.via)))
+    for package in resolution.packages:
+        via = [_with_extra(base, name, package, environment) for name in package.via if name in new | extras]
+        asked = [*origins.get(package.name, ()), *via]
         if not asked:
             continue  # of the base, and only its own packages want it
-        if found.from_base:
-            rows.append(Row(found.name, base.packages[found.name].version, FROM_BASE, asked, found.version))
+        if package.from_base:
+            rows.append(_base_row(base.packages[package.name], asked, ()))
         else:
-            new = Distribution(found.name, found.version or "?", "")
-            rows.append(_row(base, found.name or found.line, new, asked, {}))
+            rows.append(_row(base, package.name or package.line, package.version or "?", asked))
     return tuple(sorted(rows, key=lambda row: row.name))
 
 
-def table_rows(rows: Sequence[Row]) -> list[tuple[str, str, str, str, str]]:
-    """For console.table under HEADINGS."""
-    return [(row.name, row.version, row.how, ", ".join(row.asked_by), row.note) for row in rows]
+def changes(
+    rows: Sequence[PackageRow], before: Mapping[str, str], newest: Mapping[str, str]
+) -> tuple[PackageChange, ...]:
+    """What a run did to each package, what needs a look first.
+
+    before: the versions of the overlay that was made again. newest: of what is older than that.
+    """
+    found = [_change(row, before.get(row.name), newest.get(row.name)) for row in rows]
+    effective = {row.name for row in rows if row.how != FROM_BASE}
+    for name, version in before.items():
+        if name not in effective:
+            in_base = next((row for row in rows if row.name == name), None)
+            note = f"the base's {in_base.version} is used" if in_base else ""
+            row = PackageRow(name=name, version=version, how=REMOVED, asked_by=())
+            found.append(PackageChange(row=row, change=REMOVED, note=note))
+    order = (OLDER, REPLACED, NEW, CHANGED, REMOVED, SAME)
+    return tuple(sorted(found, key=lambda change: (order.index(change.change), change.row.name)))
 
 
-def warnings(rows: Sequence[Row]) -> list[str]:
-    """What it costs to have replaced protected packages."""
+def table_rows(found: Sequence[PackageChange]) -> list[tuple[str, str, str, str, str]]:
+    """For a table under HEADINGS."""
+    return [
+        (change.row.name, change.row.version, change.row.how, ", ".join(change.row.asked_by), change.note)
+        for change in found
+    ]
+
+
+def warnings(base: Base, rows: Sequence[PackageRow]) -> list[str]:
+    """What it costs to have replaced protected packages, or to have them beside the base's."""
+    if base.is_plain:
+        return []
     lines = []
     for row in rows:
         rule = protected(row.name)
@@ -124,16 +138,87 @@ def warnings(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
-def _row(
-    base: Base, name: str, new: Distribution | None, asked: tuple[str, ...], counted: Mapping[str, list[str]]
-) -> Row:
-    there = base.packages.get(name)
-    if new is None and there is not None:
-        note = ""
-        if name in counted:
-            note = f"a vendor's pre-release, counts as its release: {'; '.join(counted[name][:2])}"
-        return Row(name, there.version, FROM_BASE, asked, there.version, note)
-    version = new.version if new else ""
-    if there is not None:
-        return Row(name, version, OVERRIDDEN, asked, there.version, f"over the base's {there.version}")
-    return Row(name, version, INSTALLED, asked)
+def _change(row: PackageRow, before: str | None, newest: str | None) -> PackageChange:
+    if row.how == FROM_BASE:
+        return PackageChange(row=row, change=SAME, note=row.note)
+    if newest is not None:
+        note = f"older: the newest is {newest}, see what it asks of the base with {row.name}=={newest}"
+        return PackageChange(row=row, change=OLDER, note=f"{note}; {row.note}" if row.note else note)
+    if before == row.version:
+        return PackageChange(row=row, change=SAME, note=row.note)
+    if before is not None:
+        step = "from" if newer(row.version, before) else "back from"
+        return PackageChange(row=row, change=CHANGED, note=f"{step} {before}")
+    return PackageChange(row=row, change=REPLACED if row.how == OVERRIDDEN else NEW, note=row.note)
+
+
+def _origins(request: UserRequest, overrides: Sequence[str]) -> dict[str, list[str]]:
+    """Who of the user's words wants a package."""
+    found: dict[str, list[str]] = {}
+    for wanted in request.requirements:
+        found.setdefault(wanted.name, []).append(wanted.origin)
+    for name in overrides:
+        found.setdefault(canonical(name), []).append("--override")
+    return found
+
+
+def _of_extras(
+    present: Mapping[str, Distribution],
+    new: Mapping[str, Distribution],
+    request: UserRequest,
+    environment: dict[str, str],
+) -> Iterator[tuple[str, str]]:
+    """What extras ask for: package, and the extra that wants it (`fsspec[http]`), also one of the base's."""
+    waiting = [(wanted.name, wanted.requirement) for wanted in request.requirements if wanted.requirement]
+    for package in new.values():
+        waiting += [(canonical(found.name), found) for found in requirements(package, environment)]
+    seen = set()
+    while waiting:
+        name, requirement = waiting.pop()
+        for extra in sorted(requirement.extras):
+            if (name, extra) in seen or name not in present:
+                continue
+            seen.add((name, extra))
+            without = list(requirements(present[name], environment))
+            for found in requirements(present[name], {**environment, "extra": extra}):
+                waiting.append((canonical(found.name), found))
+                if found not in without:
+                    yield canonical(found.name), f"{name}[{extra}]"
+
+
+def _with_extra(base: Base, asker: str, wanted: ResolvedPackage, environment: dict[str, str]) -> str:
+    """The asker, with the extra through which it asks if it is the base's."""
+    package = base.packages.get(asker)
+    if package is None or wanted.name in {canonical(found.name) for found in requirements(package, environment)}:
+        return asker
+    for extra in package.extras:
+        with_extra = requirements(package, {**environment, "extra": extra})
+        if wanted.name in {canonical(found.name) for found in with_extra}:
+            return f"{asker}[{extra}]"
+    return asker
+
+
+def _row(base: Base, name: str, version: str, asked: Sequence[str]) -> PackageRow:
+    """The row of a package that lies in the overlay."""
+    in_base = base.packages.get(name)
+    return PackageRow(
+        name=name,
+        version=version,
+        how=OVERRIDDEN if in_base else INSTALLED,
+        asked_by=tuple(dict.fromkeys(asked)),
+        base_version=in_base.version if in_base else None,
+        note=f"over the base's {in_base.version}" if in_base else "",
+    )
+
+
+def _base_row(package: Distribution, asked: Sequence[str], counted: Sequence[str]) -> PackageRow:
+    """The row of a package of the base. counted: who takes a pre-release for its release."""
+    note = f"a vendor's pre-release, counts as its release: {'; '.join(counted[:2])}" if counted else ""
+    return PackageRow(
+        name=package.key,
+        version=package.version,
+        how=FROM_BASE,
+        asked_by=tuple(dict.fromkeys(asked)),
+        base_version=package.version,
+        note=note,
+    )

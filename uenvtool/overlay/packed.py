@@ -63,15 +63,14 @@ class OverlayInfo:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """An image that is complete, beside the place where it belongs: `publish` gives it its name."""
+    """An image that is complete, beside the place where it belongs; `files.publish` gives it its name."""
 
     packed: Packed
     part: Path
 
-    def publish(self) -> Packed:
-        """Give the image its name; a reader sees the old image or this one."""
-        files.replace(self.part, self.packed.path)
-        return self.packed
+    def replacement(self, previous: Path | None = None) -> files.Replacement:
+        """What gives the image its name. previous: the name that the old image keeps, if it is kept."""
+        return files.Replacement(new=self.part, target=self.packed.path, previous=previous)
 
 
 @contextlib.contextmanager
@@ -103,6 +102,7 @@ def prepared(
         with files.working_folder(SCRATCH_BYTES) as scratch:
             tree = overlay_tree(folder, target.stem, mount, scratch)
             packed = pack(programs, tree, work / "new", scratch, epoch)
+        files.set_shared_mode(work / "new")
         yield Prepared(replace(packed, path=target), work / "new")
 
 
@@ -116,7 +116,8 @@ def pack_overlay(
 ) -> Packed:
     """Pack an overlay and publish its image at once, see `prepared`."""
     with prepared(folder, target, mount=mount, epoch=epoch, on_note=on_note) as image:
-        return image.publish()
+        files.publish([image.replacement()])
+        return image.packed
 
 
 def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:

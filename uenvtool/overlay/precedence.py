@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool import quoting
+from uenvtool.filling import filled
 
 SITE, PYTHONPATH = "site", "pythonpath"
 HOOK = "_uenvtool_overlay"
@@ -22,27 +23,27 @@ def hook_files() -> dict[str, str]:
 
 
 def python_wrapper(interpreter: str, missing: str) -> str:
-    """bin/python: the base's interpreter where it is there, else one line that says what is missing.
+    """bin/python: the base's interpreter if it is there, else one line that says what is missing.
 
     The kernel hands the wrapper's own path over, also for a command whose first line names it, and
     `exec -a` gives it on: Python looks for pyvenv.cfg beside the name that it was started with
     (CPython, Modules/getpath.py).
     """
-    return _filled(script("python.sh"), BASE=quoting.sh(interpreter), MISSING=quoting.sh(missing))
+    return filled(script("python.sh"), BASE=quoting.sh(interpreter), MISSING=quoting.sh(missing))
 
 
 def activation_scripts(site: str, base: Sequence[str], precedence: str) -> dict[str, str]:
     """bin/activate for bash and zsh, fish, csh: name -> content.
 
     site: site-packages relative to the overlay. base: the base's package folders, which the scripts
-    put into PYTHONPATH behind the overlay where the precedence is `pythonpath`.
+    put into PYTHONPATH behind the overlay if the precedence is `pythonpath`.
     """
     folders = "".join(f"{os.pathsep}{folder}" for folder in base)
     on = "yes" if precedence == PYTHONPATH else ""
     quoted = {"sh": quoting.sh, "fish": quoting.fish, "csh": quoting.csh}
     names = {"sh": "activate", "fish": "activate.fish", "csh": "activate.csh"}
     return {
-        names[shell]: _filled(
+        names[shell]: filled(
             script(f"activate.{shell}"),
             SITE=site,
             BY_PYTHONPATH=f'"{on}"',
@@ -66,9 +67,3 @@ def script(name: str) -> str:
 def script_path(name: str) -> Path:
     """Where a script lies that another Python is to run."""
     return _SCRIPTS / name
-
-
-def _filled(text: str, **values: str) -> str:
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
-    return text

@@ -11,34 +11,54 @@ from typing import Any
 from uenvtool.errors import BadInput, Position
 from uenvtool.overlay.base import Base
 from uenvtool.overlay.create import RECORD_FOLDER
-from uenvtool.overlay.outcome import Row
-from uenvtool.overlay.requirements import Asked, Request, asked_again
+from uenvtool.overlay.outcome import FROM_BASE, PackageRow
+from uenvtool.overlay.requirements import UserRequest, UserRequirement, recorded_requirement
 
 RECORD = "uenvtool.json"
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """How an overlay was made. requests: text and origin of each; packages: rows as data."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverlayRecord:
+    """How an overlay was made.
+
+    requests: text and origin of each. built_on_base: packages that were built with the base's torch.
+    packages: rows as data.
+    """
 
     base: Mapping[str, Any] = field(default_factory=dict)
     requests: tuple[Mapping[str, str], ...] = ()
     overrides: tuple[str, ...] = ()
+    built_on_base: tuple[str, ...] = ()
     precedence: str = "site"
     packages: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def versions(self) -> dict[str, str]:
         """What was installed: normalized name -> version."""
-        return {each["name"]: each["version"] for each in self.packages if each.get("how") != "from base"}
+        return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
-    def asked(self) -> tuple[Asked, ...]:
-        """What was asked for then, to be asked for again."""
-        return tuple(asked_again(each["text"], each["origin"]) for each in self.requests)
+    def requirements(self) -> tuple[UserRequirement, ...]:
+        """What the user wanted then."""
+        return tuple(recorded_requirement(request["text"], request["origin"]) for request in self.requests)
 
 
-def record_text(base: Base, request: Request, overrides: Sequence[str], precedence: str, rows: Sequence[Row]) -> str:
+def record_name() -> str:
+    """The record's name in an image."""
+    from uenvtool.image.metadata import EXTRA
+
+    return f"{EXTRA}/{RECORD}"
+
+
+def record_text(
+    base: Base,
+    request: UserRequest,
+    rows: Sequence[PackageRow],
+    *,
+    overrides: Sequence[str],
+    built_on_base: Sequence[str],
+    precedence: str,
+) -> str:
     """The text of uenvtool.json: no date and nothing of the machine but the base's own places."""
     data = {
         "format": FORMAT,
@@ -55,18 +75,19 @@ def record_text(base: Base, request: Request, overrides: Sequence[str], preceden
             "folders": list(base.folders),
             "fingerprint": base.fingerprint(),
         },
-        "requests": [{"text": each.text, "origin": each.origin} for each in request.asked],
+        "requests": [{"text": wanted.text, "origin": wanted.origin} for wanted in request.requirements],
         "overrides": list(overrides),
+        "built_on_base": list(built_on_base),
         "settings": {"precedence": precedence},
         "packages": [row.data() for row in rows],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def read_record(folder: Path) -> Record | None:
-    """The record of a loose overlay; None where the folder is none of this tool's.
+def read_record(folder: Path) -> OverlayRecord | None:
+    """The record of a loose overlay; None if the folder is not one of this tool's.
 
-    Raises BadInput where it is there and cannot be read.
+    Raises BadInput if it is there and cannot be read.
     """
     path = folder / RECORD_FOLDER / RECORD
     try:
@@ -78,18 +99,19 @@ def read_record(folder: Path) -> Record | None:
     return parse_record(text, str(path))
 
 
-def parse_record(text: str, shown: str) -> Record:
-    """The record of a text. Raises BadInput where it is another format."""
+def parse_record(text: str, shown: str) -> OverlayRecord:
+    """The record of a text. Raises BadInput if it has another format."""
     try:
         data = json.loads(text)
         if data["format"] != FORMAT:
             raise BadInput(f"format {data['format']} is not known here", Position(shown), "use a newer uenvtool")
-        return Record(
-            dict(data["base"]),
-            tuple({"text": str(each["text"]), "origin": str(each["origin"])} for each in data["requests"]),
-            tuple(map(str, data["overrides"])),
-            str(data["settings"]["precedence"]),
-            tuple(dict(each) for each in data["packages"]),
+        return OverlayRecord(
+            base=dict(data["base"]),
+            requests=tuple({"text": str(each["text"]), "origin": str(each["origin"])} for each in data["requests"]),
+            overrides=tuple(map(str, data["overrides"])),
+            built_on_base=tuple(map(str, data.get("built_on_base", ()))),
+            precedence=str(data["settings"]["precedence"]),
+            packages=tuple(dict(row) for row in data["packages"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         hint = "the overlay is damaged: make it again under another name"

@@ -1,4 +1,4 @@
-"""What a user asks for: packages named on the command line, requirement files, editable folders.
+"""What a user wants: packages named on the command line, requirement files, editable folders.
 
 The files are read here for positions and names; uv reads them again, as they are, to resolve.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,12 +28,12 @@ _PASSED_ON = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One thing that was asked for.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRequirement:
+    """One thing that the user wants.
 
-    text: as uv takes it. name: normalized, empty where only a build tells it (a folder, a URL).
-    origin: what the table says of who asked. position: where it stands in a file.
+    text: as uv takes it. name: normalized, empty if only a build gives it (a folder, a URL). origin: who
+    wants it, as the table shows it. position: its place in a file. requirement: parsed, if it is PEP 508.
     """
 
     text: str
@@ -45,46 +45,57 @@ class Asked:
 
     @property
     def is_direct(self) -> bool:
-        """Whether it names a place (folder, file, URL) and not a version on an index."""
+        """Tell if it names a place (folder, file, URL) and not a version on an index."""
         return self.requirement is None or bool(self.requirement.url)
 
+    @property
+    def is_of_index(self) -> bool:
+        """Tell if an index decides which versions of it there are."""
+        return self.requirement is not None and not self.requirement.url
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """All that was asked for. files: requirement files as they were named; constraints: likewise."""
 
-    asked: tuple[Asked, ...] = ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserRequest:
+    """All that the user wants. files, constraint_files: as they were named; constraints: what the latter say."""
+
+    requirements: tuple[UserRequirement, ...] = ()
     files: tuple[Path, ...] = ()
-    constraints: tuple[Path, ...] = ()
-    constrained: tuple[Asked, ...] = ()
+    constraint_files: tuple[Path, ...] = ()
+    constraints: tuple[UserRequirement, ...] = ()
 
-    def named(self, name: str) -> tuple[Asked, ...]:
-        """What was asked of one package, where its marker is for this machine or not given."""
-        return tuple(each for each in self.asked if each.name == name)
+    @property
+    def names(self) -> frozenset[str]:
+        """The normalized names of what the user named."""
+        return frozenset(requirement.name for requirement in self.requirements if requirement.name)
 
 
 def read_request(
     packages: Sequence[str], files: Sequence[Path], editables: Sequence[Path], constraints: Sequence[str] = ()
-) -> Request:
+) -> UserRequest:
     """Everything as one request. Raises BadInput with all problems, each with its file and line."""
-    problems: list[Problem] = []
-    asked: list[Asked] = []
-    constrained: list[Asked] = []
+    reader = _Reader()
+    here = Path.cwd()
+    requirements: list[UserRequirement] = []
     for text in packages:
-        asked += _collected(lambda text=text: [_parsed(text, COMMAND_LINE, None, Path.cwd())], problems)
+        requirements += reader.collected(_parsed, text, COMMAND_LINE, None, here)
     for folder in editables:
-        asked += _collected(lambda folder=folder: [_editable(str(folder), COMMAND_LINE, None, Path.cwd())], problems)
+        requirements += reader.collected(_editable, str(folder), COMMAND_LINE, None, here)
     for file in map(str, files):
-        asked += _file(file, Path.cwd(), None, problems, constrained, 0)
+        requirements += reader.file(file, here)
     for file in constraints:
-        constrained += _file(file, Path.cwd(), None, problems, constrained, 0)
-    if problems:
-        raise BadInput(problems)
-    return Request(tuple(asked), tuple(files), tuple(map(Path, constraints)), tuple(constrained))
+        reader.constraints += reader.file(file, here)
+    if reader.problems:
+        raise BadInput(reader.problems)
+    return UserRequest(
+        requirements=tuple(requirements),
+        files=tuple(files),
+        constraint_files=tuple(map(Path, constraints)),
+        constraints=tuple(reader.constraints),
+    )
 
 
-def asked_again(text: str, origin: str) -> Asked:
-    """What a record says was asked for: every path in it is absolute already."""
+def recorded_requirement(text: str, origin: str) -> UserRequirement:
+    """What a record says that the user wanted: every path in it is absolute already."""
     if text.startswith("-e "):
         return _editable(text[3:], origin, None, Path("/"))
     return _parsed(text, origin, None, Path("/"))
@@ -95,49 +106,84 @@ def names_of(texts: Sequence[str]) -> tuple[str, ...]:
     from packaging.requirements import Requirement
     from packaging.utils import canonicalize_name
 
-    return tuple(canonicalize_name(Requirement(each).name) for each in texts)
+    return tuple(canonicalize_name(Requirement(text).name) for text in texts)
 
 
-def _collected(parse: object, problems: list[Problem]) -> list[Asked]:
-    try:
-        found: list[Asked] = parse()  # type: ignore[operator]
-    except BadInput as error:
-        problems.extend(error.problems)
-        return []
-    return found
+def checked_names(texts: Sequence[str], option: str, example: str) -> tuple[str, ...]:
+    """The requirements that an option names. Raises BadInput if a text is not a requirement."""
+    from packaging.requirements import InvalidRequirement, Requirement
 
-
-def _file(
-    name: str,
-    beside: Path,
-    named_at: Position | None,
-    problems: list[Problem],
-    constrained: list[Asked],
-    depth: int,
-) -> list[Asked]:
-    """The lines of a requirement file; a file that another names is found beside that one."""
-    if _URL.match(name):
-        return []  # uv fetches it; its lines have no place here
-    path = beside / os.path.expanduser(name)
-    if depth > MAX_DEPTH:
-        problems.append(Problem(f"{name}: files name each other more than {MAX_DEPTH} deep", named_at))
-        return []
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
-        hint = "check the name and the permissions" if isinstance(error, OSError) else "save the file as UTF-8"
-        problems.append(Problem(f"cannot read {path}: {why}", named_at or Position(name), hint))
-        return []
-    shown = os.path.relpath(path) if path.is_absolute() and not os.path.isabs(name) else str(name)
-    found: list[Asked] = []
-    for line, content in logical_lines(text):
-        position = Position(shown, line)
+    for text in texts:
         try:
-            found += _line(content, position, path.parent, problems, constrained, depth)
+            Requirement(text)
+        except InvalidRequirement as error:
+            raise BadInput(f"{option} {text}: {_first_line(error)}", hint=f"a package's name: {example}") from error
+    return tuple(texts)
+
+
+Parser = Callable[[str, str, "Position | None", Path], UserRequirement]
+"""Takes a text, its origin, its position, and the folder that its paths are relative to."""
+
+
+class _Reader:
+    """Reads requirement files that name each other; collects what is wrong in all of them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.constraints: list[UserRequirement] = []
+
+    def collected(
+        self, parse: Parser, text: str, origin: str, position: Position | None, folder: Path
+    ) -> list[UserRequirement]:
+        """What a parser makes of a text; nothing, and a problem more, if it refuses."""
+        try:
+            return [parse(text, origin, position, folder)]
         except BadInput as error:
-            problems.extend(error.problems)
-    return found
+            self.problems.extend(error.problems)
+            return []
+
+    def file(self, name: str, beside: Path, named_at: Position | None = None, depth: int = 0) -> list[UserRequirement]:
+        """The lines of a requirement file; a file that another names is found beside that one."""
+        if _URL.match(name):
+            return []  # uv fetches it; its lines have no place here
+        path = beside / os.path.expanduser(name)
+        if depth > MAX_DEPTH:
+            self.problems.append(Problem(f"{name}: files name each other more than {MAX_DEPTH} deep", named_at))
+            return []
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
+            hint = "check the name and the permissions" if isinstance(error, OSError) else "save the file as UTF-8"
+            self.problems.append(Problem(f"cannot read {path}: {why}", named_at or Position(name), hint))
+            return []
+        shown = os.path.relpath(path) if path.is_absolute() and not os.path.isabs(name) else name
+        found: list[UserRequirement] = []
+        for line, content in logical_lines(text):
+            try:
+                found += self._line(content, Position(shown, line), path.parent, depth)
+            except BadInput as error:
+                self.problems.extend(error.problems)
+        return found
+
+    def _line(self, content: str, position: Position, folder: Path, depth: int) -> list[UserRequirement]:
+        origin = f"{position.file}:{position.line}"
+        if not content.startswith("-"):
+            return [_parsed(_PER_REQUIREMENT.split(content, maxsplit=1)[0], origin, position, folder)]
+        match = _OPTION_WITH_VALUE.match(content)
+        option, value = (match[1], (match[2] or "").strip().strip("'\"")) if match else (content, "")
+        if option[:2] in ("-r", "-c", "-e") and option not in ("-r", "-c", "-e"):  # -rFILE, as pip takes it
+            option, value = content[:2], content[2:].strip()
+        if option in ("-r", "--requirement"):
+            return self.file(value, folder, position, depth + 1)
+        if option in ("-c", "--constraint"):
+            self.constraints += self.file(value, folder, position, depth + 1)
+            return []
+        if option in ("-e", "--editable"):
+            return [_editable(value, origin, position, folder)]
+        if option in _PASSED_ON:
+            return []
+        raise BadInput(f"unknown option {option}", position, "pip's requirement file options are known here")
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -157,45 +203,19 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield start, content
 
 
-def _line(
-    content: str,
-    position: Position,
-    folder: Path,
-    problems: list[Problem],
-    constrained: list[Asked],
-    depth: int,
-) -> list[Asked]:
-    origin = f"{position.file}:{position.line}"
-    if not content.startswith("-"):
-        return [_parsed(_PER_REQUIREMENT.split(content, maxsplit=1)[0], origin, position, folder)]
-    match = _OPTION_WITH_VALUE.match(content)
-    option, value = (match[1], (match[2] or "").strip().strip("'\"")) if match else (content, "")
-    if option[:2] in ("-r", "-c", "-e") and option not in ("-r", "-c", "-e"):  # -rFILE, as pip takes it
-        option, value = content[:2], content[2:].strip()
-    if option in ("-r", "--requirement"):
-        return _file(value, folder, position, problems, constrained, depth + 1)
-    if option in ("-c", "--constraint"):
-        constrained += _file(value, folder, position, problems, constrained, depth + 1)
-        return []
-    if option in ("-e", "--editable"):
-        return [_editable(value, origin, position, folder)]
-    if option in _PASSED_ON:
-        return []
-    raise BadInput(f"unknown option {option}", position, "pip's requirement file options are known here")
-
-
-def _editable(value: str, origin: str, position: Position | None, folder: Path) -> Asked:
+def _editable(value: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
     """An editable folder; `-e` of a repository is what uv and pip clone, and is passed on."""
     if _URL.match(value) and not value.startswith("file:"):
-        return Asked(f"-e {value}", _egg(value), origin, position, editable=True)
+        return UserRequirement(text=f"-e {value}", name=_egg(value), origin=origin, position=position, editable=True)
     place, bracket, extras = value.removeprefix("file://").partition("[")
     path = (folder / os.path.expanduser(place)).resolve()
     if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
         raise BadInput(f"-e {value}: no Python project there", position, "it needs a pyproject.toml or setup.py")
-    return Asked(f"-e {_as_url(path)}{bracket}{extras}", _project_name(path), origin, position, editable=True)
+    text = f"-e {path.as_uri()}{bracket}{extras}"
+    return UserRequirement(text=text, name=_project_name(path), origin=origin, position=position, editable=True)
 
 
-def _parsed(text: str, origin: str, position: Position | None, folder: Path) -> Asked:
+def _parsed(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
     """One requirement: PEP 508, a URL, or the path of a folder, wheel or archive."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
@@ -208,18 +228,19 @@ def _parsed(text: str, origin: str, position: Position | None, folder: Path) -> 
     except InvalidRequirement as error:
         direct = _direct(text, origin, position, folder)
         if direct is None:
-            raise BadInput(f"{text!r} is no requirement: {_short(error)}", position, _hint(text)) from error
+            raise BadInput(f"{text!r} is no requirement: {_first_line(error)}", position, _hint(text)) from error
         return direct
     if requirement.url and requirement.url.startswith(("./", "../", "~")):
         place = (folder / os.path.expanduser(requirement.url)).resolve()
-        text = text.replace(requirement.url, _as_url(place))
-    return Asked(text, canonicalize_name(requirement.name), origin, position, requirement)
+        text = text.replace(requirement.url, place.as_uri())
+    name = canonicalize_name(requirement.name)
+    return UserRequirement(text=text, name=name, origin=origin, position=position, requirement=requirement)
 
 
-def _direct(text: str, origin: str, position: Position | None, folder: Path) -> Asked | None:
-    """A requirement that names a place; None where the text is no place."""
+def _direct(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement | None:
+    """A requirement that names a place; None if the text does not."""
     if _URL.match(text):
-        return Asked(text, _egg(text), origin, position)
+        return UserRequirement(text=text, name=_egg(text), origin=origin, position=position)
     place, bracket, extras = text.partition("[")
     path = folder / os.path.expanduser(place)
     if not (os.sep in place or place.endswith((".whl", ".tar.gz", ".zip"))):
@@ -228,9 +249,10 @@ def _direct(text: str, origin: str, position: Position | None, folder: Path) -> 
         raise BadInput(f"{text}: no such file or folder", position, "name a wheel, an archive or a project's folder")
     path = path.resolve()
     name = _wheel_name(path) if path.suffix == ".whl" else _project_name(path)
+    place_text = f"{path.as_uri()}{bracket}{extras}"
     if name:
-        return Asked(f"{name}{bracket}{extras} @ {_as_url(path)}", name, origin, position)
-    return Asked(f"{_as_url(path)}{bracket}{extras}", "", origin, position)
+        place_text = f"{name}{bracket}{extras} @ {path.as_uri()}"
+    return UserRequirement(text=place_text, name=name, origin=origin, position=position)
 
 
 def _wheel_name(path: Path) -> str:
@@ -239,11 +261,13 @@ def _wheel_name(path: Path) -> str:
     try:
         return str(parse_wheel_filename(path.name)[0])
     except InvalidWheelFilename as error:
-        raise BadInput(f"{path.name} is no wheel's name: {_short(error)}", hint="NAME-VERSION-TAGS.whl") from error
+        raise BadInput(
+            f"{path.name} is not a wheel's name: {_first_line(error)}", hint="NAME-VERSION-TAGS.whl"
+        ) from error
 
 
 def _project_name(path: Path) -> str:
-    """A project's name, read from pyproject.toml without building anything; empty where it is not there."""
+    """A project's name, read from pyproject.toml without building anything; empty if it is not there."""
     from packaging.utils import canonicalize_name
 
     try:
@@ -265,11 +289,7 @@ def _egg(url: str) -> str:
     return _wheel_name(Path(name.split("#")[0])) if name.split("#")[0].endswith(".whl") else ""
 
 
-def _as_url(path: Path) -> str:
-    return path.as_uri()
-
-
-def _short(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0].strip()
 
 

@@ -1,4 +1,4 @@
-"""Where packages come from, as the user has told pip and uv: their variables and configuration files.
+"""Where packages come from: the variables and configuration files of pip and uv.
 
 pip's settings become uv's options; uv reads its own by itself. The order is pip's: system, user,
 the environment's own pip.conf, PIP_CONFIG_FILE, PIP_* variables, later ones winning
@@ -22,6 +22,8 @@ _NOT_FOR_UV = (
     "UV_PYTHON",
     "UV_CONSTRAINT",  # read here, with what the base has in mind
     "UV_OVERRIDE",
+    "UV_NO_BUILD_ISOLATION",  # recorded with the overlay, and given as an option
+    "UV_NO_BUILD_ISOLATION_PACKAGE",
     "UV_PROJECT_ENVIRONMENT",
     "UV_TARGET",
     "UV_PREFIX",
@@ -30,22 +32,31 @@ _NOT_FOR_UV = (
 _FALSE = {"", "0", "false", "no", "off", "n", "f"}
 
 
-@dataclass(frozen=True, slots=True)
+ALL = ":all:"
+"""Stands for all packages, as pip's --no-binary has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What uv gets. arguments: for resolving and installing; constraints, files: paths or URLs."""
+    """What uv gets.
+
+    arguments: for resolving and installing. constraints, overrides, files: paths or URLs. built_on_base:
+    packages whose sources are built with the packages that are there (--no-build-isolation), or ALL.
+    """
 
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    built_on_base: tuple[str, ...] = ()
     has_cache: bool = False
 
 
 def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
     """The settings of this user here. prefix: the base's, whose pip.conf counts for its users.
 
-    Raises BadInput with the place where a configuration file cannot be read.
+    Raises BadInput with the place if a configuration file cannot be read.
     """
     pip: dict[str, list[str]] = {}
     for path in _config_files(environ, prefix):
@@ -58,12 +69,13 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
     env = {name: value for name, value in environ.items() if name not in _NOT_FOR_UV}
     env.update(_environment(pip, environ))
     return Settings(
-        tuple(_arguments(pip, environ)),
-        env,
-        (*pip.get("constraint", ()), *environ.get("UV_CONSTRAINT", "").split()),
-        tuple(environ.get("UV_OVERRIDE", "").split()),
-        tuple(pip.get("requirement", ())),
-        bool(environ.get("UV_CACHE_DIR")),
+        arguments=tuple(_arguments(pip, environ)),
+        environment=env,
+        constraints=(*pip.get("constraint", ()), *environ.get("UV_CONSTRAINT", "").split()),
+        overrides=tuple(environ.get("UV_OVERRIDE", "").split()),
+        files=tuple(pip.get("requirement", ())),
+        built_on_base=tuple(_built_on_base(pip, environ)),
+        has_cache=bool(environ.get("UV_CACHE_DIR")),
     )
 
 
@@ -104,7 +116,7 @@ def _read_config(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _values(name: str, value: str) -> list[str]:
-    """A setting's values: words where pip takes several."""
+    """A setting's values: words if pip takes several."""
     return value.split() if name in _LISTS else [value.strip()]
 
 
@@ -113,14 +125,13 @@ def _on(pip: Mapping[str, list[str]], name: str) -> bool:
 
 
 def _arguments(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iterator[str]:
-    """pip's settings as options of uv; what the user has told uv itself goes before."""
-    told = set(environ)
-    if pip.get("index-url", [""])[0] and not told & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
+    """pip's settings as options of uv; what is set for uv itself goes before."""
+    if pip.get("index-url", [""])[0] and not set(environ) & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
         yield from ("--default-index", pip["index-url"][0])
     extra = [*pip.get("extra-index-url", ()), *environ.get("UV_EXTRA_INDEX_URL", "").split()]
     for url in extra:
         yield from ("--extra-index-url", url)
-    if pip.get("extra-index-url") and "UV_INDEX_STRATEGY" not in told:
+    if pip.get("extra-index-url") and "UV_INDEX_STRATEGY" not in environ:
         yield from ("--index-strategy", "unsafe-best-match")  # pip takes the best of all indexes
     for place in [*pip.get("find-links", ()), *filter(None, environ.get("UV_FIND_LINKS", "").split(","))]:
         yield from ("--find-links", os.path.expanduser(place))
@@ -134,8 +145,13 @@ def _arguments(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iter
         yield "--no-index"
     if _on(pip, "pre"):
         yield from ("--prerelease", "allow")
-    if _on(pip, "no-build-isolation"):
-        yield "--no-build-isolation"
+
+
+def _built_on_base(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iterator[str]:
+    """What the user has told pip or uv to build without isolation; it is recorded, unlike their settings."""
+    if _on(pip, "no-build-isolation") or environ.get("UV_NO_BUILD_ISOLATION", "").lower() not in _FALSE:
+        yield ALL
+    yield from environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()
 
 
 def _environment(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> dict[str, str]:

@@ -66,17 +66,17 @@ def stub_requirements(distribution: Distribution, base: Base, environment: Mappi
             requirement = Requirement(text)
         except InvalidRequirement:
             continue
-        there = base.packages.get(canonical(requirement.name))
+        package = base.packages.get(canonical(requirement.name))
         of_extra = requirement.marker is not None and not requirement.marker.evaluate({**environment, "extra": ""})
-        if there is not None and satisfies(requirement.specifier, there.version) and not requirement.url:
-            yield _for_resolver(requirement, there)
+        if package is not None and satisfies(requirement.specifier, package.version) and not requirement.url:
+            yield _for_resolver(requirement, package)
         elif of_extra and "extra" in str(requirement.marker):
             yield text
 
 
-def _for_resolver(requirement: Requirement, there: Distribution) -> str:
-    """The requirement; without a version where the base's is a pre-release, which the stub gives as release."""
-    if not is_version(there.version) or as_release(there.version) == there.version:
+def _for_resolver(requirement: Requirement, package: Distribution) -> str:
+    """The requirement; without a version if the base's is a pre-release, which the stub gives as release."""
+    if not is_version(package.version) or as_release(package.version) == package.version:
         return str(requirement)
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     marker = f" ; {requirement.marker}" if requirement.marker else ""

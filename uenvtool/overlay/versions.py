@@ -27,7 +27,7 @@ def as_release(version: str) -> str:
 
 
 def is_version(text: str) -> bool:
-    """Whether a version is one that resolvers understand (PEP 440); some distributions' are not."""
+    """Tell if a version is one that resolvers understand (PEP 440); some distributions' are not."""
     from packaging.version import InvalidVersion, Version
 
     try:
@@ -38,21 +38,35 @@ def is_version(text: str) -> bool:
 
 
 def newer(one: str, other: str) -> bool:
-    """Whether one version is newer than another."""
+    """Tell if one version is newer than another."""
     from packaging.version import Version
 
     return is_version(one) and is_version(other) and Version(one) > Version(other)
 
 
+def floor(version: str) -> str:
+    """The oldest version that is no breaking step away: of the same major version, below 1.0 of the same minor.
+
+    Empty if the version is none that resolvers understand. Of 2026.1 it is 2026, of 0.12.3 it is 0.12.
+    """
+    from packaging.version import Version
+
+    if not is_version(version):
+        return ""
+    parsed = Version(version)
+    epoch = f"{parsed.epoch}!" if parsed.epoch else ""
+    return f"{epoch}{parsed.major}" if parsed.major else f"{epoch}0.{parsed.minor}"
+
+
 def satisfies(specifier: SpecifierSet, version: str) -> bool:
-    """Whether a version in the base satisfies a requirement; a pre-release counts as its release too."""
+    """Tell if a version in the base satisfies a requirement; a pre-release counts as its release too."""
     if not is_version(version):
         return True  # nothing can be said of it, and the base works with it
     return specifier.contains(version, prereleases=True) or specifier.contains(as_release(version), prereleases=True)
 
 
 def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
-    """Whether it satisfies only because a pre-release counts as its release."""
+    """Tell if it satisfies only because a pre-release counts as its release."""
     return is_version(version) and not specifier.contains(version, prereleases=True) and satisfies(specifier, version)
 
 
@@ -72,7 +86,7 @@ def marker_environment(base: Base) -> dict[str, str]:
 
 
 def requirements(distribution: Distribution, environment: dict[str, str] | None) -> Iterator[Requirement]:
-    """What a distribution requires on this machine without extras; everything where no environment is given."""
+    """What a distribution requires on this machine without extras; everything if no environment is given."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in distribution.requires:

@@ -18,11 +18,11 @@ LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBase:
     """A Python to lie on: its path as a user calls it, what kind of base it is, and how to load it.
 
-    root: a view's folder. image, view: what the uenv client is given to load it, where it is a uenv.
+    root: a view's folder. mounts: of all loaded uenvs. image, view: what the uenv client is given to load it.
     """
 
     python: str
@@ -35,17 +35,17 @@ class Found:
     view: str = ""
 
 
-def find(python: str | None, environ: Mapping[str, str]) -> Found:
-    """The base: `python` where it is named, else the loaded uenv view, else this container or Python.
+def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
+    """The base: `python` if it is named, else the loaded uenv view, else this container or Python.
 
-    Raises BadInput where `python` is no program, or no Python is found at all.
+    Raises BadInput if `python` is not a program, or if no Python is found at all.
     """
     views = loaded_views(environ)
     mounts = tuple(dict.fromkeys(view.mount for view in views))
     if python is not None:
         path = named_python(python, environ)
-        view = next((each for each in views if path.startswith(each.mount + "/")), None)
-        return _of_view(view, path, mounts, environ) if view else Found(path, NAMED, path)
+        of_path = [view for view in views if path.startswith(view.mount + "/")]
+        return _of_view(of_path[0], path, mounts, environ) if of_path else FoundBase(python=path, kind=NAMED, name=path)
     for view in views:
         if _is_overlay(view.root):
             continue
@@ -56,47 +56,64 @@ def find(python: str | None, environ: Mapping[str, str]) -> Found:
     return _of_environment(environ)
 
 
+def plain_python(environ: Mapping[str, str]) -> FoundBase:
+    """The Python on PATH as a bare interpreter, whatever is loaded. Raises BadInput if there is none."""
+    python = _python_on_path(environ)
+    if python is None:
+        raise BadInput("no Python is here to make an overlay on", hint="load a uenv, or name one with --base PYTHON")
+    return FoundBase(python=python, kind=PLAIN, name=python)
+
+
 def named_python(python: str, environ: Mapping[str, str]) -> str:
     """The absolute path of a Python that a user names; symlinks are left as they are."""
     expanded = os.path.expanduser(python)
     path = expanded if os.sep in expanded else shutil.which(expanded, path=environ.get("PATH")) or expanded
     if path and os.path.isdir(path):
         inside = [os.path.join(path, "bin", name) for name in ("python3", "python")]
-        path = next((each for each in inside if os.access(each, os.X_OK)), path)
+        path = next((program for program in inside if os.access(program, os.X_OK)), path)
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise BadInput(f"--base {python}: no such program", hint="name a Python, for example --base /usr/bin/python3")
     return os.path.abspath(path)
 
 
 def _is_overlay(root: str) -> bool:
-    """Whether a view is a packed overlay, which is loaded beside its base and is no base itself."""
+    """Tell if a view is a packed overlay, which is loaded beside its base and is not a base itself."""
     try:
         return "uenvtool-base" in Path(root, "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
 
 
-def _of_view(view: View, python: str, mounts: tuple[str, ...], environ: Mapping[str, str]) -> Found:
-    """A view as a base. Its image is named as `--uenv` was given it, else by the file that is mounted.
+def _of_view(view: View, python: str, mounts: tuple[str, ...], environ: Mapping[str, str]) -> FoundBase:
+    """A view as a base. Its image has the name that `--uenv` was given, else that of the file that is mounted.
 
     The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.
     """
     image = environ.get(LABEL) or view.image or view.uenv
     load = f"uenv start {shlex.quote(image)} --view={view.name}"
-    return Found(python, UENV, view.uenv, view.root, load, mounts, image, view.name)
+    return FoundBase(
+        python=python,
+        kind=UENV,
+        name=view.uenv,
+        root=view.root,
+        load=load,
+        mounts=mounts,
+        image=image,
+        view=view.name,
+    )
 
 
-def _of_environment(environ: Mapping[str, str]) -> Found:
+def _of_environment(environ: Mapping[str, str]) -> FoundBase:
     """The Python on PATH that is neither this tool's nor that of an activated environment."""
-    python = _python_on_path(environ)
-    if python is None:
-        raise BadInput("no Python is here to make an overlay on", hint="load a uenv, or name one with --base PYTHON")
+    plain = plain_python(environ)
     if in_container(environ):
         name = container_name(environ)
-        return Found(python, CONTAINER, name, "", f"start the container {name}" if name else "start its container")
+        load = f"start the container {name}" if name else "start its container"
+        return FoundBase(python=plain.python, kind=CONTAINER, name=name, load=load)
     if environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"):
-        return Found(python, ENVIRONMENT, python, "", "load the modules that this was made with")
-    return Found(python, PLAIN, python)
+        load = "load the modules that this was made with"
+        return FoundBase(python=plain.python, kind=ENVIRONMENT, name=plain.python, load=load)
+    return plain
 
 
 def _carries_torch(environment: str) -> bool:

@@ -1,1 +1,1 @@
-"""The work of `uenvtool venv`: overlays resolved, built, put in place, packed, told of; knows overlay and image."""
+"""`uenvtool venv`: order <- plan <- build, image, target <- make; results apart from the work; report shows them."""

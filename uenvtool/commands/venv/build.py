@@ -3,123 +3,72 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from uenvtool.commands.venv import place
+from uenvtool.commands.venv.packages import Installation
+from uenvtool.commands.venv.plan import Plan
+from uenvtool.commands.venv.results import BuiltOverlay
 from uenvtool.errors import AnswerIsNo, ToolFailed
 from uenvtool.files import fill
 from uenvtool.overlay import create, lock
 from uenvtool.overlay.abi import numpy_problems
 from uenvtool.overlay.base import Base, Distribution
+from uenvtool.overlay.bytecode import compile_tree
 from uenvtool.overlay.check import conflicts, installed
-from uenvtool.overlay.outcome import Row, outcome, warnings
-from uenvtool.overlay.protect import protected
+from uenvtool.overlay.outcome import outcome, warnings
 from uenvtool.overlay.record import RECORD, record_text
-from uenvtool.overlay.requirements import Request, asked_again, names_of
+from uenvtool.overlay.requirements import names_of
+from uenvtool.overlay.resolve import with_way_back
 from uenvtool.overlay.uv import Uv
-
-if TYPE_CHECKING:
-    from uenvtool.commands.venv.make import Plan
-    from uenvtool.overlay.resolve import Resolution
+from uenvtool.result import Step
 
 OVERLAY = "overlay"
 RESERVED = (create.RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may bring."""
 
 
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A finished overlay that is not in its place yet."""
+def build(uv: Uv, plan: Plan, todo: Installation, on_step: Step) -> BuiltOverlay:
+    """Build it in uv's work folder.
 
-    folder: Path
-    rows: tuple[Row, ...]
-    notes: tuple[str, ...]
-    warnings: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """What is installed: a lock's text (empty: nothing), for which request, and what to say of it."""
-
-    text: str
-    request: Request
-    overrides: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-
-def build(uv: Uv, plan: Plan, resolution: Resolution | None, on_step: Callable[[str], None]) -> Built:
-    """Build it in uv's work folder; resolution: None where a lock says what to install.
-
-    Raises AnswerIsNo where what was installed does not fit the base, ToolFailed where uv fails.
+    Raises AnswerIsNo if what was installed does not fit the base, ToolFailed if uv fails.
     """
     base, folder = plan.base, uv.work / OVERLAY
     site = folder / create.site_packages(base.version)
     create.create(folder, base, plan.precedence)
-    source = of_lock(plan, plan.order.lock) if plan.order.lock else _of_resolution(uv, plan, resolution)
     own = _own_files(folder)
-    if source.text:
+    if todo.text:
         on_step("installing")
-        _install(uv, folder, source.text)
+        _install(uv, folder, todo.text)
     _refuse_overwritten(folder, own)
     new = installed(site)
-    _refuse_misfits(base, new, source.request)
+    _refuse_misfits(base, new, todo)
     create.add_base_commands(folder, base)
-    if plan.order.squash is None:  # packing compiles on its own, for the image
+    if plan.order.image is None:  # packing compiles on its own, for the image
         on_step("compiling bytecode")
-        _compile(folder, site)
-    rows = outcome(base, new, source.request, names_of(source.overrides))
-    requests = [each.text for each in source.request.asked]
+        compile_tree(folder / "bin" / "python", site, checked=True)
+    rows = outcome(base, new, todo.request, names_of(todo.overrides))
     fill(
         folder / create.RECORD_FOLDER,
         {
-            RECORD: record_text(base, source.request, source.overrides, plan.precedence, rows),
-            lock.LOCK: lock.signed(source.text or lock.EMPTY, base, requests, source.overrides),
+            RECORD: record_text(
+                base,
+                todo.request,
+                rows,
+                overrides=todo.overrides,
+                built_on_base=todo.built_on_base,
+                precedence=plan.precedence,
+            ),
+            lock.LOCK: lock.signed(
+                todo.text or lock.EMPTY,
+                base,
+                requests=[requirement.text for requirement in todo.request.requirements],
+                overrides=todo.overrides,
+                built_on_base=todo.built_on_base,
+            ),
         },
     )
-    return Built(folder, rows, source.notes, tuple(warnings(rows)))
-
-
-def of_lock(plan: Plan, path: Path) -> Source:
-    """What a lock says, less what the base has; it is recorded as asked for what the lock was made for."""
-    locked = lock.read_lock(path)
-    notes = []
-    if locked.base is None:
-        notes.append(f"{path} names no base; what {plan.base.described()} has is taken from there")
-    elif locked.base != plan.base.fingerprint():
-        made_for = f" ({locked.base_name})" if locked.base_name else ""
-        notes.append(f"{path} was made for another base{made_for}: this is {plan.base.described()}")
-    overrides = tuple(dict.fromkeys((*place.checked_overrides(locked.overrides), *plan.overrides)))
-    left, said = _taken_from_base(plan.base, locked, names_of(overrides))
-    text = lock.unsigned(lock.without(locked.text, left) if left else locked.text)
-    asked = tuple(asked_again(each, path.name) for each in locked.requests)
-    return Source(text, Request(asked), overrides, (*notes, *said))
-
-
-def _of_resolution(uv: Uv, plan: Plan, resolution: Resolution | None) -> Source:
-    to_install = resolution.to_install if resolution else ()
-    text = lock.make_lock(uv, plan.base, to_install) if to_install else ""
-    return Source(text, plan.request, plan.overrides)
-
-
-def _taken_from_base(base: Base, locked: lock.Locked, allowed: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What of a lock the base has in that version, or protects."""
-    from uenvtool.overlay.versions import as_release, is_version
-
-    left, said = [], []
-    for name, version in locked.packages.items():
-        there = base.packages.get(name)
-        if there is None or name in allowed:
-            continue
-        same = is_version(there.version) and version == as_release(there.version).partition("+")[0]
-        if version == there.version or same:
-            left.append(name)
-        elif protected(name):
-            left.append(name)
-            said.append(f"the lock has {name} {version}; the base's {there.version} stays, it is protected")
-    return left, said
+    return BuiltOverlay(folder=folder, rows=rows, notes=todo.notes, warnings=tuple(warnings(base, rows)))
 
 
 def _install(uv: Uv, folder: Path, text: str) -> None:
@@ -139,28 +88,23 @@ def _refuse_overwritten(folder: Path, own: Mapping[Path, bytes]) -> None:
     """Refuse packages that bring a file of the overlay's own: a wheel can write anywhere in its environment."""
     for path, content in own.items():
         if path.is_symlink() or not path.is_file() or path.read_bytes() != content:
-            raise _hostile("a package", f"writes over {path.relative_to(folder)}, which is the overlay's own")
+            raise _hostile(f"writes over {path.relative_to(folder)}")
     for name in ("bin/python3", "lib64"):
         if not (folder / name).is_symlink():
-            raise _hostile("a package", f"writes over {name}, which is the overlay's own")
+            raise _hostile(f"writes over {name}")
     for name in RESERVED:
         if os.path.lexists(folder / name):
-            raise _hostile("a package", f"writes {name}, which is the overlay's own")
+            raise _hostile(f"writes {name}")
 
 
-def _hostile(who: str, what: str) -> ToolFailed:
-    return ToolFailed(f"{who} {what}", hint="do not install it, and tell where you have it from; nothing was changed")
+def _hostile(deed: str) -> ToolFailed:
+    hint = "do not install it, and report it where you got it from; nothing was changed"
+    return ToolFailed(f"a package {deed}, which is the overlay's own", hint=hint)
 
 
-def _refuse_misfits(base: Base, new: Mapping[str, Distribution], request: Request) -> None:
-    found = [each.problem() for each in conflicts(base, new, request)]
-    problems = found or numpy_problems(base, new)
+def _refuse_misfits(base: Base, new: Mapping[str, Distribution], todo: Installation) -> None:
+    floors = todo.resolution.floors if todo.resolution else {}
+    found = [conflict.problem() for conflict in conflicts(base, new, todo.request)]
+    problems = with_way_back(found, floors) or numpy_problems(base, new)
     if problems:
         raise AnswerIsNo(dict.fromkeys(problems))
-
-
-def _compile(folder: Path, site: Path) -> None:
-    """Bytecode beside every module, so that no rank has to compile; Python checks it against the source."""
-    from uenvtool.overlay.bytecode import compile_tree
-
-    compile_tree(folder / "bin" / "python", site, checked=True)

@@ -1,0 +1,90 @@
+"""The image of an overlay: what may be replaced, packing it beside its place, and what an older one says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool import files
+from uenvtool.commands.venv.order import Order
+from uenvtool.commands.venv.results import PackedImage
+from uenvtool.errors import BadInput
+from uenvtool.overlay import howto
+from uenvtool.overlay.record import OverlayRecord, parse_record, record_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedImage:
+    """An image that is complete beside its place. replacement: what gives it its name; image: what it is then."""
+
+    replacement: files.Replacement
+    image: PackedImage
+
+
+def refuse_foreign_image(order: Order) -> None:
+    """Raise, before any work, what stands against the ordered image: a foreign file, or no mksquashfs."""
+    if order.image is None:
+        return
+    from uenvtool.image.programs import find_programs
+    from uenvtool.image.read import refuse_foreign
+
+    refuse_foreign(order.image)
+    find_programs()
+
+
+def read_image_record(image: Path) -> OverlayRecord | None:
+    """The record in a packed overlay; None if it has none. Raises BadInput if the file is not an image."""
+    from uenvtool.image.read import read_texts
+
+    text = read_texts(image, [record_name()]).get(record_name())
+    return None if text is None else parse_record(text, f"{image}:{record_name()}")
+
+
+@contextlib.contextmanager
+def finished(
+    folder: Path, target: Path, order: Order, base: Mapping[str, Any], notes: list[str]
+) -> Iterator[FinishedImage]:
+    """Pack a loose overlay beside the ordered image; nothing is replaced yet.
+
+    base: what the overlay's record says of it. notes: takes what the packing programs cannot do here.
+    Raises ToolMissing without mksquashfs, ToolFailed if packing fails or the image is not what was packed.
+    """
+    from uenvtool.image.metadata import uenv_name
+    from uenvtool.overlay.packed import VIEW, prepared
+
+    mount = _mount(target, order)
+    previous = target.with_name(f"{target.stem}.previous{target.suffix}") if order.update else None
+    with prepared(folder, target, mount=mount, epoch=_epoch(), on_note=notes.append) as new:
+        kept = previous if previous and target.is_file() else None
+        yield FinishedImage(
+            replacement=new.replacement(kept),
+            image=PackedImage(
+                path=new.packed.path,
+                bytes=new.packed.bytes,
+                sha256=new.packed.sha256,
+                compression=new.packed.compression,
+                mount=mount,
+                previous=kept,
+                use=tuple(howto.lines(target, uenv_name(target.stem, VIEW), mount, base)),
+            ),
+        )
+
+
+def _mount(target: Path, order: Order) -> str:
+    """As ordered, else as the image that is replaced has it, else the usual place."""
+    from uenvtool.overlay.packed import MOUNT, info
+
+    before = info(target).mount if not order.mount and target.is_file() else ""
+    return order.mount or before or MOUNT
+
+
+def _epoch() -> int | None:
+    """SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/)."""
+    text = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if text and not text.isdigit():
+        raise BadInput(f"SOURCE_DATE_EPOCH={text} is not a number of seconds", hint="for example 0")
+    return int(text) if text else None

@@ -1,0 +1,77 @@
+"""What a user reads of a made overlay: the table, what to know, and the lines to go on with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from uenvtool.commands.venv.results import MadeOverlay, PackedImage
+from uenvtool.overlay.outcome import FROM_BASE, HEADINGS, SAME, table_rows
+from uenvtool.result import Result, Table
+
+USES = {
+    "uenv": "in a shell",
+    "slurm": "in a batch script",
+    "edf": "in an EDF of the Container Engine",
+    "apptainer": "with Apptainer",
+}
+"""Where the lines that use an image belong."""
+
+
+def result_of(made: MadeOverlay, *, verbose: bool) -> Result:
+    """The answer of `uenvtool venv`. verbose: with every package, not only those that changed."""
+    listed = [change for change in made.changes if verbose or change.change != SAME]
+    return Result(
+        data=made.data(),
+        tables=(Table(headings=HEADINGS, rows=table_rows(listed)),) if listed else (),
+        notes=(*made.notes, *_unlisted(made, len(made.changes) - len(listed)), *_notes(made)),
+        warnings=made.warnings,
+        next=tuple(_next_lines(made)),
+    )
+
+
+def shown(path: Path) -> str:
+    """A path as a user here writes it."""
+    here = os.path.relpath(path)
+    return here if not here.startswith("..") else str(path)
+
+
+def _unlisted(made: MadeOverlay, count: int) -> Iterator[str]:
+    """How many packages the table leaves out."""
+    if count:
+        base = sum(change.row.how == FROM_BASE for change in made.changes)
+        kinds = [f"{number} {kind}" for number, kind in ((count - base, "as before"), (base, "of the base")) if number]
+        yield f"not listed: {', '.join(kinds)} (--verbose lists them)"
+
+
+def _notes(made: MadeOverlay) -> Iterator[str]:
+    if made.dry_run:
+        yield "nothing was made (--dry-run)"
+        return
+    if made.base is not None:
+        yield f"{shown(made.path)}: {made.base.described()} below it"
+        if made.previous:
+            yield f"the old one is {shown(made.previous)}"
+    if made.image:
+        size = made.image.bytes / 1e6
+        yield f"{made.image.path}: {size:.1f} MB, {made.image.compression}, sha256 {made.image.sha256}"
+        if made.image.previous:
+            yield f"the old one is {made.image.previous}"
+
+
+def _next_lines(made: MadeOverlay) -> Iterator[str]:
+    if made.dry_run:
+        return
+    if made.base is not None:
+        yield f"{shlex.quote(shown(made.path / 'bin' / 'python'))} script.py"
+    if made.image:
+        yield from _uses(made.image)
+
+
+def _uses(image: PackedImage) -> Iterator[str]:
+    for line in image.use:
+        yield "\n".join([f"{USES[line.use]}:", *(f"  {text}" for text in line.text.splitlines())])
+        if line.caveat:
+            yield f"  ({line.caveat})"
