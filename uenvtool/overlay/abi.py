@@ -11,34 +11,36 @@ from __future__ import annotations
 import csv
 import mmap
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.errors import Problem
 from uenvtool.overlay.base import Base, Distribution
 
+_SHARED = re.compile(r"\.so(\.\d+)*$")
 OLD, NEW = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
 
 
 def numpy_problems(base: Base, new: Mapping[str, Distribution]) -> list[Problem]:
-    """What was built for numpy 1 beside numpy 2: of the new packages, and of the base where numpy is new."""
+    """What was built for numpy 1 beside numpy 2: of the new packages, and of the base if numpy is new."""
     numpy = new.get("numpy") or base.packages.get("numpy")
     if numpy is None or _major(numpy.version) < 2:
         return []
-    checked = [each for name, each in new.items() if name != "numpy"]
+    checked = [package for name, package in new.items() if name != "numpy"]
     before = base.packages.get("numpy")
     if "numpy" in new and before is not None and _major(before.version) < 2:
-        checked += [each for name, each in base.packages.items() if name not in new]
+        checked += [package for name, package in base.packages.items() if name not in new]
     where = "the overlay gets" if "numpy" in new else "the base has"
     return [
         Problem(
-            f"{each.name} {each.version} is built for numpy 1 ({os.path.basename(file)}); "
+            f"{package.name} {package.version} is built for numpy 1 ({os.path.basename(file)}); "
             f"{where} numpy {numpy.version}",
-            hint=f"ask for a newer {each.name}"
+            hint=f"ask for a newer {package.name}"
             + (", or for numpy<2" if "numpy" in new else ", or put numpy 1 over the base's: 'numpy<2'"),
         )
-        for each in checked
-        for file in _first(built_for_numpy_1(each))
+        for package in checked
+        for file in _first(built_for_numpy_1(package))
     ]
 
 
@@ -58,7 +60,7 @@ def compiled_modules(distribution: Distribution) -> Iterator[str]:
     root = os.path.realpath(distribution.folder)
     for name in recorded_files(distribution):
         path = os.path.realpath(os.path.join(root, name))
-        if name.endswith(".so") and path.startswith(root + os.sep):
+        if _SHARED.search(name) and path.startswith(root + os.sep):
             yield path
 
 

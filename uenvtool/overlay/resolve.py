@@ -14,6 +14,7 @@ from uenvtool.overlay.base import Base, Distribution
 from uenvtool.overlay.check import Conflict
 from uenvtool.overlay.protect import protected
 from uenvtool.overlay.requirements import UserRequest, UserRequirement
+from uenvtool.overlay.settings import ALL
 from uenvtool.overlay.stubs import write_stubs
 from uenvtool.overlay.uv import Uv
 from uenvtool.overlay.uv_failures import DiskFull, IndexFailed, NoSolution
@@ -44,27 +45,19 @@ class ResolvedPackage:
 class Resolution:
     """All packages of it.
 
-    forced: the base's versions were forced on those that want others. newest: the newest versions that the
-    user allows of what the user named. floors: the oldest that were tried of it.
+    forced: the base's versions were forced on those that want others. older: what the user named and gets now
+    in an older version than the newest that is allowed: name to the newest. floors: the oldest that were tried.
     """
 
     packages: tuple[ResolvedPackage, ...] = ()
     forced: bool = False
-    newest: Mapping[str, str] = field(default_factory=dict)
+    older: Mapping[str, str] = field(default_factory=dict)
     floors: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def to_install(self) -> tuple[ResolvedPackage, ...]:
         """What the base lacks, or what goes over it."""
         return tuple(package for package in self.packages if not package.from_base)
-
-    @property
-    def older(self) -> dict[str, str]:
-        """What the user named and gets in an older version than the newest: name to the newest."""
-        versions = {package.name: package.version for package in self.to_install if package.version}
-        return {
-            name: newest for name, newest in self.newest.items() if name in versions and newer(newest, versions[name])
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,14 +116,14 @@ def resolve(uv: Uv, question: Question) -> Resolution:
     packages = _of_wheels(uv, question, folder, constraints, pins)
     newest = _newest_versions(uv, question, pins)
     if packages is not None:
-        resolution = Resolution(packages=packages, newest=newest)
-        if not _goes_far_back(question, resolution):
+        resolution = Resolution(packages=packages, older=_older(question, packages, newest))
+        if question.allow_older or not _goes_far_back(resolution, _floors(question, newest)):
             return resolution
     floors = {} if question.allow_older else _floors(question, newest)
     bounds = [f"{name}>={version}" for name, version in floors.items()]
     try:
         packages = _compiled(uv, question, folder, {"constraints": [*constraints, *bounds]}, pins)
-        return Resolution(packages=packages, newest=newest)
+        return Resolution(packages=packages, older=_older(question, packages, newest))
     except NoSolution as error:
         conflicts = conflicts_of_explanation(error.explanation, question.base, pins)
         if conflicts:
@@ -140,7 +133,8 @@ def resolve(uv: Uv, question: Question) -> Resolution:
         except NoSolution:
             notes = [_whose(requirers, error.explanation), _floor_note(floors, newest)]
             raise NoSolution(error.explanation, "\n".join(filter(None, notes))) from None
-        return Resolution(packages=packages, forced=True, newest=newest, floors=floors)
+        older = _older(question, packages, newest)
+        return Resolution(packages=packages, forced=True, older=older, floors=floors)
 
 
 def with_way_back(problems: Sequence[Problem], floors: Mapping[str, str]) -> list[Problem]:
@@ -211,7 +205,8 @@ def _of_wheels(
 
     On the way back to a version that fits, a resolver would build what old releases call their source.
     """
-    names = [] if question.allow_older else sorted(_open_below(question))
+    built = uv.settings.built_on_base
+    names = [] if question.allow_older or ALL in built else sorted(_open_below(question) - set(built))
     try:
         return _compiled(uv, question, folder, {"constraints": constraints}, pins, only_binary=names)
     except (IndexFailed, DiskFull):
@@ -259,11 +254,20 @@ def _floors(question: Question, newest: Mapping[str, str]) -> dict[str, str]:
     return {name: version for name, version in found.items() if version}
 
 
-def _goes_far_back(question: Question, resolution: Resolution) -> bool:
+def _older(question: Question, packages: Iterable[ResolvedPackage], newest: Mapping[str, str]) -> dict[str, str]:
+    """What is taken now in an older version than the newest; what was there before in that version stays."""
+    return {
+        package.name: newest[package.name]
+        for package in packages
+        if package.name in newest
+        and not package.from_base
+        and package.version != question.preferred.get(package.name)
+        and newer(newest[package.name], package.version)
+    }
+
+
+def _goes_far_back(resolution: Resolution, floors: Mapping[str, str]) -> bool:
     """Tell if something that the user named is older than it may be."""
-    if question.allow_older or not resolution.older:
-        return False
-    floors = _floors(question, resolution.newest)
     return any(
         newer(floors[package.name], package.version)
         for package in resolution.to_install

@@ -49,6 +49,8 @@ class Uv:
             env.pop(name, None)
         if self.build_path:
             env["PYTHONPATH"] = os.pathsep.join(self.build_path)
+            programs = [os.path.join(folder, "bin") for folder in self.build_path]
+            env["PATH"] = os.pathsep.join([*filter(os.path.isdir, programs), env.get("PATH", os.defpath)])
         if not self.settings.has_cache:
             env["UV_CACHE_DIR"] = str(self.work / "cache")
         return env
@@ -87,7 +89,8 @@ class Uv:
     def _build_options(self) -> list[str]:
         if ALL in self.settings.built_on_base:
             return ["--no-build-isolation"]
-        return [word for name in self.settings.built_on_base for word in ("--no-build-isolation-package", name)]
+        names = self.settings.built_on_base
+        return [word for name in names for word in ("--no-build-isolation-package", name, "--no-binary", name)]
 
 
 def find_uv() -> str:

@@ -20,6 +20,7 @@ from uenvtool.overlay.outcome import outcome, warnings
 from uenvtool.overlay.record import RECORD, record_text
 from uenvtool.overlay.requirements import names_of
 from uenvtool.overlay.resolve import with_way_back
+from uenvtool.overlay.torch_abi import torch_problems
 from uenvtool.overlay.uv import Uv
 from uenvtool.result import Step
 
@@ -105,6 +106,8 @@ def _hostile(deed: str) -> ToolFailed:
 def _refuse_misfits(base: Base, new: Mapping[str, Distribution], todo: Installation) -> None:
     floors = todo.resolution.floors if todo.resolution else {}
     found = [conflict.problem() for conflict in conflicts(base, new, todo.request)]
-    problems = with_way_back(found, floors) or numpy_problems(base, new)
+    problems = with_way_back(found, floors)
+    problems += numpy_problems(base, new) if not problems else []
+    problems += torch_problems(base, new, names_of(todo.overrides)) if not problems else []
     if problems:
         raise AnswerIsNo(dict.fromkeys(problems))

@@ -18,6 +18,7 @@ from uenvtool.commands.venv.report import result_of
 from uenvtool.commands.venv.results import BuiltOverlay, MadeOverlay
 from uenvtool.commands.venv.target import added_by_others, is_environment, move_beside, previous_name, refuse_foreign
 from uenvtool.errors import ToolFailed
+from uenvtool.overlay.build_tools import building_on
 from uenvtool.overlay.outcome import changes, rows_of_resolution, warnings
 from uenvtool.overlay.record import read_record
 from uenvtool.overlay.uv import Uv, find_uv
@@ -75,13 +76,18 @@ def _workshop(work: Path | None, *, in_memory: bool) -> Iterator[Path]:
 def _made(plan: Plan, target: Path, folder: Path, work: Path | None, on_step: Step) -> MadeOverlay:
     uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
     on_step(f"resolving on {plan.base.described()}")
-    todo = from_lock(plan, plan.order.lock) if plan.order.lock else from_resolution(uv, plan)
+    if plan.order.lock:
+        todo = from_lock(plan, plan.order.lock)
+        uv = replace(uv, settings=replace(uv.settings, built_on_base=todo.built_on_base))
+    else:
+        uv = building_on(uv, plan.base, plan.request)
+        todo = from_resolution(uv, plan)
     if work is None and todo.resolution is not None and not todo.resolution.forced:
         rows = rows_of_resolution(plan.base, todo.resolution, plan.request, plan.override_names)
         built = BuiltOverlay(folder=folder, rows=rows, notes=todo.notes, warnings=tuple(warnings(plan.base, rows)))
     else:
         try:
-            built = build(uv, plan, todo, on_step)
+            built = build(building_on(uv, plan.base, todo.request), plan, todo, on_step)
         except ToolFailed as error:
             raise (DiskFull(error.problems) if no_space(error) else error) from error
     before = plan.previous.versions if plan.previous else {}

@@ -1,0 +1,134 @@
+"""An extension of torch is built from its source with the base's torch, and so it is made again."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomlkit
+
+from tests.conftest import Answer
+from tests.support.overlays import BaseHere, install, wheel
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """
+import pathlib, zipfile
+import torch{more}
+META = "Metadata-Version: 2.1\\nName: ext\\nVersion: {version}\\nRequires-Dist: torch\\n"
+WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+def build_wheel(folder, settings=None, metadata=None):
+    name = "ext-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
+        archive.writestr("ext.py", f"built_with = {{torch.__version__!r}}\\n")
+        for file, text in (("METADATA", META), ("WHEEL", WHEEL), ("RECORD", "")):
+            archive.writestr(f"ext-{version}.dist-info/{{file}}", text)
+    return name
+"""
+
+
+@pytest.fixture
+def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    found = loaded("pythonpath")
+    install(found.site, wheel(place / "old", "torch", "2.6.0a0+d883142"))
+    source(wheels, "1.0")
+    return found
+
+
+def source(wheels: Path, version: str, more: str = "") -> None:
+    """The source of an extension whose build imports torch, and more."""
+    texts = {
+        "pyproject.toml": PROJECT,
+        "backend.py": BACKEND.format(version=version, more=more),
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: ext\nVersion: {version}\n",
+    }
+    with tarfile.open(wheels / f"ext-{version}.tar.gz", "w:gz") as archive:
+        for name, text in texts.items():
+            member = tarfile.TarInfo(f"ext-{version}/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+
+def built_with(folder: str) -> list[str]:
+    return [path.read_text() for path in Path(folder).glob("lib/python3*/site-packages/ext.py")]
+
+
+def test_without_the_option_the_message_names_it(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    answer = cli("venv", "v", "ext")
+
+    assert answer.code == 4
+    assert "ext==1.0 is built from its source, and its build needs torch, which lies in the base" in answer.stderr
+    assert "--no-build-isolation ext" in answer.stderr
+    assert "pip install" not in answer.stderr  # uv would have a second torch
+
+
+@pytest.mark.parametrize("words", [["--no-build-isolation", "ext"], ["ext", "--no-build-isolation"]])
+def test_it_is_built_on_the_bases_torch_and_recorded(
+    here: BaseHere, cli: Callable[..., Answer], words: list[str]
+) -> None:
+    answer = cli("venv", "v", *words)
+
+    assert answer.code == 0, answer.stderr
+    assert built_with("v") == ["built_with = '2.6.0a0+d883142'\n"]
+    lock = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()
+    assert lock["tool"]["uenvtool"]["built-on-base"] == (["ext"] if words[-1] == "ext" else [":all:"])
+
+
+def test_it_is_made_again_from_the_lock_and_the_record(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    assert cli("venv", "v", "--no-build-isolation", "ext").code == 0
+    wheel(wheels, "more", "1.0")
+    source(wheels, "1.1")
+
+    from_lock = cli("venv", "w", "--from", "v/.uenvtool/pylock.toml")
+    added = cli("venv", "v", "more")
+    updated = cli("venv", "v", "--update")
+
+    assert [from_lock.code, added.code, updated.code] == [0, 0, 0], from_lock.stderr + added.stderr + updated.stderr
+    assert built_with("w") == built_with("v")
+    assert "ext" in updated.stdout
+    assert "1.1" in updated.stdout
+
+
+def test_the_variables_of_pip_and_uv_for_it_are_recorded(
+    here: BaseHere, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, wheels: Path
+) -> None:
+    wheel(wheels, "more", "1.0")
+    monkeypatch.setenv("UV_NO_BUILD_ISOLATION", "1")
+    assert cli("venv", "v", "ext").code == 0
+    monkeypatch.delenv("UV_NO_BUILD_ISOLATION")
+
+    answer = cli("venv", "v", "more")
+
+    assert answer.code == 0, answer.stderr
+    assert json.loads(cli("venv", "info", "v", "--json").stdout)["built_on_base"] == [":all:"]
+
+
+def test_a_wheel_is_left_for_the_source(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+    wheel(wheels, "ext", "1.0", files={"ext.py": "built_with = 'another torch'\n"})
+
+    assert cli("venv", "v", "--no-build-isolation", "ext").code == 0
+    assert built_with("v") == ["built_with = '2.6.0a0+d883142'\n"]
+
+
+def test_what_the_build_needs_comes_from_the_words_beside_it(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    source(wheels, "2.0", more=", helping")
+    missing = cli("venv", "v", "--no-build-isolation", "ext")
+    wheel(wheels, "helping", "1.0")
+
+    found = cli("venv", "v", "helping", "--no-build-isolation", "ext")
+
+    assert missing.code == 4
+    assert "its build needs the Python module helping" in missing.stderr
+    assert found.code == 0, found.stderr
