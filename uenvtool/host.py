@@ -16,7 +16,7 @@ OS_RELEASE = Path("/etc/os-release")
 
 
 def on_this_machine(system: System) -> System:
-    """The system with everything that says `host` looked up here; another system is left as it is."""
+    """The system with this machine's answers in place of every `host`; another system is left as it is."""
     if all(HOST not in (node.target, node.os) for node in system.nodes.values()):
         return system
     nodes = {uarch: _looked_up(node) for uarch, node in system.nodes.items()}
@@ -49,7 +49,7 @@ def _target() -> str:
 
 
 def _compilers() -> dict[str, SystemPackage]:
-    """This machine's GCC as an external of Spack; nothing where there is none."""
+    """This machine's GCC as an external of Spack; nothing if it has none."""
     gcc = shutil.which("gcc")
     if gcc is None:
         return {}
@@ -61,5 +61,10 @@ def _compilers() -> dict[str, SystemPackage]:
     found = {language: path for language, name in names.items() if (path := shutil.which(name))}
     languages = ",".join({"cxx": "c++"}.get(language, language) for language in found)
     spec = parse_spec(f"gcc@{version} languages={languages}")
-    external = External(spec, str(Path(gcc).parent.parent), found, Position(gcc))
-    return {"gcc": SystemPackage("gcc", (external,), None, (), "this machine's compiler")}
+    prefix = str(Path(gcc).parent.parent)
+    external = External(spec=spec, prefix=prefix, compilers=found, position=Position(gcc))
+    return {
+        "gcc": SystemPackage(
+            name="gcc", position=external.position, externals=(external,), reason="this machine's compiler"
+        )
+    }

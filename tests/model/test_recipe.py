@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.errors import BadInput
 from uenvtool.knowledge import choose, load_recipe
+from uenvtool.model.checks import coupled_pins
 from uenvtool.model.kinds import RECIPE, SYSTEM
 from uenvtool.model.locate import available
 from uenvtool.model.system_reader import load_system
@@ -78,8 +79,166 @@ def test_torch_can_be_moved_with_everything_that_is_coupled_to_it(write: Write) 
 
     recipe = load_recipe("mine")
 
-    torch = [root for group in recipe.groups for root in group.specs if root.spec.package == "py-torch"]
-    assert [str(root.spec) for root in torch] == ["py-torch@2.7.1"]
+    (torch,) = [root.spec for root in recipe.roots if root.spec.package == "py-torch"]
+    assert str(torch.versions) == "2.7.1"
+    assert {pin.package: str(pin.versions) for pin, _ in coupled_pins(recipe).values()} == {
+        "py-torchvision": "0.22.1",
+        "py-torchaudio": "2.7.1",
+        "py-triton": "3.3.1",
+    }
+
+
+def specs_of(name: str) -> dict[str, list[str]]:
+    return {group.name: [str(root.spec) for root in group.specs] for group in load_recipe(name).groups}
+
+
+def test_an_inherited_spec_keeps_what_the_child_does_not_name(write: Write) -> None:
+    write(
+        "recipes/mine/recipe.yaml",
+        "extends: pytorch-2.6\ndescription: mine\ngroups: {python: {specs: [py-torch@2.7.1 +distributed]}}\n",
+    )
+
+    (inherited,) = [root.spec for root in load_recipe("pytorch-2.6").roots if root.spec.package == "py-torch"]
+    (torch,) = [root for root in load_recipe("mine").roots if root.spec.package == "py-torch"]
+
+    assert torch.spec.variants == inherited.variants
+    assert torch.spec.variants["gloo"] is True
+    assert torch.reason.startswith("without MKL-DNN")
+    assert str(torch.position).startswith("recipes/mine/recipe.yaml:3:")
+
+
+def test_a_variant_without_a_version_keeps_the_couplings(write: Write) -> None:
+    write(
+        "recipes/mine/recipe.yaml",
+        "extends: pytorch-2.6\ndescription: mine\ngroups: {python: {specs: [py-torch +ucc ~gloo]}}\n",
+    )
+
+    recipe = load_recipe("mine")
+
+    (torch,) = [root.spec for root in recipe.roots if root.spec.package == "py-torch"]
+    assert (str(torch.versions), torch.variants["ucc"], torch.variants["gloo"]) == ("2.6.0", True, False)
+    assert str(coupled_pins(recipe)["py-triton"][0].versions) == "3.2.0"
+
+
+def test_replace_takes_the_place_of_the_inherited_spec(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL.replace("hdf5@1.14 +mpi", "hdf5@1.14 +mpi +cxx"))
+    write(
+        "recipes/mine/recipe.yaml",
+        "extends: base\ngroups: {all: {specs: [{spec: hdf5 +fortran, replace: true}]}}\n",
+    )
+
+    assert specs_of("mine") == {"all": ["zlib-ng", "hdf5 +fortran"]}
+
+
+def test_specs_of_one_package_with_different_conditions_stay_apart(write: Write) -> None:
+    specs = "[{spec: ucx +cma, when: fabric == slingshot}, {spec: ucx +rc, when: fabric == roce}]"
+    write("recipes/base/recipe.yaml", SMALL)
+    write("recipes/both/recipe.yaml", f"extends: base\ngroups: {{net: {{specs: {specs}}}}}\n")
+    child = "[ucx@1.19, {spec: ucx +dc, when: fabric == roce}]"
+    write("recipes/mine/recipe.yaml", f"extends: both\ngroups: {{net: {{specs: {child}}}}}\n")
+
+    assert specs_of("mine")["net"] == ["ucx@1.19 +cma", "ucx@1.19 +rc +dc"]
+
+
+def test_one_package_twice_among_the_roots_is_refused(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL)
+    write("recipes/mine/recipe.yaml", "extends: base\ngroups:\n  more:\n    specs: [hdf5@1.12]\n")
+
+    problem = refused("mine")
+
+    assert "recipes/mine/recipe.yaml:4:13: hdf5 is a root spec here and at recipes/base/recipe.yaml:13:7" in problem
+    assert "in the group that it is in" in problem
+
+
+def test_the_name_that_pip_has_for_a_package_is_refused_with_spacks(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("- zlib-ng", "- h5py"))
+
+    problem = refused("mine")
+
+    assert "recipes/mine/recipe.yaml:12:7: Spack has no package 'h5py'" in problem
+    assert "py-h5py" in problem
+
+
+def test_removing_a_package_that_is_not_inherited_is_refused(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL)
+    write("recipes/mine/recipe.yaml", "extends: base\nremove: [hdf]\n")
+
+    problem = refused("mine")
+
+    assert "recipes/mine/recipe.yaml:2:10: unknown package to remove 'hdf'" in problem
+    assert "did you mean 'hdf5'?" in problem
+
+
+def test_remove_leaves_out_pins_and_additions_too(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL + "require: {hdf5: {variants: +cxx}}\nprefer: {zstd: 1.5}\n")
+    write("recipes/base/packages/hdf5/package.py", "x = 1\n")
+    write("recipes/base/packages/zstd/package.py", "x = 1\n")
+    write("recipes/mine/recipe.yaml", "extends: base\nremove: [hdf5]\n")
+
+    recipe = load_recipe("mine")
+
+    assert "hdf5" not in {root.spec.package for root in recipe.roots}
+    assert (list(recipe.require), list(recipe.prefer)) == ([], ["zstd"])
+    assert [addition.target for addition in recipe.additions] == ["zstd/package.py"]
+
+
+def test_what_is_removed_can_be_added_again_further_up(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL)
+    write("recipes/without/recipe.yaml", "extends: base\nremove: [hdf5]\n")
+    write("recipes/mine/recipe.yaml", "extends: without\ngroups: {all: {specs: [hdf5@1.12]}}\n")
+
+    assert specs_of("mine") == {"all": ["zlib-ng", "hdf5@1.12"]}
+
+
+def test_an_inherited_pin_is_dropped_by_null(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL + "require: {zstd: 1.5.6, pigz: 2.8}\n")
+    write("recipes/mine/recipe.yaml", "extends: base\nrequire: {zstd: null}\n")
+    write("recipes/wrong/recipe.yaml", "extends: base\nrequire: {zsdt: null}\n")
+
+    assert list(load_recipe("mine").require) == ["pigz"]
+    assert "unknown pin to drop 'zsdt'" in refused("wrong")
+
+
+def test_a_recipe_can_extend_several_each_laid_over_the_one_before(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL)
+    write(
+        "recipes/tools/recipe.yaml", "abstract: true\ndescription: tools\ngroups: {tools: {specs: [pigz, hdf5@1.12]}}\n"
+    )
+    write("recipes/mine/recipe.yaml", "extends: [base, tools]\ndescription: mine\nremove: [hdf5]\n")
+
+    recipe = load_recipe("mine")
+
+    assert specs_of("mine") == {"all": ["zlib-ng"], "tools": ["pigz"]}
+    assert [location.name for location in recipe.chain] == ["mine", "tools", "base"]
+
+
+def test_a_pinned_repository_is_replaced_whole(write: Write) -> None:
+    write("recipes/base/recipe.yaml", SMALL)
+    commit = "e79ba9fc76dd02568da737230bd5f570822fcbb9"
+    write("recipes/mine/recipe.yaml", f"extends: base\nrepos: {{builtin: {{url: https://x, commit: {commit}}}}}\n")
+
+    builtin = load_recipe("mine").repos["builtin"]
+
+    assert (builtin.tag, builtin.revision) == (None, commit)
+
+
+def test_a_child_can_compare_with_the_published_table_without_preferring_it(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", "extends: pytorch-2.6\ndescription: mine\npublished: {prefer: false}\n")
+
+    recipe = load_recipe("mine")
+
+    assert recipe.published is not None
+    assert len(recipe.published.rows) == 210
+    assert not recipe.prefer_published
+
+
+def test_a_hint_never_sends_anybody_into_the_built_in_files(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", "extends: pytorch-2.6\ndescription: mine\nrequire: {py-torch: 2.7.1}\n")
+
+    problem = refused("mine")
+
+    assert "py-torch is asked for at" in problem
+    assert "in a recipe of your own with `extends: pytorch-2.6`" in problem
 
 
 def test_extends_keeps_joins_and_removes(write: Write) -> None:

@@ -18,7 +18,22 @@ def test_a_spec_is_taken_apart() -> None:
     assert str(spec.versions) == "2.6.0"
     assert spec.variants == {"cuda": True, "rocm": False, "cuda_arch": "90,90a"}
     assert spec.own == "py-torch@2.6.0 +cuda ~rocm cuda_arch=90,90a"
-    assert spec.edges == "%gcc@13.3.0 ^openblas threads=openmp"
+    assert spec.dependencies == "%gcc@13.3.0 ^openblas threads=openmp"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "joined"),
+    [
+        ("py-torch@2.7.1 +distributed", "py-torch@2.6.0 +gloo +caffe2", "py-torch@2.7.1 +gloo +caffe2 +distributed"),
+        ("py-torch +ucc", "py-torch@2.6.0 +gloo", "py-torch@2.6.0 +gloo +ucc"),
+        ("py-torch ~gloo", "py-torch@2.6.0 +gloo +mpi", "py-torch@2.6.0 ~gloo +mpi"),
+        ("a cuda_arch=80", "a cuda_arch=90 +cuda", "a cuda_arch=80 +cuda"),
+        ("a ^zlib@2", "a@1 %gcc@13 ^zlib@1 ^zstd", "a@1 %gcc@13 ^zlib@2 ^zstd"),
+        ("a %clang", "a +x %gcc@13", "a +x %gcc@13 %clang"),
+    ],
+)
+def test_a_spec_is_laid_over_another_variant_by_variant(above: str, below: str, joined: str) -> None:
+    assert parse_spec(above).over(parse_spec(below)).text == joined
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -175,12 +174,115 @@ def test_ten_thousand_specs_are_all_rendered(write: Write) -> None:
     assert len(definitions[0]["all"]) == 10_001
 
 
-def test_a_mpi_that_the_recipe_has_no_version_of_is_refused() -> None:
-    recipe = load_recipe("pytorch-2.6")
-    system = dataclasses.replace(load_system("clariden"), mpi="mvapich")
+SITE = """\
+description: A cluster.
+site: somewhere
+fabric: infiniband
+mpi: openmpi
+nodes:
+  a100: {target: zen3, os: rhel9, gpu: {vendor: nvidia, model: A100, arch: 80, count: 4}}
+  h100: {target: zen4, os: rhel9, gpu: {vendor: nvidia, model: H100, arch: 90, count: 4}}
+mount: /opt/software
+"""
 
-    with pytest.raises(BadInput, match="has no version of mvapich"):
-        plan_environment(recipe, system, "gh200")
+
+def packages(recipe: str, system: str, uarch: str) -> Any:
+    return data(planned(recipe, system, uarch))["packages"]
+
+
+def test_the_version_of_mpi_is_the_systems_and_the_recipe_may_bound_it(write: Write) -> None:
+    write("systems/mine.yaml", SITE.replace("mpi: openmpi", "mpi: {package: openmpi, versions: [5.0.9, 4.1.7]}"))
+    write("recipes/any/recipe.yaml", SMALL + "mpi: true\n")
+    write("recipes/old/recipe.yaml", SMALL + "mpi: {openmpi: 4.1}\n")
+    write("recipes/new/recipe.yaml", SMALL + "mpi: {openmpi: '6:'}\n")
+
+    assert packages("any", "mine", "a100")["mpi"]["require"] == ["openmpi@=5.0.9"]
+    assert packages("old", "mine", "a100")["mpi"]["require"] == ["openmpi@=4.1.7"]
+    with pytest.raises(BadInput, match=r"systems/mine.yaml:4:6: new needs openmpi@6:; mine has 5.0.9, 4.1.7"):
+        planned("new", "mine", "a100")
+
+
+def test_the_published_version_of_mpi_is_taken_if_the_system_has_it() -> None:
+    assert packages("pytorch-2.6", "clariden", "gh200")["mpi"]["require"] == ["cray-mpich@=8.1.32"]
+    assert packages("pytorch-2.9", "clariden", "gh200")["mpi"]["require"] == ["cray-mpich@=9.0.0"]
+
+
+def test_packages_of_a_system_take_conditions_and_facts(write: Write) -> None:
+    text = """packages:
+  libfabric:
+    require: ["fabrics=verbs", {spec: +cuda, when: uarch == h100, reason: GPU buffers}]
+    externals:
+    - {spec: "libfabric@2.0 +cuda cuda_arch=${cuda_arch}", prefix: /opt/fabric}
+    - {spec: libfabric@1.9, prefix: /opt/old, when: uarch == a100}
+  ucx: {when: uarch == h100, require: [+verbs]}
+"""
+    write("systems/mine.yaml", SITE + text)
+    write("recipes/mine/recipe.yaml", SMALL + "require: {zstd: {variants: 'cuda_arch=${cuda_arch}'}}\n")
+
+    a100, h100 = packages("mine", "mine", "a100"), packages("mine", "mine", "h100")
+
+    assert [external["prefix"] for external in a100["libfabric"]["externals"]] == ["/opt/fabric", "/opt/old"]
+    assert h100["libfabric"]["externals"][0]["spec"].startswith("libfabric@2.0 +cuda cuda_arch=90 ")
+    assert "+cuda" in h100["libfabric"]["require"]
+    assert "+cuda" not in a100["libfabric"]["require"]
+    assert ("ucx" in a100, "ucx" in h100) == (False, True)
+    assert a100["zstd"]["require"][0] == "cuda_arch=80"
+
+
+def test_a_condition_of_a_system_with_an_unknown_fact_is_refused(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "packages: {ucx: {when: uarhc == h100, require: [+verbs]}}\n")
+
+    with pytest.raises(BadInput, match="unknown fact 'uarhc'"):
+        load_system("mine")
+
+
+PREFERRED = SMALL + "published: {table: published.yaml, prefer: true}\n"
+TABLE = """\
+source: somewhere, 2025
+other:
+- {name: zstd, version: 1.5.6}
+- {name: ucx, version: 1.15.0}
+- {name: gawk, version: 4.2.1, when: site == CSCS}
+- {name: gcc-runtime, version: 13.3.0}
+"""
+
+
+def test_published_versions_are_preferred_only_if_the_environment_can_reach_them(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "packages: {ucx: {externals: [{spec: ucx@1.14, prefix: /usr}]}}\n")
+    write("recipes/mine/recipe.yaml", PREFERRED)
+    write("recipes/mine/published.yaml", TABLE)
+
+    found = packages("mine", "mine", "a100")
+
+    assert found["zstd"]["version"] == ["=1.5.6"]
+    assert "version" not in found["ucx"]
+    assert not {"gawk", "gcc-runtime"} & set(found)
+
+
+def test_the_published_table_is_not_a_preference_where_the_recipe_says_so(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", PREFERRED)
+    write("recipes/mine/published.yaml", TABLE)
+    write("recipes/child/recipe.yaml", "extends: mine\npublished: {prefer: false}\n")
+
+    assert "zstd" in packages("mine", "rcp", "a100")
+    assert "zstd" not in packages("child", "rcp", "a100")
+
+
+def test_what_the_system_prefers_wins_over_what_was_published(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "packages: {zstd: {prefer: [1.5.7, 1.5.5]}}\n")
+    write("recipes/mine/recipe.yaml", PREFERRED)
+    write("recipes/mine/published.yaml", TABLE)
+
+    assert packages("mine", "mine", "a100")["zstd"]["version"] == ["1.5.7", "1.5.5"]
+
+
+def test_a_users_own_system_finds_the_built_in_additions(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "additions: [cray]\n")
+    write("systems/wrong.yaml", SITE + "additions: [crey]\n")
+
+    assert "cray_pmi/package.py" in [addition.target for addition in load_system("mine").additions]
+    with pytest.raises(BadInput, match=r"unknown folder of package additions 'crey'\nhint: did you mean 'cray'"):
+        load_system("wrong")
 
 
 def _quoted(text: str) -> str:

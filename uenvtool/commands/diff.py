@@ -6,7 +6,7 @@ from pathlib import Path
 
 from uenvtool.errors import BadInput, ExitCode
 from uenvtool.knowledge import load_recipe
-from uenvtool.model.checks import coupled_pins, requests
+from uenvtool.model.checks import coupled_pins, version_requests
 from uenvtool.model.locate import shown
 from uenvtool.model.published import load_published
 from uenvtool.model.recipe import Recipe
@@ -54,7 +54,7 @@ def contents(name: str) -> Versions:
 def of_recipe(recipe: Recipe) -> Versions:
     """What a recipe asks for: its roots and hard pins, with the versions that it names."""
     found: dict[str, list[str]] = {root.spec.package: [] for group in recipe.groups for root in group.specs}
-    for request in requests(recipe):
+    for request in version_requests(recipe):
         known = found.setdefault(request.package, [])
         if request.hard and str(request.versions) not in known:
             known.append(str(request.versions))

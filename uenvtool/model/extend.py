@@ -1,74 +1,137 @@
-"""`extends`: a file's tree laid over the tree of the file that it extends.
+"""`extends`: a file's tree laid over the trees of the files that it extends.
 
-Names are laid over names. A list that is joined (such as the specs of a group) keeps the entries
-below and replaces those that are about the same thing. Any other value replaces the one below.
+Names are laid over names. A list that its kind joins (such as the specs of a group) is joined with the
+one below. Any other value replaces the one below; in a mapping of pins `null` drops what is inherited.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from uenvtool.errors import BadInput
+from uenvtool.errors import BadInput, unknown
+from uenvtool.model.joins import package_of
 from uenvtool.model.kinds import Kind
 from uenvtool.model.locate import Location, locate
 from uenvtool.model.schema import check
 from uenvtool.model.source import Node, read
 
-_NOT_INHERITED = ("extends", "abstract")
+_NOT_INHERITED = ("extends", "abstract", "remove")
 
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """A tree with everything that it inherits; `chain` is the files it came from, nearest first."""
+    """A tree with everything that it inherits.
+
+    chain: the files that it came from, nearest first. removed: the packages that a file of the chain
+    leaves out of what it extends.
+    """
 
     tree: Node
     chain: tuple[Location, ...]
+    removed: frozenset[str] = frozenset()
 
 
 def load_extended(location: Location, kind: Kind) -> Extended:
     """Read a file and all that it extends, each checked against its schema, as one tree.
 
-    Raises BadInput for what is wrong in any of the files, and for a cycle.
+    Raises BadInput for what is wrong in any of the files, and for a circle.
     """
+    return _load(location, kind, ())
+
+
+def _load(location: Location, kind: Kind, below: tuple[Location, ...]) -> Extended:
+    """A file with what it extends; `below` are the files that extend it."""
+    tree = read(location.path, location.shown)
+    check(tree, kind.name)
     chain: list[Location] = []
-    trees: list[Node] = []
-    here: Location | None = location
-    while here is not None:
-        tree = read(here.path, here.shown)
-        check(tree, kind.name)
-        chain.append(here)
-        trees.append(tree)
-        here = _parent(tree, here, kind, chain)
-    merged = trees[-1]
-    for tree in reversed(trees[:-1]):
-        merged = _laid_over(tree, merged, kind)
-    return Extended(merged, tuple(chain))
+    merged: Node | None = None
+    removed = {str(node.value) for node in _list(tree.get("remove"))}
+    for parent in _parents(tree, location, kind, (*below, location)):
+        extended = _load(parent, kind, (*below, location))
+        merged = extended.tree if merged is None else _laid_over(extended.tree, merged, kind)
+        chain = [*extended.chain, *(other for other in chain if other not in extended.chain)]
+        removed |= extended.removed
+    if merged is not None:
+        tree = _laid_over(tree, _without(merged, tree), kind)
+    elif tree.get("remove") is not None:
+        raise BadInput(
+            "`remove` without `extends`", tree.value["remove"].key, "leave it out: nothing is inherited here"
+        )
+    return Extended(tree, (location, *chain), frozenset(removed))
 
 
-def _parent(tree: Node, here: Location, kind: Kind, chain: list[Location]) -> Location | None:
-    extends = tree.get("extends")
-    if extends is None:
-        return None
-    beside = here.path.parent
-    name = extends.value
-    if "/" in name and not name.startswith("/"):
-        name = str(beside / name)
-    parent = locate(kind, name, extends.position)
-    if any(parent.path.resolve() == seen.path.resolve() for seen in chain):
-        names = " -> ".join([seen.name for seen in chain] + [parent.name])
-        raise BadInput(f"`extends` goes in a circle: {names}", extends.position, "remove one of these `extends`")
-    return parent
+def _parents(tree: Node, location: Location, kind: Kind, chain: tuple[Location, ...]) -> Iterator[Location]:
+    for node in _list(tree.get("extends")):
+        name = node.value
+        if "/" in name and not name.startswith("/"):
+            name = str(location.path.parent / name)
+        parent = locate(kind, name, node.position)
+        if any(parent.path.resolve() == seen.path.resolve() for seen in chain):
+            names = " -> ".join([*(seen.name for seen in chain), parent.name])
+            raise BadInput(f"`extends` goes in a circle: {names}", node.position, "remove one of these `extends`")
+        yield parent
+
+
+def _without(lower: Node, upper: Node) -> Node:
+    """What is inherited without the packages under `remove`. Raises BadInput for one that is not in it."""
+    names = {str(node.value): node for node in _list(upper.get("remove"))}
+    if not names:
+        return lower
+    known = {*_packages(lower)}
+    problems = [
+        unknown("package to remove", name, known, node.position) for name, node in names.items() if name not in known
+    ]
+    if problems:
+        raise BadInput(problems)
+    tree = dict(lower.value)
+    for pins in ("require", "prefer"):
+        if pins in tree:
+            left = {name: node for name, node in tree[pins].value.items() if name not in names}
+            tree[pins] = Node(left, tree[pins].position, tree[pins].key)
+    if "groups" in tree:
+        groups = {name: _group_without(group, names) for name, group in tree["groups"].value.items()}
+        tree["groups"] = Node(groups, tree["groups"].position, tree["groups"].key)
+    return Node(tree, lower.position, lower.key)
+
+
+def _packages(tree: Node) -> Iterator[str]:
+    """The packages of root specs and pins."""
+    for pins in ("require", "prefer"):
+        yield from tree.value[pins].value if pins in tree.value else ()
+    for group in tree.value["groups"].value.values() if "groups" in tree.value else ():
+        yield from map(package_of, _list(group.get("specs")))
+
+
+def _group_without(group: Node, names: dict[str, Node]) -> Node:
+    specs = group.get("specs")
+    if specs is None:
+        return group
+    left = Node([entry for entry in specs.value if package_of(entry) not in names], specs.position, specs.key)
+    return Node({**group.value, "specs": left}, group.position, group.key)
 
 
 def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
+    if isinstance(upper.value, dict) and "url" in upper.value:
+        return upper  # a pinned git repository: half of one and half of another would be neither
     if isinstance(upper.value, dict) and isinstance(lower.value, dict):
         merged = {key: child for key, child in lower.value.items() if name or key not in _NOT_INHERITED}
         for key, child in upper.value.items():
             below = merged.get(key)
-            merged[key] = child if below is None else _laid_over(child, below, kind, key)
+            if name in kind.pins and child.value is None:
+                if below is None:
+                    raise BadInput([unknown("pin to drop", key, merged, child.key)])
+                del merged[key]
+            else:
+                merged[key] = child if below is None else _laid_over(child, below, kind, key)
         return Node(merged, upper.position, upper.key)
     if name in kind.joined and isinstance(upper.value, list) and isinstance(lower.value, list):
-        identity = kind.joined[name]
-        entries = {identity(child): child for child in (*lower.value, *upper.value)}
-        return Node(list(entries.values()), upper.position, upper.key)
+        return Node(kind.joined[name](upper.value, lower.value), upper.position, upper.key)
     return upper
+
+
+def _list(node: Node | None) -> list[Node]:
+    """The entries of a list, or the one value that stands for a list of one."""
+    if node is None or node.value is None:
+        return []
+    return node.value if isinstance(node.value, list) else [node]

@@ -12,28 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from uenvtool.model import joins
+from uenvtool.model.joins import Join, by
 from uenvtool.model.schema import schema_text
 from uenvtool.model.source import Node
-from uenvtool.model.spec import SpecSyntaxError, parse_spec
 
-Identity = Callable[[Node], str]
-"""What an entry of a joined list is about; a later entry about the same thing replaces the earlier one."""
 Reader = Callable[[str], object]
 """Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
-
-
-def package_of(entry: Node) -> str:
-    """The package that an entry of a list of specs is about."""
-    node = entry.value["spec"] if isinstance(entry.value, dict) else entry
-    try:
-        return parse_spec(node.value).package or node.value
-    except SpecSyntaxError:
-        return str(node.value)  # reported with its column when the recipe is read
-
-
-def by(*names: str) -> Identity:
-    """Entries are about the same thing if these fields have the same text."""
-    return lambda entry: " ".join(str(entry.value[name].value) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +28,7 @@ class Kind:
     name: of the kind and of its schema. folder: the folder that holds files of the kind. pattern: the files in
     it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
     heading, column: the field that `list` shows beside the description; no heading: not listed.
-    joined: the lists that `extends` joins, and what an entry of each is about.
+    joined: the lists that `extends` joins, and how. pins: the mappings in which `null` drops what is inherited.
     """
 
     name: str
@@ -52,7 +37,8 @@ class Kind:
     reader: str
     heading: str = ""
     column: str = ""
-    joined: Mapping[str, Identity] = field(default_factory=dict)
+    joined: Mapping[str, Join] = field(default_factory=dict)
+    pins: tuple[str, ...] = ()
 
     def load(self, name: str) -> object:
         """The value of a name or path. Raises BadInput with everything that is wrong in the file."""
@@ -80,7 +66,13 @@ RECIPE = Kind(
     reader="uenvtool.model.recipe_reader:load_recipe",
     heading="for",
     column="uarchs",
-    joined={"specs": package_of, "couplings": by("when"), "cves": by("id", "package")},
+    joined={
+        "specs": joins.specs,
+        "couplings": by("when"),
+        "cves": by("id", "package"),
+        "yanked": by("package", "versions"),
+    },
+    pins=("require", "prefer"),
 )
 SYSTEM = Kind(
     name="system",

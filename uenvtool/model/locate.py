@@ -57,6 +57,14 @@ def from_root(path: str) -> str:
     return path.removeprefix(root)
 
 
+def in_your_own(kind: Kind, position: Position | None) -> str:
+    """What a hint adds if the position is in a built-in file, which an update replaces."""
+    if position is None or not Path(os.path.abspath(position.file)).is_relative_to(data_root()):
+        return ""
+    name = kind.name_of(PurePath(position.file))
+    return f", in a {kind.name} of your own with `extends: {name}`"
+
+
 def available(kind: Kind) -> dict[str, Location]:
     """Every file of a kind by its name. The user's own hide built-in ones."""
     found: dict[str, Location] = {}

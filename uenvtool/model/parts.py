@@ -9,13 +9,17 @@ from uenvtool.errors import BadInput, Position
 from uenvtool.model.locate import shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GitPin:
-    """A git repository at a tag or commit."""
+    """A git repository at a tag or commit.
+
+    paths: the folders of package repositories in it, if it does not list them itself.
+    """
 
     url: str
-    tag: str | None
-    commit: str | None
+    tag: str | None = None
+    commit: str | None = None
+    paths: tuple[str, ...] = ()
 
     @property
     def revision(self) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uenvtool.errors import Position
+from uenvtool.model.condition import ALWAYS, Condition
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import PUBLISHED
 from uenvtool.model.locate import locate
+from uenvtool.model.reader import TreeReader, text
 from uenvtool.model.source import Node
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One row of a published table.
 
     name, version: as published. package, spack_version: the Spack package and version behind it.
-    kind: `python` for a Python distribution, else `other`.
+    kind: `python` for a Python distribution, else `other`. when: the systems that the row is of.
     """
 
     name: str
@@ -25,6 +27,7 @@ class Row:
     spack_version: str
     kind: str
     position: Position
+    when: Condition = ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class PublishedTable:
         found: dict[str, list[Row]] = {}
         for row in self.rows:
             known = found.setdefault(row.package, [])
-            if row.spack_version not in [each.spack_version for each in known]:
+            if row.spack_version not in [other.spack_version for other in known]:
                 known.append(row)
         return found
 
@@ -50,18 +53,30 @@ class PublishedTable:
 
 def load_published(name: str) -> PublishedTable:
     """The published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
-    tree = load_extended(locate(PUBLISHED, name), PUBLISHED).tree
+    extended = load_extended(locate(PUBLISHED, name), PUBLISHED)
+    tree = extended.tree
+    reader = _Reader(extended)
     rows = [
-        _row(node, kind)
+        reader.row(node, kind)
         for kind in ("other", "python")
         for listed in [tree.get(kind)]
         for node in (listed.value if listed else ())
     ]
-    return PublishedTable(" ".join(tree.value["source"].value.split()), tuple(rows))
+    reader.fail_if_wrong()
+    return PublishedTable(text(tree, "source"), tuple(rows))
 
 
-def _row(node: Node, kind: str) -> Row:
-    row = node.plain()
-    name, version = str(row["name"]), str(row["version"])
-    package, spack_version = str(row.get("package", name)), str(row.get("spack_version", version))
-    return Row(name, version, package, spack_version, kind, node.position)
+class _Reader(TreeReader):
+    """Makes rows of nodes and collects what is wrong in their conditions."""
+
+    def row(self, node: Node, kind: str) -> Row:
+        name, version = text(node, "name"), text(node, "version")
+        return Row(
+            name=name,
+            version=version,
+            package=text(node, "package") or name,
+            spack_version=text(node, "spack_version") or version,
+            kind=kind,
+            position=node.position,
+            when=self.when(node),
+        )

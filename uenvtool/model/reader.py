@@ -25,6 +25,7 @@ class TreeReader:
     def __init__(self, extended: Extended) -> None:
         self.tree = extended.tree
         self.chain = extended.chain
+        self.removed = extended.removed
         self.problems: list[Problem] = []
 
     def require(self, names: Iterable[str]) -> None:
@@ -74,7 +75,7 @@ class TreeReader:
                 Position(node.position.file, node.position.line, column),
                 "a spec reads `name@version +variant name=value`",
             )
-            return Spec(node.value, "", None, {}, "", "")
+            return Spec(text=node.value, package="")
 
     def when(self, node: Node) -> Condition:
         """The condition under `when`; ALWAYS where there is none."""
@@ -108,6 +109,17 @@ def children(node: Node | None, name: str) -> list[tuple[str, Node]]:
     return list(child.value.items()) if child else []
 
 
+def texts(node: Node, name: str) -> tuple[str, ...]:
+    """The texts of a list in a mapping; none if it is not there."""
+    child = node.get(name)
+    return tuple(str(entry.value) for entry in child.value) if child else ()
+
+
 def git_pin(node: Node) -> GitPin:
     """A pinned git repository."""
-    return GitPin(text(node, "url"), text(node, "tag") or None, text(node, "commit") or None)
+    return GitPin(
+        url=text(node, "url"),
+        tag=text(node, "tag") or None,
+        commit=text(node, "commit") or None,
+        paths=texts(node, "paths"),
+    )

@@ -16,13 +16,13 @@ from uenvtool.model.version import Versions
 ANY_UARCH = "any"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
     """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
 
     package: str
-    versions: Versions | None
-    variants: str
+    versions: Versions | None = None
+    variants: str = ""
     position: Position
     reason: str = ""
     source: str = ""
@@ -30,7 +30,7 @@ class Pin:
     provider: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RootSpec:
     """A spec that the recipe asks for by name."""
 
@@ -40,7 +40,7 @@ class RootSpec:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
     """Root specs that belong together; `variants` names the variant groups that all must have."""
 
@@ -50,7 +50,7 @@ class Group:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VariantGroup:
     """Variants under a name."""
 
@@ -61,9 +61,9 @@ class VariantGroup:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Coupling:
-    """Where the recipe asks for `when`, the packages of `then` must be at their versions."""
+    """If the recipe asks for `when`, the packages of `then` must be at their versions."""
 
     when: Spec
     then: tuple[Pin, ...]
@@ -72,7 +72,7 @@ class Coupling:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
     """A variable that a view sets; `value` None unsets it."""
 
@@ -84,11 +84,11 @@ class Variable:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The folder of links that users see. prefix_paths: variable to folders below the view.
+    """The folder of links that users see.
 
-    tuning: whether it sets what the system's tuning gives, too.
+    prefix_paths: variable to folders below the view. tuning: whether it also sets the system's tuning.
     """
 
     name: str
@@ -99,7 +99,7 @@ class View:
     tuning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Vulnerability:
     """A known vulnerability of the versions of a package."""
 
@@ -109,18 +109,32 @@ class Vulnerability:
     fixed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yanked:
+    """Versions of a package that their makers took back. reason: what is wrong with them."""
+
+    package: str
+    versions: Versions
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Why a package is not at its published version; prefer: the version to take instead, if any."""
+    """Why a package is not at its published version. prefer: the version to take instead, if any."""
 
     reason: str
     prefer: str
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A recipe with everything that it inherits."""
+    """A recipe with everything that it inherits.
+
+    mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
+    global_variants: the variant groups that every package prefers. prefer_published: whether published
+    versions are soft pins.
+    """
 
     name: str
     description: str
@@ -130,7 +144,7 @@ class Recipe:
     repos: dict[str, GitPin]
     compiler: RootSpec | None
     python: Pin | None
-    mpi: dict[str, Pin]
+    mpi: dict[str, Pin] | None
     variants: dict[str, VariantGroup]
     global_variants: tuple[str, ...]
     groups: tuple[Group, ...]
@@ -139,6 +153,7 @@ class Recipe:
     couplings: tuple[Coupling, ...]
     view: View
     cves: tuple[Vulnerability, ...]
+    yanked: tuple[Yanked, ...]
     published: PublishedTable | None
     prefer_published: bool
     differences: dict[str, Difference]
@@ -150,6 +165,11 @@ class Recipe:
     def position(self) -> Position:
         """Where the recipe starts."""
         return self.tree.position
+
+    @property
+    def roots(self) -> tuple[RootSpec, ...]:
+        """Every root spec, in order."""
+        return tuple(root for group in self.groups for root in group.specs)
 
     def supports(self, uarch: str) -> bool:
         """Whether the recipe is meant for a node type."""

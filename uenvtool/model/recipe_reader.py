@@ -7,11 +7,12 @@ from pathlib import Path
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.checks import problems_of
 from uenvtool.model.extend import load_extended
+from uenvtool.model.joins import package_of
 from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import locate
-from uenvtool.model.parts import additions_of
+from uenvtool.model.parts import Addition, additions_of
 from uenvtool.model.published import PublishedTable, load_published
-from uenvtool.model.reader import TreeReader, git_pin, text
+from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
 from uenvtool.model.recipe import (
     Coupling,
     Difference,
@@ -23,6 +24,7 @@ from uenvtool.model.recipe import (
     VariantGroup,
     View,
     Vulnerability,
+    Yanked,
 )
 from uenvtool.model.source import Node
 
@@ -48,10 +50,9 @@ class _Reader(TreeReader):
     """Makes a Recipe of a merged tree and collects what is wrong on the way."""
 
     def recipe(self) -> Recipe:
-        """The recipe; BadInput where something is wrong."""
+        """The recipe. Raises BadInput if something is wrong."""
         tree = self.tree
         self.require(("description", "home", "uarchs", "spack", "repos", "groups", "view"))
-        removed = {node.value for node in self.items("remove")}
         published, prefer_published, differences = self.published()
         recipe = Recipe(
             name=self.chain[0].name,
@@ -62,21 +63,20 @@ class _Reader(TreeReader):
             repos={name: git_pin(node) for name, node in self.entries("repos")},
             compiler=self.root(tree.value["compiler"]) if tree.get("compiler") else None,
             python=self.pin("python", tree.value["python"]) if tree.get("python") else None,
-            mpi={name: self.pin(name, node) for name, node in self.entries("mpi")},
+            mpi=self.mpi(),
             variants={name: self.variant_group(name, node) for name, node in self.entries("variants")},
             global_variants=tuple(self.known_groups(self.items("global_variants"))),
-            groups=tuple(self.group(name, node, removed) for name, node in self.entries("groups")),
-            require=self.pins("require", removed),
-            prefer=self.pins("prefer", removed),
+            groups=tuple(self.group(name, node) for name, node in self.entries("groups")),
+            require=self.pins("require"),
+            prefer=self.pins("prefer"),
             couplings=tuple(self.coupling(node) for node in self.items("couplings")),
             view=self.view(tree.at(("view",))),
             cves=tuple(self.vulnerability(node) for node in self.items("cves")),
+            yanked=tuple(self.yanked(node) for node in self.items("yanked")),
             published=published,
             prefer_published=prefer_published,
             differences=differences,
-            additions=additions_of(
-                [each.path.parent / "packages" for each in self.chain if each.path.name == "recipe.yaml"]
-            ),
+            additions=self.additions(),
             chain=self.chain,
             tree=tree,
         )
@@ -88,28 +88,34 @@ class _Reader(TreeReader):
         parsed = self.spec(spec)
         if not parsed.package and not self.problems:
             self.problem("the spec names no package", spec.position, "begin it with the package's name")
-        return RootSpec(parsed, node.position, text(node, "reason"), self.when(node))
+        return RootSpec(spec=parsed, position=node.position, reason=text(node, "reason"), when=self.when(node))
 
     def pin(self, package: str, node: Node) -> Pin:
         if not isinstance(node.value, dict):
-            return Pin(package, self.constraint(node), "", node.position)
+            return Pin(package=package, versions=self.constraint(node), position=node.position)
         version = node.get("version")
         variants = node.get("variants")
         if variants is not None:
             self.spec(variants)
         return Pin(
-            package,
-            self.constraint(version) if version else None,
-            variants.value if variants else "",
-            node.key or node.position,
-            text(node, "reason"),
-            text(node, "source"),
-            self.when(node),
-            text(node, "provider"),
+            package=package,
+            versions=self.constraint(version) if version else None,
+            variants=variants.value if variants else "",
+            position=node.key or node.position,
+            reason=text(node, "reason"),
+            source=text(node, "source"),
+            when=self.when(node),
+            provider=text(node, "provider"),
         )
 
-    def pins(self, name: str, removed: set[str]) -> dict[str, Pin]:
-        return {package: self.pin(package, node) for package, node in self.entries(name) if package not in removed}
+    def pins(self, name: str) -> dict[str, Pin]:
+        return {package: self.pin(package, node) for package, node in self.entries(name) if node.value is not None}
+
+    def mpi(self) -> dict[str, Pin] | None:
+        node = self.tree.get("mpi")
+        if node is None:
+            return None
+        return {} if node.value is True else {name: self.pin(name, child) for name, child in node.value.items()}
 
     def known_groups(self, nodes: list[Node]) -> list[str]:
         known = [name for name, _ in self.entries("variants")]
@@ -119,75 +125,99 @@ class _Reader(TreeReader):
         return [node.value for node in nodes]
 
     def variant_group(self, name: str, node: Node) -> VariantGroup:
-        values = tuple(str(value.value) for value in node.value["values"].value)
-        return VariantGroup(name, values, node.key or node.position, text(node, "reason"), self.when(node))
+        return VariantGroup(
+            name=name,
+            values=texts(node, "values"),
+            position=node.key or node.position,
+            reason=text(node, "reason"),
+            when=self.when(node),
+        )
 
-    def group(self, name: str, node: Node, removed: set[str]) -> Group:
+    def group(self, name: str, node: Node) -> Group:
         variants = node.get("variants")
         specs = node.get("specs")
-        roots = [self.root(child) for child in (specs.value if specs else [])]
         return Group(
-            name,
-            tuple(root for root in roots if root.spec.package not in removed),
-            tuple(self.known_groups(variants.value if variants else [])),
-            text(node, "reason"),
+            name=name,
+            specs=tuple(self.root(child) for child in (specs.value if specs else [])),
+            variants=tuple(self.known_groups(variants.value if variants else [])),
+            reason=text(node, "reason"),
         )
 
     def coupling(self, node: Node) -> Coupling:
+        reason = text(node, "reason")
         then = tuple(
-            Pin(package, self.constraint(child), "", child.key or child.position, text(node, "reason"))
+            Pin(package=package, versions=self.constraint(child), position=child.key or child.position, reason=reason)
             for package, child in node.value["then"].value.items()
         )
         when = self.spec(node.value["when"])
-        return Coupling(when, then, node.position, text(node, "reason"), text(node, "source"))
+        return Coupling(when=when, then=then, position=node.position, reason=reason, source=text(node, "source"))
 
     def view(self, node: Node) -> View:
         value = node.value
-        paths = value["prefix_paths"].value if "prefix_paths" in value else {}
         return View(
             name=text(node, "name") or "default",
             link=text(node, "link") or "all",
             add_compilers=bool(value["add_compilers"].value) if "add_compilers" in value else False,
             prefix_paths=tuple(
-                (name, tuple(str(child.value) for child in folders.value)) for name, folders in paths.items()
+                (name, tuple(str(child.value) for child in folders.value))
+                for name, folders in children(node, "prefix_paths")
             ),
-            env=tuple(self.variable(name, child) for name, child in value["env"].value.items())
-            if "env" in value
-            else (),
+            env=tuple(self.variable(name, child) for name, child in children(node, "env")),
             tuning=bool(value["tuning"].value) if "tuning" in value else False,
         )
 
     def variable(self, name: str, node: Node) -> Variable:
         value = node.value["value"].value if isinstance(node.value, dict) else node.value
-        found = None if value is None else str(value)
-        position = node.key or node.position
-        return Variable(name, found, position, text(node, "reason"), text(node, "source"), self.when(node))
+        return Variable(
+            name=name,
+            value=None if value is None else str(value),
+            position=node.key or node.position,
+            reason=text(node, "reason"),
+            source=text(node, "source"),
+            when=self.when(node),
+        )
 
     def vulnerability(self, node: Node) -> Vulnerability:
         return Vulnerability(
-            text(node, "id"),
-            text(node, "package"),
-            self.constraint(node.value["versions"]),
-            text(node, "fixed"),
+            id=text(node, "id"),
+            package=text(node, "package"),
+            versions=self.constraint(node.value["versions"]),
+            fixed=text(node, "fixed"),
+        )
+
+    def yanked(self, node: Node) -> Yanked:
+        return Yanked(
+            package=text(node, "package"),
+            versions=self.constraint(node.value["versions"]),
+            reason=text(node, "reason"),
         )
 
     def published(self) -> tuple[PublishedTable | None, bool, dict[str, Difference]]:
         node = self.tree.get("published")
         if node is None:
             return None, False, {}
-        table = node.value["table"]
+        table = node.get("table")
+        if table is None:
+            self.problem("'table' is missing", node.key, "name the YAML file of published packages, or leave this out")
+            return None, False, {}
         folder = next(location.path.parent for location in self.chain if location.shown == table.position.file)
         prefer = node.get("prefer")
-        differences = node.get("differences")
         return (
             load_published(str(inside(folder, table))),
             bool(prefer.value) if prefer else False,
-            {name: _difference(child) for name, child in differences.value.items()} if differences else {},
+            {name: _difference(child) for name, child in children(node, "differences")},
         )
+
+    def additions(self) -> tuple[Addition, ...]:
+        """The package additions of the recipe's files, without those of packages that are removed."""
+        folders = [location.path.parent / "packages" for location in self.chain if location.path.name == "recipe.yaml"]
+        named = {spec for name, group in self.entries("groups") for spec in map(package_of, _entries(group, "specs"))}
+        dropped = {name.replace("-", "_") for name in self.removed - named - set(self.pins("require"))}
+        return tuple(addition for addition in additions_of(folders) if addition.target.split("/")[0] not in dropped)
 
 
 def inside(folder: Path, node: Node) -> Path:
-    """The file that a path names within a recipe's folder; BadInput where it leads out of it."""
+    """The file that a path names within a recipe's folder. Raises BadInput if it leads out of it."""
     path = folder / str(node.value)
     if not path.resolve().is_relative_to(folder.resolve()):
         raise BadInput(f"{node.value!r} leads out of the recipe's folder", node.position, "copy the file into it")
@@ -196,7 +226,13 @@ def inside(folder: Path, node: Node) -> Path:
     return path
 
 
+def _entries(node: Node, name: str) -> list[Node]:
+    child = node.get(name)
+    return child.value if child else []
+
+
 def _difference(node: Node) -> Difference:
+    position = node.key or node.position
     if isinstance(node.value, dict):
-        return Difference(text(node, "reason"), text(node, "prefer"), node.key or node.position)
-    return Difference(" ".join(str(node.value).split()), "", node.key or node.position)
+        return Difference(reason=text(node, "reason"), prefer=text(node, "prefer"), position=position)
+    return Difference(reason=" ".join(str(node.value).split()), prefer="", position=position)

@@ -13,7 +13,7 @@ tests/real/test_spack_syntax.py.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from uenvtool.model.version import Versions, versions
 
@@ -36,36 +36,69 @@ class SpecSyntaxError(ValueError):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A dependency that a spec constrains. lead: what stands before the name, such as `^` or `%`."""
+
+    lead: str
+    package: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     """A package with constraints, as a recipe asks for it.
 
     text: as written, white space folded. package: the name, or "" for constraints alone.
     versions: what stands behind `@`, or None. variants: name to value (True, False or text).
-    own: the part that is about the package itself; edges: the `%` and `^` parts behind it.
+    words: what stands for each variant, by its name. edges: the `%` and `^` parts behind it.
     """
 
     text: str
     package: str
-    versions: Versions | None
-    variants: dict[str, bool | str]
-    own: str
-    edges: str
+    versions: Versions | None = None
+    variants: dict[str, bool | str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    edges: tuple[Edge, ...] = ()
 
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def own(self) -> str:
+        """The part that is about the package itself: name, version and variants."""
+        version = f"@{self.versions}" if self.versions else ""
+        return " ".join(filter(None, [f"{self.package}{version}", *self.words.values()]))
+
+    @property
+    def dependencies(self) -> str:
+        """The part that is about dependencies."""
+        return " ".join(edge.text for edge in self.edges)
+
+    def over(self, below: Spec) -> Spec:
+        """This spec laid over another of the same package.
+
+        Its version, each of its variants and each of its dependencies replace those below; the rest stays.
+        """
+        spec = Spec(
+            text="",
+            package=self.package or below.package,
+            versions=self.versions or below.versions,
+            variants=below.variants | self.variants,
+            words=below.words | self.words,
+            edges=tuple({edge.package: edge for edge in (*below.edges, *self.edges)}.values()),
+        )
+        return replace(spec, text=f"{spec.own} {spec.dependencies}".strip())
+
 
 def parse_spec(text: str) -> Spec:
-    """The spec that a text means; SpecSyntaxError where it means none."""
+    """The spec that a text means; SpecSyntaxError if it means none."""
     reader = _Reader(text)
-    package, found, variants = reader.node(named=False)
-    own = text[: reader.index].strip()
+    spec = reader.node(named=False)
     edges = reader.edges()
     if not text.strip():
         raise SpecSyntaxError("the spec is empty", 1)
-    folded = _SPACE.sub(" ", text.strip())
-    return Spec(folded, package, found, variants, _SPACE.sub(" ", own), _SPACE.sub(" ", edges))
+    return replace(spec, text=_SPACE.sub(" ", text.strip()), edges=edges)
 
 
 class _Reader:
@@ -81,7 +114,7 @@ class _Reader:
             self.index = found.end()
         return found
 
-    def node(self, named: bool) -> tuple[str, Versions | None, dict[str, bool | str]]:
+    def node(self, *, named: bool) -> Spec:
         """A package name and its constraints, up to an edge or the end."""
         self.match(_SPACE)
         package = ""
@@ -90,8 +123,9 @@ class _Reader:
             package = name[0] if name else ""
         if named and not package:
             raise SpecSyntaxError("a package name is missing", self.index + 1)
-        found: Versions | None = None
+        constraint: Versions | None = None
         variants: dict[str, bool | str] = {}
+        words: dict[str, str] = {}
         while self.index < len(self.text):
             start = self.index
             if self.match(_SPACE):
@@ -99,12 +133,13 @@ class _Reader:
             if self.text[start] in "%^":
                 break
             if self.text[start] == "@":
-                if found is not None:
+                if constraint is not None:
                     raise SpecSyntaxError("a second version", start + 1)
-                found = self.version()
+                constraint = self.version()
             else:
-                self.variant(variants)
-        return package, found, variants
+                name_of_variant = self.variant(variants)
+                words[name_of_variant] = self.text[start : self.index]
+        return Spec(text="", package=package, versions=constraint, variants=variants, words=words)
 
     def version(self) -> Versions:
         start = self.index
@@ -116,7 +151,8 @@ class _Reader:
         except ValueError as error:
             raise SpecSyntaxError(str(error), start + 2) from error
 
-    def variant(self, variants: dict[str, bool | str]) -> None:
+    def variant(self, variants: dict[str, bool | str]) -> str:
+        """Read one variant into `variants`; its name."""
         start = self.index
         name: str
         value: bool | str
@@ -129,11 +165,16 @@ class _Reader:
             raise SpecSyntaxError(f"{wrong[0] if wrong else ''!r} is not part of a spec", start + 1)
         if variants.setdefault(name, value) != value:
             raise SpecSyntaxError(f"the variant {name} has two values", start + 1)
+        return name
 
-    def edges(self) -> str:
-        start = self.index
+    def edges(self) -> tuple[Edge, ...]:
+        found = []
         while self.index < len(self.text):
-            if not self.match(_EDGE):
+            start = self.index
+            lead = self.match(_EDGE)
+            if not lead:
                 raise SpecSyntaxError("expected '%' or '^'", self.index + 1)
-            self.node(named=True)
-        return self.text[start:].strip()
+            node = self.node(named=True)
+            text = _SPACE.sub(" ", self.text[start : self.index].strip())
+            found.append(Edge(lead=lead[0].strip(), package=node.package, text=text))
+        return tuple(found)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from uenvtool.errors import Position
-from uenvtool.model.condition import Facts
+from uenvtool.model.condition import ALWAYS, Condition, Facts
 from uenvtool.model.locate import Location
 from uenvtool.model.parts import Addition, GitPin
 from uenvtool.model.source import Node
-from uenvtool.model.spec import Spec
+from uenvtool.model.spec import Spec, parse_spec
+from uenvtool.model.version import Version
 
 FACTS = ("system", "site", "uarch", "target", "os", "fabric", "mpi", "scheduler", "gpu", "cuda_arch")
 """The facts that a recipe's conditions can ask for, each of the system and node type in hand."""
@@ -19,7 +20,7 @@ HOST = "host"
 """A value that stands for this machine's own: target, OS, compilers of the system `local`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
     """The GPUs of a node. memory: GB a GPU. arch: as the compiler names it (`90`), without dot."""
 
@@ -30,7 +31,7 @@ class Gpu:
     memory: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
     """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node."""
 
@@ -43,7 +44,7 @@ class NodeType:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class External:
     """An installation that the system brings. compilers: language (c, cxx, fortran) to path."""
 
@@ -51,30 +52,69 @@ class External:
     prefix: str
     compilers: dict[str, str]
     position: Position
+    when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """A constraint that a package must meet on a system."""
+
+    text: str
+    position: Position
+    reason: str = ""
+    when: Condition = ALWAYS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SystemPackage:
-    """What the system says of one package."""
+    """What the system says of one package.
+
+    buildable: False if only the externals will do. prefer: versions to take if nothing stands against
+    them, the best first. when: where all of this holds.
+    """
 
     name: str
-    externals: tuple[External, ...]
-    buildable: bool | None
-    require: tuple[str, ...]
+    position: Position
+    externals: tuple[External, ...] = ()
+    buildable: bool | None = None
+    require: tuple[Requirement, ...] = ()
+    prefer: tuple[str, ...] = ()
     reason: str = ""
     source: str = ""
+    when: Condition = ALWAYS
+
+    @property
+    def decides_version(self) -> bool:
+        """Whether the system says which version to take, so that a published one does not count."""
+        return bool(self.externals or self.prefer) or self.buildable is False
+
+    def allows(self, version: str) -> bool:
+        """Whether a version meets what the system requires of the package."""
+        required = [parse_spec(requirement.text).versions for requirement in self.require]
+        return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mpi:
+    """The MPI of a system. versions: those that it has, the preferred first; none: whatever Spack knows."""
+
+    package: str
+    versions: tuple[Version, ...] = ()
+    reason: str = ""
+    source: str = ""
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Something that tells that this machine is the system: a variable or a file's text."""
+    """A sign that this machine is the system: a variable or a file's text."""
 
     env: str
     file: str
     value: str
 
     def matches(self, environ: Mapping[str, str]) -> str | None:
-        """What was seen, where it is seen."""
+        """What was seen; None if it is not seen."""
         if self.env:
             found = environ.get(self.env)
             seen = found is not None and self.value in ("", found)
@@ -86,7 +126,7 @@ class Marker:
         return f"{self.file} says {self.value}" if text == self.value else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class System:
     """A system with everything that it inherits."""
 
@@ -95,7 +135,7 @@ class System:
     site: str
     fabric: str
     nodes: dict[str, NodeType]
-    mpi: str | None
+    mpi: Mpi | None
     packages: dict[str, SystemPackage]
     repos: dict[str, GitPin]
     additions: tuple[Addition, ...]
@@ -124,7 +164,7 @@ class System:
             "target": node.target,
             "os": node.os,
             "fabric": self.fabric,
-            "mpi": self.mpi,
+            "mpi": self.mpi.package if self.mpi else None,
             "scheduler": self.scheduler,
             "gpu": node.gpu.vendor if node.gpu else None,
             "cuda_arch": nvidia,

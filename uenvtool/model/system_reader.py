@@ -9,11 +9,22 @@ from pathlib import Path
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import SYSTEM
-from uenvtool.model.locate import available, locate
+from uenvtool.model.locate import available, config_folder, data_root, locate
 from uenvtool.model.parts import additions_of
-from uenvtool.model.reader import TreeReader, children, git_pin, text
+from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
 from uenvtool.model.source import Node, read
-from uenvtool.model.system import External, Gpu, Marker, NodeType, System, SystemPackage
+from uenvtool.model.system import (
+    FACTS,
+    External,
+    Gpu,
+    Marker,
+    Mpi,
+    NodeType,
+    Requirement,
+    System,
+    SystemPackage,
+)
+from uenvtool.model.version import Version
 
 
 def load_system(name: str) -> System:
@@ -25,17 +36,17 @@ def load_system(name: str) -> System:
 
 
 def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The system that this machine is, and what tells so; None where nothing does.
+    """The system that this machine is, and the sign that it was recognised by; None if there is no sign.
 
-    Only each file's own markers are looked at: a system is not recognised by what it extends, and a
-    system of the user's that is broken must not stand in the way of the others.
+    Only each file's own markers are looked at: a system is not recognised by what it extends. A broken
+    file of the user's is passed over, so that the other systems can still be recognised.
     """
     for name, location in available(SYSTEM).items():
         try:
             tree = read(location.path, location.shown)
             markers = list(_markers(tree))
         except (BadInput, AttributeError, TypeError):
-            continue  # it is told when somebody names it or validates it
+            continue  # its problems are shown when somebody names it or validates it
         for marker in markers:
             seen = marker.matches(environ)
             if seen:
@@ -63,7 +74,7 @@ class _Reader(TreeReader):
             site=text(tree, "site"),
             fabric=text(tree, "fabric"),
             nodes={uarch: _node_type(uarch, node) for uarch, node in self.entries("nodes")},
-            mpi=mpi.value if mpi else None,
+            mpi=self.mpi(mpi) if mpi else None,
             packages={package: self.package(package, node) for package, node in self.entries("packages")},
             repos={repo: git_pin(node) for repo, node in self.entries("repos")},
             additions=additions_of([self.addition_folder(node) for node in self.items("additions")]),
@@ -77,34 +88,75 @@ class _Reader(TreeReader):
             chain=self.chain,
             tree=tree,
         )
+        self.check_facts(system)
         self.fail_if_wrong()
         return system
 
+    def mpi(self, node: Node) -> Mpi:
+        """The system's MPI, written as a name or with the versions that the system has."""
+        if not isinstance(node.value, dict):
+            return Mpi(package=str(node.value), position=node.position)
+        return Mpi(
+            package=text(node, "package"),
+            versions=tuple(map(Version, texts(node, "versions"))),
+            reason=text(node, "reason"),
+            source=text(node, "source"),
+            position=node.position,
+        )
+
     def addition_folder(self, node: Node) -> Path:
-        """The folder of additions that a system names: `packages/NAME` beside the system's file."""
-        folders = [location.path.parent / "packages" / str(node.value) for location in self.chain]
-        known = sorted({path.name for folder in folders for path in folder.parent.glob("*/")})
-        if node.value not in known:
-            self.problems.append(unknown("folder of package additions", node.value, known, node.position))
-        return next((folder for folder in folders if folder.is_dir()), folders[0])
+        """The folder of additions that a system names: `packages/NAME` beside its file, the user's, or the built-in."""
+        places = [location.path.parent for location in self.chain]
+        places += [folder / SYSTEM.folder for folder in (Path.cwd(), config_folder(), data_root())]
+        folders = [place / "packages" / str(node.value) for place in places]
+        found = next((folder for folder in folders if folder.is_dir()), None)
+        if found is None:
+            known = {path.name for place in places for path in (place / "packages").glob("*/")}
+            self.problems.append(unknown("folder of package additions", str(node.value), known, node.position))
+        return found or folders[0]
 
     def package(self, name: str, node: Node) -> SystemPackage:
         externals = node.get("externals")
         buildable = node.get("buildable")
         require = node.get("require")
         return SystemPackage(
-            name,
-            tuple(self.external(child) for child in (externals.value if externals else ())),
-            buildable.value if buildable else None,
-            tuple(str(child.value) for child in (require.value if require else ())),
-            text(node, "reason"),
-            text(node, "source"),
+            name=name,
+            externals=tuple(self.external(child) for child in (externals.value if externals else ())),
+            buildable=buildable.value if buildable else None,
+            require=tuple(self.requirement(child) for child in (require.value if require else ())),
+            prefer=texts(node, "prefer"),
+            reason=text(node, "reason"),
+            source=text(node, "source"),
+            when=self.when(node),
+            position=node.key or node.position,
         )
 
     def external(self, node: Node) -> External:
-        parsed = self.spec(node.value["spec"])
         compilers = {name: str(child.value) for name, child in children(node, "compilers")}
-        return External(parsed, text(node, "prefix"), compilers, node.position)
+        return External(
+            spec=self.spec(node.value["spec"]),
+            prefix=text(node, "prefix"),
+            compilers=compilers,
+            position=node.position,
+            when=self.when(node),
+        )
+
+    def requirement(self, node: Node) -> Requirement:
+        if not isinstance(node.value, dict):
+            return Requirement(text=str(node.value), position=node.position)
+        return Requirement(
+            text=text(node, "spec"), position=node.position, reason=text(node, "reason"), when=self.when(node)
+        )
+
+    def check_facts(self, system: System) -> None:
+        """Note the conditions that ask for a fact that no system has."""
+        parts: list[SystemPackage | External | Requirement] = []
+        for package in system.packages.values():
+            parts += [package, *package.externals, *package.require]
+        for part in parts:
+            for term in part.when.terms:
+                if term.fact not in FACTS:
+                    self.problems.append(unknown("fact", term.fact, FACTS, part.position))
 
 
 def _node_type(uarch: str, node: Node) -> NodeType:

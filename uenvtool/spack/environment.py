@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from uenvtool.errors import BadInput, Position, unknown
 from uenvtool.model.checks import coupled_pins
 from uenvtool.model.condition import Facts
+from uenvtool.model.kinds import RECIPE
+from uenvtool.model.locate import in_your_own
 from uenvtool.model.parts import Addition
-from uenvtool.model.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability
+from uenvtool.model.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
 from uenvtool.model.spec import parse_spec
 from uenvtool.model.system import External, NodeType, System, SystemPackage
 from uenvtool.model.tuning import EXPECTED, holding, recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
-from uenvtool.model.version import Versions
+from uenvtool.model.version import Versions, versions
 
 PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
 LANGUAGES = tuple(PROGRAMS)
@@ -25,12 +27,14 @@ NAMESPACE = "uenvtool"
 """The namespace of the package repository that an environment carries."""
 REPOSITORY = f"spack_repo/{NAMESPACE}"
 PACKAGE_API = "v2.2"
-"""The package API of spack-packages v2026.06.0 (its repo.yaml), which Spack v1.1.0 reads."""
+"""The package API of spack-packages v2026.06.0 and e79ba9f (their repo.yaml), which Spack v1.1.0 reads."""
+OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
+"""Packages that Spack makes of the compiler in use: a preference for another version is an error or has no effect."""
 
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
     """A root spec as Spack gets it. origin: where it is asked for; pin: the version and who says so."""
 
@@ -42,7 +46,7 @@ class Root:
     pinned_by: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RootGroup:
     """Root specs under a name."""
 
@@ -59,16 +63,16 @@ class Constraint:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """Versions to take where nothing stands against them, and where that is said."""
+    """Versions to take if nothing stands against them. origin: where they are asked for."""
 
     versions: tuple[str, ...]
     reason: str
     origin: Position
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PackageSettings:
     """What the environment says of one package."""
 
@@ -80,9 +84,9 @@ class PackageSettings:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Compiler:
-    """The compiler of an environment. first: what builds it, where the system does not bring it.
+    """The compiler of an environment. first: what builds it, if the system does not bring it.
 
     One environment with one version of each package cannot both build a compiler with the system's
     and build everything else with it, so such a compiler has an environment of its own, built first,
@@ -99,7 +103,7 @@ class Compiler:
         return self.root.reason or "one compiler for everything"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """A Spack environment, ready to be written down."""
 
@@ -112,6 +116,7 @@ class Environment:
     compiler: Compiler | None
     variables: tuple[Variable, ...]
     cves: tuple[Vulnerability, ...]
+    yanked: tuple[Yanked, ...]
     additions: tuple[Addition, ...]
 
     @property
@@ -126,7 +131,7 @@ class Environment:
 
     @property
     def view_root(self) -> str:
-        """Where the view lies: in the image where the system mounts one, else in the environment."""
+        """The view's folder: in the image if the system mounts one, else in the environment."""
         view = self.recipe.view.name
         return f"{self.system.mount}/env/{view}" if self.system.mount else f".spack-env/{view}"
 
@@ -134,8 +139,8 @@ class Environment:
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     """The environment of a recipe on a node type of a system.
 
-    Raises BadInput where the recipe needs something of the system that it has not, such as a GPU
-    architecture or a version of its MPI provider.
+    Raises BadInput if the recipe needs something that the system lacks, such as a GPU architecture or
+    a version of its MPI.
     """
     facts = system.facts(uarch)
     variants = {
@@ -145,8 +150,13 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     }
     hard = _hard_pins(recipe, facts)
     compiler = _compiler(recipe, system)
-    groups = tuple(_groups(recipe, system, facts, variants, hard))
-    wanted = {root.package: root.version for group in groups for root in group.roots}
+    mpi = _mpi_root(recipe, system)
+    brought = _brought(system, facts)
+    soft = _soft_pins(recipe, facts, brought)
+    groups = tuple(_groups(recipe, mpi, facts, variants, hard))
+    asked = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    asked |= {name: pin.versions for name, pin in hard.items() if pin.versions}
+    asked |= {root.package: root.version for group in groups for root in group.roots if root.version}
     return Environment(
         recipe=recipe,
         system=system,
@@ -157,16 +167,23 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
             for name in recipe.global_variants
             for value in variants.get(name, ())
         ),
-        packages=tuple(_packages(recipe, system, facts, hard, compiler)),
+        packages=tuple(_packages(brought, system, facts, mpi, compiler, hard, soft)),
         compiler=compiler,
         variables=tuple(_variables(recipe, system, facts)),
-        cves=tuple(_vulnerable(recipe, wanted)),
+        cves=tuple(known for known in recipe.cves if _is_asked(asked, known.package, known.versions)),
+        yanked=tuple(known for known in recipe.yanked if _is_asked(asked, known.package, known.versions)),
         additions=_additions(recipe, system),
     )
 
 
+def _is_asked(asked: Mapping[str, Versions], package: str, affected: Versions) -> bool:
+    """Whether the environment asks for one version of a package, and that is an affected one."""
+    wanted = asked.get(package)
+    return bool(wanted and wanted.single and affected.contains(wanted.single))
+
+
 def filled(text: str, facts: Facts, position: Position) -> str:
-    """The text with each ${fact} replaced by its value; BadInput where there is none."""
+    """The text with each ${fact} replaced by its value. Raises BadInput if there is none."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -186,7 +203,11 @@ def filled(text: str, facts: Facts, position: Position) -> str:
 
 def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     """Every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
-    pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
+    pins = {
+        name: replace(pin, variants=filled(pin.variants, facts, pin.position))
+        for name, pin in recipe.require.items()
+        if pin.when.holds(facts)
+    }
     if recipe.python:
         pins.setdefault("python", recipe.python)
     for name, (pin, _) in coupled_pins(recipe).items():
@@ -194,18 +215,39 @@ def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     return pins
 
 
+def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
+    """What the system says of packages that holds on the node type, with facts filled in."""
+    return {
+        name: replace(
+            package,
+            externals=tuple(
+                _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
+            ),
+            require=tuple(
+                replace(requirement, text=filled(requirement.text, facts, requirement.position))
+                for requirement in package.require
+                if requirement.when.holds(facts)
+            ),
+        )
+        for name, package in system.packages.items()
+        if package.when.holds(facts)
+    }
+
+
+def _filled_external(external: External, facts: Facts) -> External:
+    text = filled(external.spec.text, facts, external.position)
+    return external if text == external.spec.text else replace(external, spec=parse_spec(text))
+
+
 def _groups(
-    recipe: Recipe, system: System, facts: Facts, variants: dict[str, tuple[str, ...]], hard: dict[str, Pin]
+    recipe: Recipe, mpi: Root | None, facts: Facts, variants: dict[str, tuple[str, ...]], hard: dict[str, Pin]
 ) -> Iterator[RootGroup]:
-    mpi = _mpi_pin(recipe, system)
     if mpi:
-        text = f"{mpi.package}@{mpi.versions}" if mpi.versions else mpi.package
-        root = Root(mpi.package, text, mpi.reason, mpi.position, mpi.versions, "mpi")
-        yield RootGroup("mpi", "the MPI that this system's network is made for", (root,))
+        yield RootGroup(name="mpi", reason="the MPI that this system's network is made for", roots=(mpi,))
     for group in recipe.groups:
         roots = tuple(_root(entry, group, variants, hard, facts) for entry in group.specs if entry.when.holds(facts))
         if roots:
-            yield RootGroup(group.name, group.reason, roots)
+            yield RootGroup(name=group.name, reason=group.reason, roots=roots)
 
 
 def _root(
@@ -213,45 +255,73 @@ def _root(
 ) -> Root:
     spec = entry.spec
     extra = [value for name in group.variants for value in variants.get(name, ())]
-    own = " ".join([filled(spec.own, facts, entry.position), *extra])
+    text = " ".join(filter(None, [spec.own, *extra, spec.dependencies]))
     pin = hard.get(spec.package)
     version = spec.versions or (pin.versions if pin else None)
     pinned_by = "spec" if spec.versions else "pin" if pin and pin.versions else ""
-    return Root(spec.package, f"{own} {spec.edges}".strip(), entry.reason, entry.position, version, pinned_by)
+    return Root(
+        package=spec.package,
+        text=filled(text, facts, entry.position),
+        reason=entry.reason,
+        origin=entry.position,
+        version=version,
+        pinned_by=pinned_by,
+    )
 
 
-def _mpi_pin(recipe: Recipe, system: System) -> Pin | None:
-    """The recipe's version of the system's MPI provider; None for a recipe without MPI."""
-    if not recipe.mpi or system.mpi is None:
+def _mpi_root(recipe: Recipe, system: System) -> Root | None:
+    """The system's MPI; None for a recipe or a system without MPI.
+
+    Of the versions that the system has and the recipe can be built with, the published one is taken,
+    else the first. Raises BadInput if there is none.
+    """
+    mpi = system.mpi
+    if recipe.mpi is None or mpi is None:
         return None
-    if system.mpi not in recipe.mpi:
+    pin = recipe.mpi.get(mpi.package)
+    bound = pin.versions if pin else None
+    fitting = [version for version in mpi.versions if bound is None or bound.contains(version)]
+    if mpi.versions and not fitting:
         raise BadInput(
-            f"{recipe.name} has no version of {system.mpi}, the MPI of {system.name}",
-            recipe.tree.value["mpi"].key,
-            f"add `{system.mpi}: VERSION` here; it has {', '.join(recipe.mpi)}",
+            f"{recipe.name} needs {mpi.package}@{bound}; {system.name} has {', '.join(map(str, mpi.versions))}",
+            mpi.position,
+            f"add a version under `mpi: versions:` of the system, or change the bound at {pin.position if pin else ''}",
         )
-    return recipe.mpi[system.mpi]
+    table = recipe.published.versions_of() if recipe.published and recipe.prefer_published else {}
+    published = [version for version in fitting if str(version) in table.get(mpi.package, ())]
+    wanted = versions(f"={[*published, *fitting][0]}") if fitting else bound
+    return Root(
+        package=mpi.package,
+        text=f"{mpi.package}@{wanted}" if wanted else mpi.package,
+        reason=mpi.reason or (pin.reason if pin else ""),
+        origin=mpi.position,
+        version=wanted,
+        pinned_by="mpi",
+    )
 
 
 def _compiler(recipe: Recipe, system: System) -> Compiler | None:
-    """The recipe's compiler: the system's own where it has that version, else one built first."""
+    """The recipe's compiler: the system's own if it has that version, else one built first.
+
+    Raises BadInput if it can be neither.
+    """
     root = recipe.compiler
     if root is None:
         return None
     brought = system.packages.get(root.spec.package)
     for external in brought.externals if brought else ():
         if root.spec.versions is None or _has_version(external, root.spec.versions):
-            return Compiler(root, external, None)
+            return Compiler(root=root, external=external, first=None)
     if root.spec.versions is None or root.spec.versions.single is None:
         raise BadInput(
             f"the compiler {root.spec} names no version, and {system.name} brings none",
             root.position,
-            "name one version, for example gcc@13.3.0",
+            f"name one version, for example gcc@13.3.0{in_your_own(RECIPE, root.position)}",
         )
     if not system.mount:
         raise BadInput(
             f"{system.name} has no {root.spec}, and names no place where to build it",
-            root.position,
+            system.tree.position,
             "give the system a `mount`, or take a compiler that it has: "
             + (", ".join(str(each.spec) for each in brought.externals) if brought else "none"),
         )
@@ -260,7 +330,8 @@ def _compiler(recipe: Recipe, system: System) -> Compiler | None:
     prefix = f"{system.mount}/compilers/{name}-{version}"
     compilers = {language: f"{prefix}/bin/{program}" for language, program in PROGRAMS.items()}
     spec = parse_spec(f"{name}@{version} languages={ALL_LANGUAGES}")
-    return Compiler(root, External(spec, prefix, compilers, root.position), brought)
+    external = External(spec=spec, prefix=prefix, compilers=compilers, position=root.position)
+    return Compiler(root=root, external=external, first=brought)
 
 
 def _has_version(external: External, wanted: Versions) -> bool:
@@ -269,40 +340,53 @@ def _has_version(external: External, wanted: Versions) -> bool:
 
 
 def _packages(
-    recipe: Recipe, system: System, facts: Facts, hard: dict[str, Pin], compiler: Compiler | None
+    brought: Mapping[str, SystemPackage],
+    system: System,
+    facts: Facts,
+    mpi: Root | None,
+    compiler: Compiler | None,
+    hard: Mapping[str, Pin],
+    soft: Mapping[str, Preference],
 ) -> Iterator[PackageSettings]:
     """The settings of every package that the recipe or the system says something of, by name."""
-    soft = _soft_pins(recipe, facts)
-    mpi = _mpi_pin(recipe, system)
     virtual: dict[str, Constraint] = {}
-    brings = dict(system.packages)
+    brings = dict(brought)
     if compiler:
         name = compiler.root.spec.package
         virtual = {language: Constraint(compiler.root.spec.text, compiler.reason) for language in LANGUAGES}
         reason = "built first, see compiler/spack.yaml" if compiler.first else "the system's own"
-        brings[name] = SystemPackage(name, (compiler.external,), False, (), reason)
+        brings[name] = SystemPackage(
+            name=name,
+            position=compiler.root.position,
+            externals=(compiler.external,),
+            buildable=False,
+            reason=reason,
+        )
     if mpi:
-        text = f"{mpi.package}@{mpi.versions}" if mpi.versions else mpi.package
-        virtual["mpi"] = Constraint(text, f"the MPI of {system.name}")
+        virtual["mpi"] = Constraint(mpi.text, f"the MPI of {system.name}")
     for name in sorted({*hard, *soft, *brings, *virtual}):
-        brought = brings.get(name)
+        package = brings.get(name) or SystemPackage(name=name, position=system.tree.position)
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
-        require += [Constraint(text, brought.reason) for text in brought.require] if brought else []
+        require += _required(package)
         require += _constraints(pin) if pin else []
+        settled = bool(pin and pin.versions) or package.buildable is False
         yield PackageSettings(
             name=name,
             require=tuple(require),
-            preferred=None if _decided(pin, brought) else soft.get(name),
-            buildable=brought.buildable if brought else None,
-            externals=brought.externals if brought else (),
-            reason=brought.reason if brought and not brought.require else "",
+            preferred=None if settled else soft.get(name),
+            buildable=package.buildable,
+            externals=package.externals,
+            reason=package.reason if not package.require else "",
         )
 
 
-def _decided(pin: Pin | None, brought: SystemPackage | None) -> bool:
-    """Whether the version is settled by a hard pin or by what the system brings, so that none is preferred."""
-    return bool(pin and pin.versions) or bool(brought and brought.buildable is False)
+def _required(package: SystemPackage) -> list[Constraint]:
+    """What a system requires of a package, each with its own reason or, at the first, the package's."""
+    return [
+        Constraint(requirement.text, requirement.reason or (package.reason if index == 0 else ""))
+        for index, requirement in enumerate(package.require)
+    ]
 
 
 def _constraints(pin: Pin) -> list[Constraint]:
@@ -312,20 +396,37 @@ def _constraints(pin: Pin) -> list[Constraint]:
     return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
 
 
-def _soft_pins(recipe: Recipe, facts: Facts) -> dict[str, Preference]:
-    """Package to the versions to prefer: the published ones but for the differences, then the recipe's own."""
+def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage]) -> dict[str, Preference]:
+    """Package to the versions to prefer: the published ones, the recipe's differences, the system's, the recipe's own.
+
+    A published version does not count for a package that the environment cannot reach, and not for one
+    whose version the system or the compiler decides: Spack refuses a preference for a version that it
+    does not know.
+    """
     found: dict[str, Preference] = {}
     if recipe.published and recipe.prefer_published:
         for name, rows in recipe.published.by_package().items():
-            if name not in recipe.differences:
-                found[name] = Preference(tuple(f"={row.spack_version}" for row in rows), "", rows[0].position)
+            package = brought.get(name)
+            known = tuple(
+                f"={row.spack_version}"
+                for row in rows
+                if row.when.holds(facts) and (package is None or package.allows(row.spack_version))
+            )
+            if known and name not in recipe.differences:
+                found[name] = Preference(versions=known, reason="", origin=rows[0].position)
         for name, difference in recipe.differences.items():
             if difference.prefer:
-                found[name] = Preference((f"={difference.prefer}",), difference.reason, difference.position)
+                chosen = (f"={difference.prefer}",)
+                found[name] = Preference(versions=chosen, reason=difference.reason, origin=difference.position)
+    for name, package in brought.items():
+        if package.decides_version:
+            found.pop(name, None)
+        if package.prefer:
+            found[name] = Preference(versions=package.prefer, reason="", origin=package.position)
     for name, pin in recipe.prefer.items():
         if pin.versions and pin.when.holds(facts):
-            found[name] = Preference((str(pin.versions),), pin.reason, pin.position)
-    return found
+            found[name] = Preference(versions=(str(pin.versions),), reason=pin.reason, origin=pin.position)
+    return {name: preference for name, preference in found.items() if name not in OF_THE_COMPILER}
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
@@ -338,7 +439,7 @@ def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variabl
     for variable in recipe.view.env:
         if variable.when.holds(facts):
             value = None if variable.value is None else filled(variable.value, places, variable.position)
-            yield Variable(variable.name, value, variable.position, variable.reason, variable.source)
+            yield replace(variable, value=value)
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
@@ -348,16 +449,13 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     tuning = load_tuning(system.tuning, system.tree.position)
     for setting in holding(tuning.settings, known):
         if not setting.computed and setting.policy != EXPECTED:
-            yield Variable(setting.name, setting.value, setting.position, setting.reason, setting.source.name)
-
-
-def _vulnerable(recipe: Recipe, wanted: dict[str, Versions | None]) -> Iterator[Vulnerability]:
-    """The known vulnerabilities of the versions that the environment asks for."""
-    pinned = {name: pin.versions for name, pin in recipe.require.items()} | wanted
-    for vulnerability in recipe.cves:
-        asked = pinned.get(vulnerability.package)
-        if asked and asked.single and vulnerability.versions.contains(asked.single):
-            yield vulnerability
+            yield Variable(
+                name=setting.name,
+                value=setting.value,
+                position=setting.position,
+                reason=setting.reason,
+                source=setting.source.name,
+            )
 
 
 def _additions(recipe: Recipe, system: System) -> tuple[Addition, ...]:

@@ -99,7 +99,7 @@ def render_compiler(environment: Environment, compiler: Compiler, local: Local =
         for language in LANGUAGES:
             lines.append(f"    {language}: {{require: {flow([_own(first[0])])}}}")
         settings = PackageSettings(
-            spec.package, externals=first, reason=compiler.first.reason if compiler.first else ""
+            name=spec.package, externals=first, reason=compiler.first.reason if compiler.first else ""
         )
         lines += indented(list(_package(settings, environment.architecture, only_these=True)), 4)
     lines += [*indented(_repos(environment, local, additions=False), 2), "  view: false"]
@@ -260,6 +260,8 @@ def _repos(environment: Environment, local: Local, additions: bool = True) -> li
             lines.append(f"  {name}: {scalar(str(local[name]))}")
             continue
         lines += [f"  {name}:", f"    git: {scalar(pin.url)}"]
+        if pin.paths:
+            lines.append(f"    paths: {flow(pin.paths)}")
         if pin.tag:  # rather than the commit: Spack fetches a tag, but no commit off the main branch
             lines += beside(f"    tag: {scalar(pin.tag)}", f"commit {pin.commit}" if pin.commit else "")
         elif pin.commit:
