@@ -22,9 +22,11 @@ MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 _NUMBERS_BYTES = 100
 """The most that a definition takes beside its name: six numbers, their blanks, a letter and a line break."""
 _LARGEST_HEADER = 1 << 30
+HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
 _COMMENT = b"#" * 126 + b"\n"
-_LINE_ENDS = re.compile(rb"[\r\n]")
-_ESCAPED = re.compile(rb"[ \t\v\f\"\\'#]")
+_ESCAPED = re.compile(rb"[\s\"\\]")
+"""What ends a name or is a quote of its own: blanks of C's isspace, quotes, backslashes (4.5.1, pseudo.c)."""
+_SPECIAL = re.compile(rb"[^\w/]")
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 _DEFINITION = re.compile(
     rb"((?:\\.|[^\\ ])+) ([A-Za-z]) (\d+) ([0-7]+) (\d+) (\d+)(?: (\d+) (\d+)( \d+)?(?=\n))?", re.DOTALL
@@ -48,20 +50,29 @@ class Definition(NamedTuple):
 
 
 def is_quotable(name: bytes) -> bool:
-    """Whether a definition, or a line of a list of names, can hold this name."""
-    return _LINE_ENDS.search(name) is None
+    """Whether a line of squashfs-tools can hold this name: nothing quotes a line break there."""
+    return b"\n" not in name
 
 
 def quoted(name: bytes) -> bytes:
-    """A relative name as a definition has it. Raises BadInput if no definition can hold it."""
+    """A relative name as a definition has it. Raises BadInput if no line can hold it."""
+    return b"/" + _ESCAPED.sub(rb"\\\g<0>", _one_line(name))
+
+
+def pattern(name: bytes) -> bytes:
+    """A relative name as a line of a list of patterns (`-wildcards -ef`) that matches it alone.
+
+    The first backslash of a line is taken off, so that no line begins with a blank, a comment or the
+    `... ` of a pattern for all folders. Raises BadInput if no line can hold the name.
+    """
+    return b"\\" + _SPECIAL.sub(rb"\\\g<0>", _one_line(name))
+
+
+def _one_line(name: bytes) -> bytes:
     if not is_quotable(name):
-        raise unquotable(name)
-    return b"/" + _ESCAPED.sub(rb"\\\g<0>", name)
-
-
-def unquotable(name: bytes) -> BadInput:
-    """The error of a name that cannot be put into an image, or left out of one."""
-    return BadInput(f"{os.fsdecode(name)!r} has a line break in its name", hint="rename it, then pack again")
+        hint = "rename it, or remove it, then pack again"
+        raise BadInput(f"{os.fsdecode(name)!r} has a line break in its name, which mksquashfs cannot take", hint=hint)
+    return name
 
 
 def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path) -> list[Path]:
@@ -74,8 +85,7 @@ def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path
     definitions = file_definitions(tree, tree.added, epoch, sparse_field=programs.sparse_field)
     fill_from(first, [*folders, *definitions, MARK, *tree.added.values()])
     for bundle in tree.bundles:
-        definitions = file_definitions(tree, bundle.contents, epoch, sparse_field=programs.sparse_field)
-        fill_start(bundle.file, _header(b"".join(definitions), bundle))
+        write_bundle_header(tree, bundle, epoch, sparse_field=programs.sparse_field)
     return [first, *(bundle.file for bundle in tree.bundles)]
 
 
@@ -94,26 +104,31 @@ def header_bytes(names: Iterable[bytes]) -> int:
     return sum(len(quoted(name)) + _NUMBERS_BYTES for name in names) + len(MARK)
 
 
-def _header(definitions: bytes, bundle: Bundle) -> bytes:
-    """Definitions, comments and the mark, exactly as long as the bundle keeps free for them."""
+def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field: bool) -> None:
+    """Write definitions, comments and the mark into the bytes that a bundle keeps for them, exactly as many."""
+    definitions = b"".join(file_definitions(tree, bundle.contents, epoch, sparse_field=sparse_field))
     unused = bundle.start - len(definitions) - len(MARK)
     if unused < 0:
-        raise AssertionError(f"{-unused} bytes too few were kept free in {bundle.file.name}")
+        raise AssertionError(f"{bundle.file.name} keeps {-unused} bytes too few for its definitions")
     whole, rest = divmod(unused, len(_COMMENT))
-    return definitions + _COMMENT * whole + (_COMMENT[-rest:] if rest else b"") + MARK
+    fill_start(bundle.file, definitions + _COMMENT * whole + (b"#" * (rest - 1) + b"\n" if rest else b"") + MARK)
 
 
-def read_header(stream: BinaryIO) -> bytes:
-    """Everything before the mark of a pseudo file. Raises ToolFailed if there is no mark within 1 GiB."""
-    lines: list[bytes] = []
+def read_header(stream: BinaryIO, *, lines: int) -> bytes:
+    """Everything before the mark of a pseudo file that has at least so many lines.
+
+    The lines are counted, since what a symlink points at is not quoted and may look like the mark.
+    Raises ToolFailed if there is no mark behind them within 1 GiB.
+    """
+    found: list[bytes] = []
     size = 0
-    while lines[-1:] != [b"#\n"] or b"".join(lines[-3:]) != MARK:
+    while len(found) < lines + 3 or b"".join(found[-3:]) != MARK:
         line = stream.readline(_LARGEST_HEADER)
         size += len(line)
         if not line or size > _LARGEST_HEADER:
-            raise ToolFailed("what unsquashfs writes cannot be read")
-        lines.append(line)
-    return b"".join(lines[:-3])
+            raise ToolFailed("the image that was written is not what was packed: it has fewer names", hint=HINT)
+        found.append(line)
+    return b"".join(found[:-3])
 
 
 def read_definition(header: bytes, start: int) -> Definition | None:

@@ -11,13 +11,12 @@ from typing import BinaryIO
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
 from uenvtool.image.programs import Programs
-from uenvtool.image.pseudo import Definition, read_definition, read_header
+from uenvtool.image.pseudo import HINT, Definition, read_definition, read_header
 from uenvtool.image.tree import FOLDER, Entry, Tree, walk
 from uenvtool.image.write import file_content
 
 _QUEUES = ("-da", "32", "-fr", "32")
 """MiB of blocks that unsquashfs holds ready. Its own 256 of each is slower: fresh pages for every block."""
-HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
 
 
 def read_back(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch: int) -> int:
@@ -27,13 +26,19 @@ def read_back(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch:
     output = "-" if programs.sparse_field else "/dev/stdout"
     with tools.reading([programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", output, image]) as stream:
         read = 0
-        for name, offset, size in _files(read_header(stream), tree.expected, epoch):
+        for name, offset, size in _files(read_header(stream, lines=_lines(tree.expected)), tree.expected, epoch):
             if size:
                 if offset != read:
                     raise _differs(name, "is at another place")
                 _compare(stream, tree, name, size)
                 read += size
     return len(tree.expected)
+
+
+def _lines(expected: Mapping[bytes, Entry]) -> int:
+    """How many lines unsquashfs writes for these names and for the root: line breaks within them make more."""
+    names = (name if entry.kind != "l" else name + entry.target for name, entry in expected.items())
+    return 1 + sum(1 + text.count(b"\n") for text in names)
 
 
 def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int | None, int]]:

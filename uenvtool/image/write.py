@@ -10,7 +10,7 @@ from uenvtool import tools
 from uenvtool.errors import ToolFailed
 from uenvtool.files import fill, fill_from, link
 from uenvtool.image.programs import ONE_TIME, Programs
-from uenvtool.image.pseudo import is_quotable, unquotable, write_pseudo_files
+from uenvtool.image.pseudo import pattern, write_pseudo_files
 from uenvtool.image.tree import PROGRAM_MODE, Tree
 
 EPOCH = 315532800
@@ -20,7 +20,6 @@ BLOCK = "256K"
 MEMORY = "512M"
 """For mksquashfs's queues. Its own choice, a quarter of the machine's, is slower: fresh pages for every block."""
 COPY_BYTES = 1 << 17
-_WILD = frozenset(b"*?[]\\!@+()")
 
 
 def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
@@ -65,8 +64,12 @@ def _times(programs: Programs, epoch: int) -> list[str]:
 
 
 def _environ() -> dict[str, str]:
-    """Without SOURCE_DATE_EPOCH, which mksquashfs refuses beside a time that is given as an option."""
-    return {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+    """Without SOURCE_DATE_EPOCH, which mksquashfs refuses beside a time that is given as an option.
+
+    In the C locale a pattern matches bytes, whatever the encoding of the user's terminal.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+    return {**kept, "LC_ALL": "C"}
 
 
 def _reason(completed: tools.Completed) -> str:
@@ -78,16 +81,9 @@ def _reason(completed: tools.Completed) -> str:
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
     """The options that leave out the names that are not taken, or are replaced."""
     names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if name in tree.entries)]
-    lines = [*(b"... " + _pattern(name) for name in sorted(tree.skipped)), *map(_pattern, names)]
+    lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
     return ["-wildcards", "-ef", scratch / "excluded"]
-
-
-def _pattern(name: bytes) -> bytes:
-    """A name as a pattern that matches it alone. Raises BadInput if no line of a list can hold it."""
-    if not is_quotable(name):
-        raise unquotable(name)
-    return b"".join(b"\\" + bytes([byte]) if byte in _WILD else bytes([byte]) for byte in name)
 
 
 def stage(tree: Tree, target: Path) -> None:

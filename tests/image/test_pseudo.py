@@ -1,0 +1,104 @@
+"""Pseudo files: what is written is read as it was meant, whatever the names, and fits where it has to."""
+
+from __future__ import annotations
+
+import io
+import mmap
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.image import pseudo
+from uenvtool.image.tree import Bundle, Entry, Tree
+
+NAMES = st.lists(
+    st.binary(min_size=1, max_size=12).filter(lambda name: not set(name) & set(b"/\0\n")), min_size=1, max_size=3
+).map(b"/".join)
+MODES = st.sampled_from([0o644, 0o755])
+
+
+@given(
+    st.dictionaries(NAMES, st.tuples(MODES, st.binary(max_size=9)), max_size=6), st.integers(0, 1 << 40), st.booleans()
+)
+def test_what_is_written_is_read_as_it_was_meant(
+    files: dict[bytes, tuple[int, bytes]], epoch: int, sparse_field: bool
+) -> None:
+    entries = {name: Entry(kind="f", mode=mode) for name, (mode, _) in files.items()}
+    tree = Tree(folder=Path("/"), entries=entries, added={name: content for name, (_, content) in files.items()})
+
+    text = b"".join(pseudo.file_definitions(tree, files, epoch, sparse_field=sparse_field))
+
+    start, offset = 0, 0
+    for name, (mode, content) in files.items():
+        found = pseudo.read_definition(text, start)
+        assert found is not None
+        assert found.name == b"/" + name
+        assert found.attributes == (b"R", b"%d" % epoch, b"%o" % mode, b"0", b"0")
+        assert (found.size, found.offset) == (len(content), offset)
+        assert text[found.end : found.end + 1] == b"\n"
+        start, offset = found.end + 1, offset + len(content)
+    assert start == len(text)
+    assert len(text) <= pseudo.header_bytes(files)
+
+
+@given(NAMES)
+def test_a_definition_is_one_line(name: bytes) -> None:
+    assert b"\n" not in pseudo.quoted(name)
+    assert b"\n" not in pseudo.pattern(name)
+
+
+@pytest.mark.parametrize("quote", [pseudo.quoted, pseudo.pattern])
+@pytest.mark.parametrize("name", [b"a\nb", b"x\n/y f 755 0 0 touch /tmp/owned", b"\n"])
+def test_a_name_that_would_end_its_line_is_refused(name: bytes, quote: object) -> None:
+    with pytest.raises(BadInput, match="has a line break in its name"):
+        quote(name)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("unused", [0, 1, 2, 126, 127, 128, 1000])
+def test_a_header_fills_exactly_what_is_kept_for_it(tmp_path: Path, unused: int) -> None:
+    needed = len(b"/a R 7 644 0 0 3 0\n") + len(pseudo.MARK)
+    bundle = bundle_of(tmp_path / "bundle", needed + unused)
+
+    pseudo.write_bundle_header(tree_of(bundle), bundle, 7, sparse_field=False)
+
+    text = (tmp_path / "bundle").read_bytes()
+    assert text.startswith(b"/a R 7 644 0 0 3 0\n")
+    assert text.endswith(pseudo.MARK + b"abc")
+    assert all(line in b"#" * 127 for line in text[:-3].removesuffix(pseudo.MARK).splitlines()[1:])
+
+
+def test_a_header_that_does_not_fit_is_never_written_over_contents(tmp_path: Path) -> None:
+    bundle = bundle_of(tmp_path / "bundle", 20)
+
+    with pytest.raises(AssertionError, match="too few"):
+        pseudo.write_bundle_header(tree_of(bundle), bundle, 7, sparse_field=False)
+
+    assert (tmp_path / "bundle").read_bytes() == b"\0" * 20 + b"abc"
+
+
+def bundle_of(file: Path, start: int) -> Bundle:
+    file.write_bytes(b"\0" * start + b"abc")
+    with open(file, "rb") as stream:
+        content = memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ))
+    return Bundle(file, start, {b"a": content[start:]})
+
+
+def tree_of(bundle: Bundle) -> Tree:
+    return Tree(folder=Path("/"), entries={}, bundles=[bundle])
+
+
+def test_a_header_ends_after_its_lines_even_if_a_symlink_points_at_a_mark() -> None:
+    header = b"/ D 7 755 0 0\nlink S 7 777 0 0 x\n" + pseudo.MARK
+    stream = io.BytesIO(header + pseudo.MARK + b"content")
+
+    assert pseudo.read_header(stream, lines=5) == header
+    assert stream.read() == b"content"
+
+
+@pytest.mark.parametrize("text", [b"", b"/ D 7 755 0 0\n", b"/ D 7 755 0 0\n#\n# START OF", b"\0" * 100])
+def test_a_stream_without_a_mark_is_an_error(text: bytes) -> None:
+    with pytest.raises(ToolFailed, match="fewer names"):
+        pseudo.read_header(io.BytesIO(text), lines=1)
