@@ -44,29 +44,34 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     on_line: LineHandler | None = None,
+    memory_bytes: int | None = None,
 ) -> Completed:
     """Run a program to its end and give back what it printed; `on_line` sees each line as it comes.
+
+    memory_bytes: the most memory that the program may reserve, for one that reads what others wrote.
 
     The program gets its own process group, so that when this process is interrupted or dies of an
     exception, all that it started dies too. Raises ToolFailed if it cannot be started; its own exit
     code is the caller's to judge.
     """
     words = tuple(str(word) for word in argv)
-    with _started(words, cwd, env) as process:
+    with _started(words, cwd, env, memory_bytes) as process:
         stdout, stderr = _collected(process, on_line)
     return Completed(words, process.returncode, stdout, stderr)
 
 
 @contextlib.contextmanager
-def reading(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Iterator[BinaryIO]:
+def reading(
+    argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, memory_bytes: int | None = None
+) -> Iterator[BinaryIO]:
     """Start a program and give what it prints as bytes, as it comes; it is stopped at the end.
 
-    Raises ToolFailed if it cannot be started, or if it was read to its end and its exit code says that it failed.
+    memory_bytes: as in `run`. Raises ToolFailed if it cannot be started, or if it was read to its end and its exit code says that it failed.
     """
     from threading import Thread
 
     words = tuple(str(word) for word in argv)
-    with _started(words, None, env) as process:
+    with _started(words, None, env, memory_bytes) as process:
         errors: list[str] = []
         beside = Thread(target=lambda: errors.extend(_pipe(process.stderr)), daemon=True)
         beside.start()
@@ -85,16 +90,18 @@ def reading(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None)
 
 @contextlib.contextmanager
 def _started(
-    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None
+    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, memory_bytes: int | None
 ) -> Iterator[subprocess.Popen[str]]:
     with contextlib.ExitStack() as stack:
         with ending.starting_program(), _undisturbed():
-            process = _opened(words, cwd, env)
+            process = _opened(words, cwd, env, memory_bytes)
             stack.enter_context(_ended_on_error(process))
         yield process
 
 
-def _opened(words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None) -> subprocess.Popen[str]:
+def _opened(
+    words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | None, memory_bytes: int | None
+) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
             words,
@@ -107,7 +114,7 @@ def _opened(words: tuple[str, ...], cwd: Path | None, env: Mapping[str, str] | N
             encoding="utf-8",
             errors="replace",
             start_new_session=True,
-            preexec_fn=_dying_with_parent(),  # noqa: PLW1509  one system call, safe between fork and exec
+            preexec_fn=_before_exec(memory_bytes),  # noqa: PLW1509  system calls alone, safe between fork and exec
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word
         raise ToolFailed(f"cannot start {words[0]}: {getattr(error, 'strerror', None) or error}") from error
@@ -166,20 +173,26 @@ def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> 
         raise ToolFailed(f"cannot start {words[0]}: {error.strerror or error}") from error
 
 
-def _dying_with_parent() -> Callable[[], None] | None:
-    """What a child calls to be killed when this process is killed and cannot clean up (prctl(2))."""
+def _before_exec(memory_bytes: int | None) -> Callable[[], None]:
+    """What a child calls: it is killed when this process is killed and cannot clean up (prctl(2)), and has a limit."""
     import ctypes
+    import resource
 
     pr_set_pdeathsig = 1
     try:
         prctl = ctypes.CDLL(None).prctl
     except (OSError, AttributeError):
-        return None
+        prctl = None
 
-    def tie() -> None:
-        prctl(pr_set_pdeathsig, signal.SIGKILL)
+    def prepare() -> None:
+        if prctl is not None:
+            prctl(pr_set_pdeathsig, signal.SIGKILL)
+        if memory_bytes is not None:
+            hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+            limit = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
-    return tie
+    return prepare
 
 
 def _collected(process: subprocess.Popen[str], on_line: LineHandler | None) -> tuple[str, str]:

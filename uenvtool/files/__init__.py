@@ -10,8 +10,9 @@ from uenvtool.files.trees import (
     fill_start,
     link,
     move,
+    private_folder,
     remove_tree,
-    set_modes,
+    take_over,
 )
 
 __all__ = [
@@ -24,12 +25,13 @@ __all__ = [
     "locked",
     "memory_folder",
     "move",
+    "private_folder",
     "publish",
     "remove_tree",
     "scratch_folder",
-    "set_modes",
     "set_shared_mode",
     "sync",
+    "take_over",
     "working_folder",
     "workplace",
     "write",

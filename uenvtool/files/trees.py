@@ -97,14 +97,38 @@ def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
         raise write_error(target, error) from error
 
 
-def set_modes(modes: Iterable[tuple[Path, int]]) -> None:
-    """Set the modes of files and folders that nobody uses yet; symlinks have none."""
-    for path, mode in modes:
-        try:
-            if not path.is_symlink():
-                path.chmod(mode)
-        except OSError as error:
-            raise write_error(path, error) from error
+def private_folder(path: Path) -> Path:
+    """Make a folder that nobody but its owner can look into."""
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise write_error(path, error) from error
+    return path
+
+
+def take_over(folder: Path) -> None:
+    """Make all that another program wrote below `folder` the caller's own, with the modes that the umask leaves.
+
+    The owner can always read and change it; nobody runs it as another user.
+    """
+    mask, user, group = umask(), os.geteuid(), os.getegid()
+
+    def take(path: str, least: int) -> None:
+        status = os.lstat(path)
+        if (status.st_uid, status.st_gid) != (user, group):
+            os.chown(path, user, group, follow_symlinks=False)
+        if not os.path.islink(path):
+            os.chmod(path, status.st_mode & 0o777 & ~mask | least)
+
+    try:
+        take(os.fspath(folder), 0o700)
+        for here, folders, names in os.walk(folder):
+            for name in folders:
+                take(os.path.join(here, name), 0o700)
+            for name in names:
+                take(os.path.join(here, name), 0o600)
+    except OSError as error:
+        raise write_error(folder, error) from error
 
 
 def move(source: Path, target: Path) -> bool:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
-import stat
+import shutil
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool import files, tools
 from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.image import listing as listings
+from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, listing
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.programs import find_program
+from uenvtool.image.tree import parents
 
 MAGIC = b"hsqs"
 COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
-LARGEST_TEXT = 64 << 20
-"""Bytes of a file that describes an image; a larger one is not ours."""
+LARGEST_TEXT = 8 << 20
+"""Bytes of a file that describes an image; a larger one is not ours, and as JSON would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,20 +61,26 @@ def superblock(image: Path) -> Superblock | None:
 def read_texts(image: Path, names: Sequence[str]) -> dict[str, str]:
     """The text of those of these files below meta/ that the image holds. Raises BadInput if it is no image.
 
-    Only regular files count, in real folders: what an image holds is not followed out of it.
+    Only regular files of at most LARGEST_TEXT count, in real folders: what an image holds is not
+    followed out of it, and nothing else is taken out of it.
     """
     _require_image(image)
     unsquashfs = find_program("unsquashfs")
-    found = {}
-    with files.working_folder(LARGEST_TEXT) as scratch:
+    held = {os.fsdecode(entry.name): entry for entry in listing(unsquashfs, image, names)}
+    small = [name for name in names if _is_text(name, held)]
+    if not small:
+        return {}
+    with files.working_folder(LARGEST_TEXT * len(small)) as scratch:
         copy = scratch / "copy"
-        _refuse_wrong_names(image, _names(unsquashfs, image, ["meta"]))
-        tools.run([unsquashfs, "-no-progress", "-no-xattrs", "-d", copy, image, *names])
-        for name in names:
-            text = _text(copy, name)
-            if text is not None:
-                found[name] = text
-    return found
+        _extract(unsquashfs, image, copy, small)
+        return {name: text for name in small if (text := _text(copy / name)) is not None}
+
+
+def _is_text(name: str, held: Mapping[str, Listed]) -> bool:
+    entry = held.get(name)
+    folders = [held.get(os.fsdecode(parent)) for parent in parents(os.fsencode(name))]
+    is_file = entry is not None and entry.kind == FILE and entry.size <= LARGEST_TEXT
+    return is_file and all(folder is not None and folder.kind == FOLDER for folder in folders)
 
 
 def refuse_foreign(target: Path) -> None:
@@ -89,89 +97,72 @@ def refuse_foreign(target: Path) -> None:
 def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _folder: None) -> None:
     """Unpack an image into a new folder, all or nothing.
 
-    finish: what is still to be done in the unpacked folder before it gets its name. Raises BadInput if
-    the folder exists (an empty one may), the file is no image, or the image has names that lead
-    outside, names twice, or devices; ToolMissing without unsquashfs; ToolFailed if the disk is full.
-    The folder is then as it was.
+    Everything is the caller's own then, with the modes that the umask leaves, and nobody else's program
+    by its mode. finish: what is still to be done in the unpacked folder before it gets its name. Raises
+    BadInput if the folder exists (an empty one may), the file is no image, or the image has names that
+    lead outside, names twice, or devices; ToolMissing without unsquashfs; ToolFailed if the disk is
+    full, or cannot hold it. The folder is then as it was.
     """
     _require_image(image)
     unsquashfs = find_program("unsquashfs")
     target = Path(os.path.abspath(folder))
     if os.path.islink(target) or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise BadInput(f"{folder} exists", hint="name a folder that does not exist yet")
-    _refuse_wrong_names(image, _names(unsquashfs, image, []))
+    entries = listing(unsquashfs, image)
+    _refuse_wrong_entries(image, entries)
     with files.workplace(target) as work:
-        new = work / "new"
-        completed = tools.run([unsquashfs, "-no-progress", "-no-xattrs", "-d", new, image])
-        if completed.code != 0 or not new.is_dir():
-            lines = [line for line in completed.stderr.splitlines() if line.strip()]
-            why = lines[0] if lines else f"exit code {completed.code}"
-            raise ToolFailed(f"unsquashfs failed: {why}", hint="nothing was unpacked; free space, or check the image")
-        _refuse_devices(image, new)
-        _writable(new)
+        _require_space(image, sum(entry.size for entry in entries), work)
+        private = files.private_folder(work / "private")  # others' programs are not run while modes are not set
+        new = private / "new"
+        _extract(unsquashfs, image, new)
+        files.take_over(new)
         finish(new)
         if target.is_dir():
             target.rmdir()
         files.publish([files.Replacement(new=new, target=target)])
 
 
+def _extract(unsquashfs: str, image: Path, folder: Path, names: Sequence[str] = ()) -> None:
+    """Take an image, or some of its files, into a new folder. Raises ToolFailed if unsquashfs fails."""
+    options = ["-no-progress", "-no-xattrs", "-processors", str(_threads()), "-da", "64", "-fr", "64"]
+    completed = tools.run([unsquashfs, *options, "-d", folder, image, *names], memory_bytes=listings.MEMORY_BYTES)
+    if completed.code != 0 or not folder.is_dir():
+        lines = [line for line in completed.stderr.splitlines() if line.strip()]
+        reason = lines[0] if lines else f"exit code {completed.code}"
+        raise ToolFailed(f"unsquashfs failed: {reason}", hint="nothing was unpacked; free space, or check the image")
+
+
+def _threads() -> int:
+    """As many as there are processors, within what fits into MEMORY_BYTES: each reserves 72 MiB."""
+    return min(len(os.sched_getaffinity(0)), 16)
+
+
 def _require_image(image: Path) -> None:
     if superblock(image) is None:
-        raise BadInput(f"{image} is not a squashfs image, or is cut short")
+        hint = "name a squashfs image; copy it again if it should be one"
+        raise BadInput(f"{image} is not a squashfs image, or is cut short", hint=hint)
 
 
-def _names(unsquashfs: str, image: Path, below: Sequence[str]) -> list[str]:
-    """Every name in the image, as unsquashfs lists them; nothing is written.
-
-    A name that ends in a line break looks like two: such an image is refused, which is the safe side.
-    """
-    completed = tools.run([unsquashfs, "-l", "-d", "", image, *below])
-    if completed.code != 0:
-        why = (completed.stderr.strip() or "no reason is given").splitlines()[-1]
-        raise BadInput(f"{image} cannot be read: {why}")
-    names: list[str] = []
-    for line in completed.stdout[completed.stdout.find("\n/") + 1 :].split("\n"):
-        if line.startswith("/") or not names:
-            names.append(line)
-        else:  # a name with a line break in it
-            names[-1] += f"\n{line}"
-    return names
+def _require_space(image: Path, needed: int, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        hint = f"free space there, or name a folder on another disk; the image itself has {image.stat().st_size} bytes"
+        raise ToolFailed(f"{image} takes {needed} bytes unpacked, the disk of {folder.parent} has {free}", hint=hint)
 
 
-def _refuse_wrong_names(image: Path, names: Sequence[str]) -> None:
-    """Refuse names that old versions of unsquashfs follow outside (CVE-2021-40153, CVE-2021-41072)."""
-    seen: set[str] = set()
-    for name in names:
-        if re.search(r"(^|/)\.\.(/|$)", name) or name in seen:
+def _refuse_wrong_entries(image: Path, entries: Sequence[Listed]) -> None:
+    """Refuse devices, and names that old versions of unsquashfs follow outside (CVE-2021-40153, CVE-2021-41072)."""
+    seen: set[bytes] = set()
+    for entry in entries:
+        name = os.fsdecode(entry.name)
+        if entry.name in seen or {b"", b".", b".."} & set(entry.name.split(b"/")):
             raise BadInput(f"{image} has the name {name!r} twice, or it leads outside; it is not unpacked")
-        seen.add(name)
+        if entry.kind not in (FILE, FOLDER, SYMLINK):
+            raise BadInput(f"{image} holds a device, pipe or socket, {name!r}; it is not unpacked")
+        seen.add(entry.name)
 
 
-def _refuse_devices(image: Path, folder: Path) -> None:
-    for path, status in _below(folder):
-        if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-            raise BadInput(f"{image} holds a device or socket, {path.name}; it is not unpacked")
-
-
-def _writable(folder: Path) -> None:
-    """Let the owner change what was read-only, and nobody run anything as another user."""
-    files.set_modes((path, (status.st_mode | 0o200) & 0o777) for path, status in _below(folder))
-
-
-def _below(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    for here, folders, names in os.walk(folder):
-        for name in (*folders, *names):
-            path = Path(here, name)
-            yield path, path.lstat()
-
-
-def _text(root: Path, name: str) -> str | None:
-    """A regular file's text, where no part of its name is a symlink."""
-    path = root
-    for part in name.split("/"):
-        path = path / part
-        if path.is_symlink():
-            return None
-    if not path.is_file() or path.stat().st_size > LARGEST_TEXT:
+def _text(path: Path) -> str | None:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_TEXT:
         return None
     return path.read_text(encoding="utf-8", errors="surrogateescape")

@@ -233,7 +233,7 @@ def _check_arguments(folder: Path, target: Path, mount: str) -> None:
 def _json(text: str, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: its description of itself cannot be read: {error}") from error
     return _mapping(data)
 

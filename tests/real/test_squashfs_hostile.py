@@ -1,0 +1,263 @@
+"""Images that others made: too large, damaged, of other owners. They are refused or opened, nothing else happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
+from uenvtool.files import places
+from uenvtool.image import listing, read
+from uenvtool.image.metadata import ENV, PACKED
+from uenvtool.overlay.packed import info, pack_overlay
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
+]
+ROOT = Path(__file__).parents[2]
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root packs and unpacks what is another user's")
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place for what is in memory that no other run uses."""
+    folder = tmp_path / "memory"
+    folder.mkdir()
+    monkeypatch.setattr(places, "MEMORY", folder)
+    return folder
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder that is packed by hand, with the metadata of an image of this tool's."""
+    folder = tmp_path / "source"
+    (folder / "meta" / "extra").mkdir(parents=True)
+    (folder / ENV).write_text(json.dumps({"name": "x", "mount": "/x", "views": {}}))
+    (folder / PACKED).write_text("{}")
+    (folder / "program").write_text("#!/bin/sh\n")
+    return folder
+
+
+def packed(source: Path, *options: str) -> Path:
+    image = source.with_suffix(".squashfs")
+    subprocess.run(["mksquashfs", source, image, "-quiet", "-no-progress", "-noappend", *options], check=True)
+    return image
+
+
+MEASURED = """
+import resource, sys
+from pathlib import Path
+from uenvtool.errors import BadInput
+from uenvtool.overlay.packed import info
+try:
+    info(Path(sys.argv[1]))
+except BadInput as error:
+    print(error)
+print(max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) >> 10)
+"""
+
+
+@pytest.mark.parametrize("megabytes", [7, 60])
+def test_what_an_image_says_of_itself_is_read_within_little_memory(source: Path, megabytes: int) -> None:
+    """60 MB of empty lists are half a megabyte in an image, and were 3 GB as Python's objects."""
+    (source / PACKED).write_text('{"a": [' + "[]," * (megabytes * 1_000_000 // 3) + "[]]}")
+    image = packed(source)
+
+    words = [sys.executable, "-c", MEASURED, image]
+    lines = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
+
+    assert image.stat().st_size < 600_000
+    assert int(lines[-1]) < 400
+    assert ("not an image that uenvtool packed" in lines[0]) == (megabytes == 60)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "\udcff", "[]", '{"packages": 5}', "1" * 10_000])
+def test_metadata_that_is_no_metadata_is_an_error_or_nothing(source: Path, text: str) -> None:
+    for name in (ENV, PACKED, "meta/extra/uenvtool.json"):
+        (source / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    image = packed(source)
+
+    try:
+        assert info(image).data()["packages"] == []
+    except BadInput as error:
+        assert str(image) in str(error)  # noqa: PT017
+
+
+@as_root
+@pytest.mark.parametrize(("umask", "program", "folder"), [(0o022, 0o755, 0o755), (0o077, 0o700, 0o700)])
+def test_what_is_unpacked_is_the_callers_own_within_the_umask(
+    source: Path, tmp_path: Path, umask: int, program: int, folder: int
+) -> None:
+    (source / "program").chmod(0o6777)
+    (source / "secret").write_text("nobody may read this")
+    (source / "secret").chmod(0)
+    (source / "meta").chmod(0)
+    for path in (source / "program", source / "meta"):
+        os.chown(path, 1234, 1234)
+    (source / "link").symlink_to("program")
+    image = packed(source)
+    before = os.umask(umask)
+
+    try:
+        read.unpack(image, tmp_path / "out")
+    finally:
+        os.umask(before)
+
+    found = {path.name: path.lstat() for path in (tmp_path / "out").rglob("*")}
+    assert {(status.st_uid, status.st_gid) for status in found.values()} == {(os.geteuid(), os.getegid())}
+    modes = {name: stat.S_IMODE(status.st_mode) for name, status in found.items() if name != "link"}
+    assert (modes["program"], modes["meta"], modes["secret"]) == (program, 0o700, 0o600)
+    assert modes["extra"] == folder
+
+
+@as_root
+def test_an_image_that_the_disk_cannot_hold_is_not_begun(source: Path, tmp_path: Path) -> None:
+    with open(source / "sparse", "wb") as stream:
+        stream.truncate(64_000_000)
+    image = packed(source)
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], check=False).returncode != 0:
+        pytest.skip("no small disk can be mounted here")
+
+    try:
+        with pytest.raises(ToolFailed, match="takes 640000"):
+            read.unpack(image, disk / "out")
+        left = list(disk.iterdir())
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+    assert left == []
+
+
+def test_a_listing_without_end_is_not_read(source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    image = packed(source)
+    monkeypatch.setattr(listing, "LARGEST_LISTING", 0)
+
+    with pytest.raises(BadInput, match="not opened"):
+        read.unpack(image, tmp_path / "out")
+
+
+def test_unsquashfs_gets_no_more_memory_than_an_image_needs(
+    source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    image = packed(source)
+    monkeypatch.setattr(listing, "MEMORY_BYTES", 1 << 20)
+
+    with pytest.raises(BadInput, match="cannot be read"):
+        read.unpack(image, tmp_path / "out")
+
+
+def test_a_pipe_is_refused_before_anything_is_unpacked(source: Path, tmp_path: Path) -> None:
+    os.mkfifo(source / "pipe")
+    image = packed(source)
+
+    with pytest.raises(BadInput, match="a device, pipe or socket, 'pipe'"):
+        read.unpack(image, tmp_path / "out")
+
+
+RAW = ("-noI", "-noD", "-noF", "-noX")
+"""Nothing compressed: a changed byte changes the image's own structures, not only a compressed block."""
+
+
+def truncated(content: bytearray, rounds: random.Random) -> None:
+    del content[rounds.randrange(len(content)) :]
+
+
+def bytes_changed(content: bytearray, rounds: random.Random) -> None:
+    for _ in range(rounds.randint(1, 12)):
+        content[rounds.randrange(len(content))] = rounds.randrange(256)
+
+
+def tables_changed(content: bytearray, rounds: random.Random) -> None:
+    """The inodes and folders, which lie between the data and the end: kinds, sizes, places, names."""
+    start = int.from_bytes(content[64:72], "little")
+    for _ in range(rounds.randint(1, 6)):
+        content[rounds.randrange(start, len(content))] ^= 1 << rounds.randrange(8)
+
+
+def head_changed(content: bytearray, rounds: random.Random) -> None:
+    for _ in range(rounds.randint(1, 3)):
+        content[rounds.randrange(4, 96)] = rounds.choice([0, 1, 0x7F, 0x80, 0xFF, rounds.randrange(256)])
+
+
+def piece_copied(content: bytearray, rounds: random.Random) -> None:
+    length = rounds.randint(1, 64)
+    source, target = rounds.randrange(len(content)), rounds.randrange(len(content))
+    content[target : target + length] = content[source : source + length]
+
+
+MUTATIONS = (truncated, bytes_changed, tables_changed, head_changed, piece_copied)
+SEEDS = [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 1000))]
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, bytes]:
+    """An image with what overlays have: links, folders, small and large files; raw, and compressed."""
+    folder = tmp_path_factory.mktemp("pristine")
+    source = folder / "source"
+    (source / "meta" / "extra").mkdir(parents=True)
+    (source / ENV).write_text(json.dumps({"name": "x", "mount": "/x", "views": {}}))
+    (source / PACKED).write_text("{}")
+    (source / "large").write_bytes(random.Random(0).randbytes(400_000))
+    for number in range(30):
+        (source / f"folder{number % 3}").mkdir(exist_ok=True)
+        (source / f"folder{number % 3}" / f"file{number}").write_text(f"content {number}")
+    (source / "link").symlink_to("folder0")
+    found = {}
+    for raw in (True, False):
+        image = folder / f"{raw}.squashfs"
+        subprocess.run(["mksquashfs", source, image, "-quiet", "-no-progress", *(RAW if raw else ())], check=True)
+        found[raw] = image.read_bytes()
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_damaged_image_is_refused_or_opened(seed: int, pristine: dict[bool, bytes], tmp_path: Path) -> None:
+    """An error of ours, or an answer; nothing outside the folder is touched, and nothing is left of what failed."""
+    rounds = random.Random(seed)
+    content = bytearray(pristine[seed % 4 != 0])
+    rounds.choice(MUTATIONS)(content, rounds)
+    image = tmp_path / "image.squashfs"
+    image.write_bytes(content)
+    (tmp_path / "file").write_text("mine")
+    before = names(tmp_path)
+
+    looks: list[Callable[[], object]] = [lambda: info(image), lambda: read.unpack(image, tmp_path / "out")]
+    for look in looks:
+        try:
+            look()
+        except UenvtoolError as error:
+            assert str(image) in str(error) or "unsquashfs failed" in str(error)  # noqa: PT017
+
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    assert names(tmp_path) == before
+    assert (tmp_path / "file").read_text() == "mine"
+    assert list((tmp_path / "memory").iterdir()) == []
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(str(path) for path in folder.rglob("*"))
+
+
+def test_a_package_with_a_command_for_a_name_is_not_packed(tmp_path: Path) -> None:
+    """What follows a line break was a definition of its own, which made mksquashfs run `touch`."""
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
+    (venv / "bin" / f"x\n{'y'} f 755 0 0 touch owned").write_text(f"#!{venv}/bin/python\n")
+
+    with pytest.raises(BadInput, match="has a line break in its name"):
+        pack_overlay(venv, tmp_path / "a.squashfs", on_note=print)
+
+    assert not os.path.lexists("owned")
+    assert not (tmp_path / "a.squashfs").exists()

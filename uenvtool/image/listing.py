@@ -1,0 +1,65 @@
+"""Lists what an image holds, before any of it is written anywhere: kinds, sizes and names, within bounds."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool import tools
+from uenvtool.errors import BadInput, ToolFailed
+
+MEMORY_BYTES = 4 << 30
+"""What unsquashfs may use for an image; the tables of ten million files take less."""
+LARGEST_LISTING = 256 << 20
+"""Bytes of the listing of an image; that of two million files is shorter."""
+FILE, FOLDER, SYMLINK = "-", "d", "l"
+_PIECE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A name in an image. kind: as `ls` writes it: - d l, else a device, pipe or socket. size: in bytes."""
+
+    name: bytes
+    kind: str
+    size: int
+
+
+def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Listed]:
+    """Every name in an image but its root, or only those on the way to and below some names.
+
+    Raises BadInput if the image cannot be read, or lists more than LARGEST_LISTING.
+    """
+    token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
+    words: list[str | Path] = [unsquashfs, "-lln", "-d", token.decode(), image, *below]
+    content = b""
+    try:
+        with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
+            pieces: list[bytes] = []
+            while piece := stream.read(_PIECE_BYTES):
+                pieces.append(piece)
+                if len(pieces) * _PIECE_BYTES > LARGEST_LISTING:
+                    raise BadInput(f"{image} lists more than {LARGEST_LISTING >> 20} MiB of names; it is not opened")
+            content = b"".join(pieces)
+    except ToolFailed as error:
+        reason = error.problems[0].message
+        raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
+    return list(_entries(content, token))
+
+
+def _entries(content: bytes, token: bytes) -> Iterator[Listed]:
+    """The names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
+    line = re.compile(rb"([a-z-])[a-zA-Z-]{9} \d+/\d+ +(\d+(?:, *\d+)?) [\d-]+ [\d:]+ " + token)
+    found = list(line.finditer(content))
+    ends = [*(match.start() for match in found[1:]), len(content)]
+    for match, end in zip(found, ends, strict=True):
+        kind = match[1].decode()
+        size = 0 if b"," in match[2] else int(match[2])
+        name = content[match.end() : end].removesuffix(b"\n")
+        if kind == SYMLINK:
+            name = name[: len(name) - size - len(b" -> ")]
+        if name:
+            yield Listed(name.removeprefix(b"/"), kind, size)
