@@ -241,7 +241,7 @@ def test_names_that_are_no_text_come_through(venv: Path, tmp_path: Path) -> None
 
 
 def test_unpacking_gives_a_loose_overlay_that_sees_changes(image: Path, venv: Path, tmp_path: Path) -> None:
-    unpack_overlay(image, tmp_path / "out")
+    unpack_overlay(image, tmp_path / "out", Path(sys.executable))
 
     inner = next((tmp_path / "out").glob("lib/python3.*/site-packages/tool/inner.py"))
     inner.write_text("def where():\n    return 'changed', ''\n")
@@ -250,6 +250,38 @@ def test_unpacking_gives_a_loose_overlay_that_sees_changes(image: Path, venv: Pa
     assert not (tmp_path / "out" / "meta").exists()
     assert sorted(os.listdir(tmp_path / "out")) == sorted(os.listdir(venv))
     assert pack(tmp_path / "out", tmp_path / "again.squashfs").bytes > 0
+
+
+def programs_of(folder: Path, ran: Path) -> None:
+    """Pythons in the folder that leave a file when they run."""
+    for name in ("python", "python3"):
+        (folder / "bin" / name).unlink(missing_ok=True)
+        (folder / "bin" / name).write_text(f"#!/bin/sh\necho ran >> '{ran}'\n")
+        (folder / "bin" / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("base", [Path(sys.executable), None])
+def test_unpacking_starts_no_program_of_the_images(image: Path, tmp_path: Path, base: Path | None) -> None:
+    subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", tmp_path / "raw", image], check=True)
+    programs_of(tmp_path / "raw", tmp_path / "ran")
+    hostile = tmp_path / "hostile.squashfs"
+    subprocess.run(["mksquashfs", tmp_path / "raw", hostile, "-quiet", "-no-progress"], check=True)
+
+    compiled = unpack_overlay(hostile, tmp_path / "out", base)
+
+    assert not (tmp_path / "ran").exists()
+    assert compiled == (base is not None)
+    assert any((tmp_path / "out").rglob("*.pyc")) == compiled
+
+
+def test_a_python_of_another_version_makes_no_bytecode(image: Path, tmp_path: Path) -> None:
+    other = tmp_path / "python"
+    other.write_text(f"#!/bin/sh\ncase $* in *version_info*) echo 2.7;; *) echo ran > '{tmp_path}/ran';; esac\n")
+    other.chmod(0o755)
+
+    assert not unpack_overlay(image, tmp_path / "out", other)
+    assert not any((tmp_path / "out").rglob("*.pyc"))
+    assert not (tmp_path / "ran").exists()
 
 
 def test_packing_what_was_unpacked_gives_the_same_image(image: Path, tmp_path: Path) -> None:

@@ -159,12 +159,16 @@ def info(
 def unpack(
     image: Path = typer.Argument(..., metavar="IMAGE", help="A packed overlay."),
     path: Path | None = typer.Argument(None, metavar="PATH", help="The folder to make; default: IMAGE's name."),
+    base: str | None = typer.Option(None, metavar="PYTHON", help="Makes the bytecode; default: the loaded base's."),
+    json_: bool = JSON,
 ) -> int:
     """Make a packed overlay loose again, at PATH, which must not be there yet."""
+    import os
+
     from uenvtool import console
     from uenvtool.commands.venv.unpack import unpack as command
 
-    return console.show(command(image, path))
+    return console.show(command(image, path, base, os.environ), as_json=json_)
 
 
 def _verb(function: Any) -> typer.Typer:

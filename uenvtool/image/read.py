@@ -146,8 +146,8 @@ def _require_image(image: Path) -> None:
 def _require_space(image: Path, needed: int, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
-        hint = f"free space there, or name a folder on another disk; the image itself has {image.stat().st_size} bytes"
-        raise ToolFailed(f"{image} takes {needed} bytes unpacked, the disk of {folder.parent} has {free}", hint=hint)
+        sizes = f"{image} takes {needed / 1e6:.1f} MB unpacked, and {folder.parent} has {free / 1e6:.1f} MB free"
+        raise ToolFailed(sizes, hint="free space there, or name a folder on another disk")
 
 
 def _refuse_wrong_entries(image: Path, entries: Sequence[Listed]) -> None:

@@ -135,27 +135,34 @@ def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
     return Tree(folder=folder, entries=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
 
 
-def unpack_overlay(image: Path, folder: Path) -> None:
+def unpack_overlay(image: Path, folder: Path, python: Path | None = None) -> bool:
     """Unpack an image into a new folder, all or nothing; a packed overlay becomes a loose one.
 
-    Raises what `image.read.unpack` raises.
+    python: makes the bytecode if it has the overlay's version; the image's own Python is not started.
+    Gives whether there is bytecode. Raises what `image.read.unpack` raises.
     """
-    unpack(image, folder, _settle)
+    compiled = False
+
+    def settle(unpacked: Path) -> None:
+        nonlocal compiled
+        if (unpacked / PACKED).is_file() and (unpacked / "pyvenv.cfg").is_file():
+            files.remove_tree(unpacked / "meta")
+            compiled = _renewed_bytecode(unpacked, python)
+
+    unpack(image, folder, settle)
+    return compiled
 
 
-def _settle(folder: Path) -> None:
-    """Make a loose overlay of what was one: bytecode is compared with its source again, and meta/ is gone.
-
-    If its Python does not run, its bytecode goes too: nobody would notice that it is old.
-    """
-    if not (folder / PACKED).is_file() or not (folder / "pyvenv.cfg").is_file():
-        return
-    files.remove_tree(folder / "meta")
-    try:
-        bytecode.compile_tree(folder / "bin" / "python", folder, checked=True)
-    except ToolFailed:
-        for path in [path for path in folder.rglob("__pycache__") if path.is_dir()]:
-            files.remove_tree(path)
+def _renewed_bytecode(folder: Path, python: Path | None) -> bool:
+    """Make bytecode that Python compares with its source, or remove it: nobody would notice that it is old."""
+    if python is not None:
+        with contextlib.suppress(ToolFailed):
+            if (folder / "lib" / f"python{bytecode.python_version(python)}").is_dir():
+                bytecode.compile_tree(python, folder, checked=True)
+                return True
+    for path in [path for path in folder.rglob("__pycache__") if path.is_dir() and not path.is_symlink()]:
+        files.remove_tree(path)
+    return False
 
 
 def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:

@@ -1,4 +1,4 @@
-"""Takes the build folder and the tools' notes to themselves out of an environment that is packed."""
+"""Takes the build folder, and what installers note for themselves, out of an environment that is packed."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ def left_out(folder: Path) -> frozenset[bytes]:
 def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
     """The files that name the folder, as they have to be in an image that is mounted at `mount`.
 
-    Commands find the Python beside them; everything else gets the mount point. A relocatable
-    overlay has nothing to rewrite.
+    Commands find the Python beside them; everything else gets the mount point. A relocatable overlay
+    needs none of this.
     """
-    here = os.fsencode(folder)
+    built_at = os.fsencode(folder)
     found = {}
     for name, entry in entries.items():
         if entry.kind != "f" or entry.size > LARGEST or not _may_name_its_place(name):
             continue
         text = (folder / os.fsdecode(name)).read_bytes()
-        if here in text:
-            found[name] = _moved(text, name, here, os.fsencode(mount))
+        if built_at in text:
+            found[name] = _moved(text, name, built_at, os.fsencode(mount))
     return {**found, **_records(folder, entries, found)}
 
 
 def _records(folder: Path, entries: Mapping[bytes, Entry], changed: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The lists of installed files (RECORD) that have hashes of what was rewritten, or name what is left out.
+    """The lists of installed files (RECORD) that have hashes of rewritten files, or name files that are left out.
 
-    The form: packaging.python.org, recording installed packages; names are relative to site-packages.
+    Their form: packaging.python.org, recording installed packages; names are relative to site-packages.
     """
     found = {}
     for name, entry in entries.items():
@@ -76,9 +76,9 @@ def _may_name_its_place(name: bytes) -> bool:
     return folder == b"bin" or name == b"pyvenv.cfg" or folder.endswith(b".dist-info") or base.endswith(b".pth")
 
 
-def _moved(text: bytes, name: bytes, here: bytes, mount: bytes) -> bytes:
+def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
     if name.startswith(b"bin/"):
         script = _SCRIPT.match(text)
-        if script and here in script[0]:
+        if script and built_at in script[0]:
             text = _RELOCATABLE + text[script.end() :]
-    return re.sub(re.escape(here) + rb"(?![\w.-])", lambda _match: mount, text)
+    return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

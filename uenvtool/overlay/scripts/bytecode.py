@@ -2,11 +2,10 @@
 
     python bytecode.py ROOT LIST checked|unchecked [DATA START]
 
-LIST holds paths relative to ROOT, each ended by a NUL. Without DATA every module's bytecode is
-written beside it; with DATA it goes there, from
-the byte START on. Prints what this Python calls its bytecode, and for
-each path its length (0: none).
-Bytecode that this wrote before and that is still of its source is used again.
+LIST holds paths relative to ROOT; a NUL ends each. Without DATA every module's bytecode is written
+beside it; with DATA all of it is written there, from the byte START on. Prints what this Python calls
+its bytecode, and the length of each module's (0: none). Bytecode that this script wrote before is used
+again if it is still that of its source.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ import types
 import warnings
 
 NAMED_AT = "/user-tools/"
-"""Where every module is said to lie. Python puts the true place in when it loads one; an image at its
-usual mount is spared that, and bytecode that begins so is known to be of this script."""
+"""The folder that every module's bytecode names. Python puts the true one in when it loads a module, but not if
+an image is mounted here; and bytecode that has this name was written by this script."""
 CHARACTERS = [sys.intern(chr(code)) for code in range(256)]
-"""There is one object for each of these, and marshal says whether it is interned: now all of them are."""
+"""Python has one object for each of these, and marshal writes whether it is interned: now all of them are."""
 
 
 def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0") -> None:
@@ -94,44 +93,44 @@ def marshalled(code: types.CodeType) -> bytes:
     marshal marks an object for later reference where more than one reference to it is alive, and the
     names in code are shared with whatever the process holds. Held here once more, all are marked.
     """
-    code = with_one_of_each_set(code, {})
+    code = with_equal_sets_shared(code, {})
     held: list[object] = []
     hold(code, held)
     return marshal.dumps(code)
 
 
-def with_one_of_each_set(code: types.CodeType, known: dict[str, frozenset[object]]) -> types.CodeType:
+def with_equal_sets_shared(code: types.CodeType, known: dict[str, frozenset[object]]) -> types.CodeType:
     """The code with equal frozensets as one object.
 
     The compiler shares equal constants, but makes a set anew where a string in it was interned by
     earlier work of the process (Objects/codeobject.c, intern_constants).
     """
     consts: list[object] = []
-    for each in code.co_consts:
-        if isinstance(each, types.CodeType):
-            consts.append(with_one_of_each_set(each, known))
-        elif isinstance(each, frozenset):
-            items = sorted(each, key=lambda item: (type(item).__name__, repr(item)))
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            consts.append(with_equal_sets_shared(const, known))
+        elif isinstance(const, frozenset):
+            items = sorted(const, key=lambda item: (type(item).__name__, repr(item)))
             key = repr([(type(item).__name__, item) for item in items])
             consts.append(known.setdefault(key, frozenset(items)))
         else:
-            consts.append(each)
+            consts.append(const)
     same = all(new is old for new, old in zip(consts, code.co_consts, strict=True))
     return code if same else code.replace(co_consts=tuple(consts))
 
 
-def hold(thing: object, held: list[object]) -> None:
-    """Add every name and constant of the code, also those of code within it."""
-    if isinstance(thing, types.CodeType):
-        held += (thing.co_filename, thing.co_name, getattr(thing, "co_qualname", None))
-        for names in (thing.co_names, thing.co_varnames, thing.co_freevars, thing.co_cellvars):
+def hold(const: object, held: list[object]) -> None:
+    """Add every name and constant of code, also those of code within it."""
+    if isinstance(const, types.CodeType):
+        held += (const.co_filename, const.co_name, getattr(const, "co_qualname", None))
+        for names in (const.co_names, const.co_varnames, const.co_freevars, const.co_cellvars):
             held.extend(names)
-        hold(thing.co_consts, held)
-    elif isinstance(thing, (tuple, frozenset)):
-        for each in thing:
-            if isinstance(each, (types.CodeType, tuple, frozenset)):
-                hold(each, held)
-            held.append(each)
+        hold(const.co_consts, held)
+    elif isinstance(const, (tuple, frozenset)):
+        for item in const:
+            if isinstance(item, (types.CodeType, tuple, frozenset)):
+                hold(item, held)
+            held.append(item)
 
 
 def put(path: bytes, content: bytes) -> None:
