@@ -27,6 +27,7 @@ def main() -> None:
     gc.set_threshold(COLLECT_AFTER)
     try:
         _own_packages_first()
+        _leave_the_owner_access()
         ending.leave(run(sys.argv[1:]))
     except KeyboardInterrupt:
         ending.leave(_interrupted())
@@ -38,6 +39,11 @@ def _end_silently_while_loading() -> None:
 
     if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
         _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+def _leave_the_owner_access() -> None:
+    """Keep of the umask what it takes from others: its owner can always use what the tool makes."""
+    os.umask(os.umask(0o077) & 0o077)
 
 
 def run(arguments: list[str]) -> int:
