@@ -66,7 +66,8 @@ def reading(
 ) -> Iterator[BinaryIO]:
     """Start a program and give what it prints as bytes, as it comes; it is stopped at the end.
 
-    memory_bytes: as in `run`. Raises ToolFailed if it cannot be started, or if it was read to its end and its exit code says that it failed.
+    memory_bytes: as in `run`. Raises ToolFailed if it cannot be started, or if it was read to its end
+    and its exit code says that it failed.
     """
     from threading import Thread
 
