@@ -14,6 +14,7 @@ import yaml
 from tests.conftest import ROOT, Answer
 from tests.support import toml
 from tests.support.shells import ALL, EXTENSION, run
+from uenvtool.files.generated import digest
 from uenvtool.model.tuning_reader import load_all
 
 Cli = Callable[..., Answer]
@@ -152,6 +153,12 @@ class TestCommittedScripts:
 
         assert answer.code == 0, answer.stderr
 
+    def test_their_record_is_of_these_scripts(self) -> None:
+        recorded = json.loads((ROOT / "activate" / ".uenvtool.json").read_text())["files"]
+
+        scripts = {path.name: path for path in (ROOT / "activate").glob("*.*sh")}
+        assert recorded == {name: digest(path.read_bytes()) for name, path in scripts.items()}
+
     def test_a_drift_is_shown(self, cli: Cli, place: Path) -> None:
         shutil.copytree(ROOT / "activate", place / "activate")
         script = place / "activate" / "clariden.fish"
@@ -173,7 +180,7 @@ class TestCommittedScripts:
 
         assert answer.code == 0
         assert sorted(answer.stdout.splitlines()) == sorted(
-            f"there/{path.name}" for path in (ROOT / "activate").iterdir()
+            f"there/{path.name}" for path in (ROOT / "activate").iterdir() if not path.name.startswith(".")
         )
         assert cli("activate", "--check", "-o", "there").code == 0
 

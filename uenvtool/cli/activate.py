@@ -23,8 +23,9 @@ def activate(
     ),
     venv: str | None = typer.Option(None, "--venv", metavar="PATH", help="A virtual environment to activate too."),
     workaround: list[str] = typer.Option([], "--workaround", metavar="NAME", help="Set a named workaround too."),
-    check: bool = typer.Option(False, "--check", help="Exit 1 with a diff where activate/ is not up to date."),
+    check: bool = typer.Option(False, "--check", help="Exit 1 with a diff if activate/ is not up to date."),
     write: bool = typer.Option(False, "--write", help="Write activate/ anew, one script a system and shell."),
+    force: bool = typer.Option(False, "--force", help="With --write: replace scripts that were changed by hand."),
     folder: Path = typer.Option(Path("activate"), "--output", "-o", metavar="DIR", help="For --check and --write."),
 ) -> int:
     """Print what sets a shell up for a system: eval "$(uenvtool activate)", or source activate/SYSTEM.sh."""
@@ -35,7 +36,7 @@ def activate(
     if check:
         return console.show(command.check(folder))
     if write:
-        return console.show(command.write(folder))
+        return console.show(command.write(folder, force=force))
     result = command.activate(
         system,
         uarch=uarch,

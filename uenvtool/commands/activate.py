@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from uenvtool import drift
+from uenvtool import drift, files
 from uenvtool.activation.bash import BASH
 from uenvtool.activation.fish import FISH
 from uenvtool.activation.formats import FORMATS
@@ -14,7 +14,6 @@ from uenvtool.activation.plan import Plan, known_facts, plan_activation
 from uenvtool.activation.script import render_script
 from uenvtool.activation.tcsh import TCSH
 from uenvtool.errors import BadInput, unknown
-from uenvtool.files import write_all
 from uenvtool.knowledge import system_name
 from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available
@@ -56,16 +55,22 @@ def activate(
     return Result(file=text(activation, shell, command(activation, shell, uarch, runtime, versions)))
 
 
-def write(folder: Path) -> Result:
+def write(folder: Path, *, force: bool = False) -> Result:
     """Write the committed scripts, one a system and shell."""
-    return Result(text="\n".join(str(folder / name) for name in write_scripts(folder)))
+    return Result(text="\n".join(str(folder / name) for name in write_scripts(folder, force=force)))
 
 
 def check(folder: Path) -> Result:
     """Raise AnswerIsNo with a diff if the committed scripts are not what tuning and systems give."""
     found = scripts()
-    left_over = [path.name for path in folder.glob("*.*sh") if path.name not in found]
-    drift.check(folder, found, left_over=left_over, again="uenvtool activate --write")
+    strays = {path.name for path in folder.glob("*.*sh")} - set(found)
+    drift.check(
+        folder,
+        found,
+        left_over={*strays, *files.left_over(folder, found)},
+        remarks=["a run that wrote here did not end"] if files.read_record(folder).writing else (),
+        again="uenvtool activate --write",
+    )
     return Result(notes=(f"{folder} is what its inputs give",))
 
 
@@ -135,10 +140,15 @@ def scripts() -> dict[str, str]:
     return found
 
 
-def write_scripts(folder: Path) -> list[str]:
-    """Write the committed scripts; their names."""
+def write_scripts(folder: Path, *, force: bool = False) -> list[str]:
+    """Write the committed scripts; their names. Raises BadInput for files that are not the tool's.
+
+    force: replace scripts of the tool's that were changed by hand.
+    """
     found = scripts()
-    write_all(folder, found)
+    with files.locked(folder):
+        files.refuse_foreign(folder, found, force=force)
+        files.write_generated(folder, found)
     return sorted(found)
 
 

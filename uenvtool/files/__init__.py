@@ -1,8 +1,10 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
 from uenvtool.files.atomic import locked, set_shared_mode, sync, write, write_all, write_error
+from uenvtool.files.generated import left_over, read_record, refuse_foreign, write_generated
 from uenvtool.files.places import memory_folder, scratch_folder, working_folder, workplace
 from uenvtool.files.publish import Replacement, publish
+from uenvtool.files.reading import read_bytes
 from uenvtool.files.trees import (
     copy_tree,
     fill,
@@ -21,12 +23,16 @@ __all__ = [
     "fill",
     "fill_from",
     "fill_start",
+    "left_over",
     "link",
     "locked",
     "memory_folder",
     "move",
     "private_folder",
     "publish",
+    "read_bytes",
+    "read_record",
+    "refuse_foreign",
     "remove_tree",
     "scratch_folder",
     "set_shared_mode",
@@ -37,4 +43,5 @@ __all__ = [
     "write",
     "write_all",
     "write_error",
+    "write_generated",
 ]

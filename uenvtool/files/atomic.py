@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 
 from uenvtool.errors import BadInput, ToolFailed
 
@@ -30,29 +31,113 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     or a dead process leaves the old files. The order of `contents` is the order of replacement.
     A file whose content is already right is not touched.
     """
+    with _staged(folder, contents) as staged:
+        _replace_all(staged, folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """Files that replace others, with a record that is true at every instant.
+
+    contents: relative name to what is written. obsolete: names that are removed. emptied: names whose
+    folders go if nothing is left in them. record: the name of the record. while_writing, afterwards:
+    what it says before the first file is touched, and when all is done.
+    """
+
+    contents: Mapping[str, str]
+    obsolete: Sequence[str]
+    emptied: Sequence[str]
+    record: str
+    while_writing: str
+    afterwards: str
+
+
+def rewrite(folder: Path, order: Rewrite) -> None:
+    """Replace and remove files below `folder`. Raises ToolFailed, with nothing changed, if the disk is full."""
+    last = {order.record: order.afterwards}
+    if not order.emptied and all(_holds(folder / name, text.encode()) for name, text in order.contents.items()):
+        write_all(folder, last)
+        return
+    with contextlib.ExitStack() as stack:
+        with _kept_on_error(folder / order.record):
+            write_all(folder, {order.record: order.while_writing})
+            staged = stack.enter_context(_staged(folder, order.contents))
+            record = stack.enter_context(_staged(folder, last))
+        _replace_all(staged, folder)
+        try:
+            for name in order.obsolete:
+                (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(folder, error) from error
+        for name in order.emptied:
+            remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
+        _replace_all(record, folder)
+
+
+@contextlib.contextmanager
+def _kept_on_error(path: Path) -> Iterator[None]:
+    """Give a file its old content back, which takes no room on a full disk, if what is done inside fails."""
+    aside = path.with_name(f".{path.name}.old{STAGED_SUFFIX}")
+    if path.exists():
+        _link_or_copy(path, aside)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.replace(aside, path) if aside.exists() else path.unlink(missing_ok=True)
+        raise
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _link_or_copy(path: Path, target: Path) -> None:
+    import shutil
+
+    try:
+        target.unlink(missing_ok=True)
+        try:
+            os.link(path, target)
+        except OSError:  # a filesystem without hard links
+            shutil.copy2(path, target)
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
+@contextlib.contextmanager
+def _staged(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[list[tuple[Path, Path]]]:
+    """Files on disk beside their targets, as pairs of both; what was not given its name is removed at the end."""
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
     try:
-        made = make_folders(folder)
+        made += make_folders(folder)
         for name, content in contents.items():
             target = folder / name
             data = content.encode() if isinstance(content, str) else content
-            if target.is_file() and target.read_bytes() == data:
+            if _holds(target, data):
                 continue
             made += make_folders(target.parent)
             staged.append((_stage(target, data), target))
-        for temporary, target in staged:
-            os.replace(temporary, target)
+        yield staged
     except OSError as error:
-        for created in reversed(made):
-            with contextlib.suppress(OSError):
-                created.rmdir()
         raise write_error(folder, error) from error
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
         remove_empty(made)
+
+
+def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path) -> None:
+    try:
+        for temporary, target in staged:
+            os.replace(temporary, target)
+    except OSError as error:
+        raise write_error(folder, error) from error
     sync_folders({target.parent for _, target in staged})
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """If a file has that content, and is no link to one that has it."""
+    return path.is_file() and not path.is_symlink() and path.read_bytes() == data
 
 
 def set_shared_mode(path: Path) -> None:

@@ -1,0 +1,131 @@
+"""Killed at any system call, a run that generates files leaves what the next one completes, and --check sees."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL
+from tests.support.tracing import traced
+from tests.support.trees import snapshot
+
+CALLS = "openat,write,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,fsync,fchmod,flock"
+"""What changes a disk. Reading changes nothing, so that a kill there is as one at the next of these."""
+CODE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
+UENVTOOL = [sys.executable, "-E", "-c", CODE]
+SYSTEM = "extends: rcp\ndescription: {}\n"
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def calls_in(folder: str, words: list[str]) -> Iterator[tuple[str, int]]:
+    """Each system call of a run on a folder, by its name and number among those of that name."""
+    counted: dict[str, int] = {}
+    opened = False
+    for line in traced([*UENVTOOL, *words], CALLS, env=environment()):
+        found = re.match(r"\d+ +(\w+)\(", line)
+        if not found:
+            continue
+        name = found[1]
+        counted[name] = counted.get(name, 0) + 1
+        opened = opened or (folder in line and name != "openat") or (folder in line and "O_DIRECTORY" in line)
+        if opened and (name != "openat" or "O_CREAT" in line):
+            yield name, counted[name]
+
+
+def killed_at(name: str, number: int, words: list[str]) -> None:
+    inject = [
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        f"trace={CALLS}",
+        "-e",
+        f"inject={name}:signal=SIGKILL:when={number}",
+    ]
+    subprocess.run(["strace", *inject, *UENVTOOL, *words], env=environment(), capture_output=True, check=False)
+
+
+def answer(*words: str) -> tuple[int, str]:
+    done = subprocess.run([*UENVTOOL, *words], env=environment(), capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def ran(*words: str) -> int:
+    return answer(*words)[0]
+
+
+def prepared(command: str, place: Path, old: Path) -> tuple[list[str], list[str]]:
+    """Write what is then changed into `old`; the words that write the new inputs into `env`, and that check it.
+
+    The new inputs change a file, add one in a folder of its own, and give one no more.
+    """
+    if command == "activate":
+        inputs = place / "systems"
+        inputs.mkdir()
+        (inputs / "gone.yaml").write_text(SYSTEM.format("gone"))
+        (inputs / "changed.yaml").write_text(SYSTEM.format("before"))
+        assert ran("activate", "--write", "-o", str(old)) == 0
+        (inputs / "gone.yaml").rename(inputs / "new.yaml")
+        (inputs / "changed.yaml").write_text(SYSTEM.format("after"))
+        return ["activate", "--write", "-o", "env"], ["activate", "--check", "-o", "env"]
+    inputs = place / "recipes" / "small"
+    (inputs / "packages" / "gone").mkdir(parents=True)
+    (inputs / "packages" / "gone" / "package.py").write_text("class Gone: pass\n")
+    (inputs / "recipe.yaml").write_text(SMALL)
+    assert ran("build", "small", "--no-concretize", "-o", str(old)) == 0
+    (inputs / "packages" / "gone").rename(inputs / "packages" / "fresh")
+    (inputs / "recipe.yaml").write_text(SMALL.replace("A small", "Another small"))
+    return ["build", "small", "--no-concretize", "-o", "env"], ["build", "small", "--check", "-o", "env"]
+
+
+def put_back(kept: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(kept, folder)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("kills")
+@pytest.mark.parametrize("command", ["build", "activate"])
+def test_killed_at_every_system_call_the_next_run_gives_the_exact_result(place: Path, command: str) -> None:
+    old, folder = place / "old", place / "env"
+    words, check = prepared(command, place, old)
+    put_back(old, folder)
+    calls = list(calls_in("env", words))
+    expected, before = snapshot(folder), snapshot(old)
+    assert expected != before
+    assert len(calls) > 20
+
+    mixes = 0
+    for name, number in calls:
+        put_back(old, folder)
+        killed_at(name, number, words)
+        if files_of(folder) not in (files_of(old), files_of_snapshot(expected)):
+            mixes += 1
+            code, drift = answer(*check)
+            assert code == 1, (name, number)
+            assert "did not end" in drift, (name, number)
+        assert ran(*words) == 0, (name, number)
+        assert snapshot(folder) == expected, (name, number)
+        assert "did not end" not in answer(*check)[1], (name, number)
+    assert mixes > 3
+
+
+def files_of_snapshot(found: dict[str, bytes | str | None]) -> dict[str, bytes]:
+    """The files but those that are not in place yet."""
+    return {name: content for name, content in found.items() if isinstance(content, bytes) and "-part" not in name}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """The files of a folder but those that are not in place yet."""
+    return files_of_snapshot(snapshot(folder))

@@ -1,0 +1,34 @@
+"""Files of others are read with bounds: what is no regular file, or too large, is refused before it is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from uenvtool.errors import BadInput, Position
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a regular file of at most that many bytes.
+
+    Raises FileNotFoundError if there is none; BadInput for a pipe or device, which may never end, for a
+    larger file, and for one that may not be read.
+    """
+    place = Position(str(path))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(path) from None
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", place, "check the permissions") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise BadInput("this is not a regular file", place, "name a file")
+        if status.st_size > most:
+            raise BadInput(f"larger than {most // 1_000_000} MB", place, "name another file")
+        with open(descriptor, "rb", closefd=False) as stream:
+            return stream.read(most)
+    finally:
+        os.close(descriptor)
