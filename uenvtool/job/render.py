@@ -96,7 +96,7 @@ def _apptainer(plan: JobPlan, _activation: str) -> dict[str, str]:
     elif plan.overlay:
         path = _checked_mount(plan.overlay.path)
         binds.append((f"{path}:{path}", "the Python overlay"))
-    env = "".join(f" \\\n  --env {name}={_sh(value)}" for name, value in known.env.items())
+    env = "".join(f" --env {name}={_sh(value)}" for name, value in known.env.items())
     staged = f'"{_staged_path(0, plan.image)}"' if plan.request.stage else ""
     monitor = filled(_template("monitor.sh"), MONITOR=known.monitor, FOLDER=_folder(plan)) if known.monitor else ""
     values = {
@@ -104,7 +104,7 @@ def _apptainer(plan: JobPlan, _activation: str) -> dict[str, str]:
         "SETTINGS": _exports(plan),
         "IMAGE": _sh(plan.image),
         "BINDS": "\n".join(_aligned([(f"  {_sh(words)}", reason) for words, reason in binds])),
-        "ENV": env + (" \\\n " if env else ""),
+        "ENV": f" \\\n {env} \\\n " if env else "",
         "MONITOR": monitor,
     }
     if staged:
@@ -214,7 +214,7 @@ def _stage(plan: JobPlan) -> str:
         if not image.startswith(("/", ".", "$")):
             if plan.runtime == CE:
                 raise BadInput(f"--stage: {image} is no file", hint="import it with enroot, and name the .sqsh file")
-            source = f'"$(uenv image inspect --format={{sqfs}} {_sh(image)})"'
+            source = f"\"$(uenv image inspect --format='{{sqfs}}' {_sh(image)})\""
         else:
             source = _sh(image)
         copies.append(f'"{_staged_path(i, image)}"')

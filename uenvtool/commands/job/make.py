@@ -68,7 +68,11 @@ def make(
         note = (f"this job needs {', '.join(others)} too: -o FILE writes all of them",) if others else ()
         return Result(data=data, file=job.texts[main], notes=note)
     _write(job)
-    return Result(data=data, text="\n".join(job.texts), next=(_start(job.plan, main),))
+    lost = job.plan.runtime == RUNAI and not main.startswith("/")
+    notes = (
+        (f"the pods start {main} where their image begins: name it by its path there, -o /PATH/{main}",) if lost else ()
+    )
+    return Result(data=data, text="\n".join(job.texts), notes=notes, next=(_start(job.plan, main),))
 
 
 def planned(
@@ -157,11 +161,11 @@ def _loaded_image() -> str:
 
 def _overlay(path: str) -> Overlay:
     """An overlay by the path of its image or folder. Raises BadInput if it is none."""
-    from uenvtool.commands.venv.describe import describe
+    from uenvtool.commands.venv.info import described
 
     if not os.path.lexists(path):
         raise BadInput(f"--venv {path}: there is no such file or folder", hint="make one: uenvtool venv PATH --squash")
-    data = describe(Path(path))
+    data = described(Path(path))
     base = data.get("base") or {}
     packed = os.path.isfile(path)
     return Overlay(

@@ -1,0 +1,408 @@
+"""`uenvtool job`: what is written for each runtime, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import Answer
+from tests.job.stand_ins import recorded
+from tests.support.needs import needs
+
+Cli = Callable[..., Answer]
+UENV = ("--system", "clariden", "--account", "g123", "--recipe", "pytorch-2.6")
+CE = ("--system", "clariden", "--runtime", "ce", "--account", "g123", "--image", "nvcr.io#nvidia/pytorch:25.06-py3")
+EXTENDED = (*CE[:-1], "ghcr.io#eth-cscs/ngc-pytorch:26.02-py3-alps6")
+OLIVIA = ("--system", "olivia", "--account", "g123")
+PODS = ("--system", "rcp", "--image", "registry.example/mlo:v1", "-o", "train.sh", "--dry-run")
+LOCAL = ("--system", "local")
+TRAIN = ("--", "python", "train.py", "--lr", "0.1")
+JOBS = {
+    "uenv": UENV,
+    "uenv, torchrun": (*UENV, "--launcher", "torchrun"),
+    "uenv 2.9": (*UENV[:-1], "pytorch-2.9"),
+    "uenv, everything": (*UENV, "--requeue", "--array", "0-7", "--large", "--dependency", "afterok:1", "--stage"),
+    "ce": CE,
+    "ce, torchrun": (*CE, "--launcher", "torchrun"),
+    "extended image": EXTENDED,
+    "olivia": OLIVIA,
+    "olivia, srun": (*OLIVIA, "--launcher", "srun"),
+    "pods": PODS,
+    "local": LOCAL,
+}
+
+
+def written(cli: Cli, *words: str) -> dict[str, str]:
+    """The files of a job by name."""
+    answer = cli("job", "--json", *words)
+    assert answer.code == 0, answer.stderr
+    files: dict[str, str] = json.loads(answer.stdout)["files"]
+    return files
+
+
+def script(cli: Cli, *words: str) -> str:
+    return next(iter(written(cli, *words).values()))
+
+
+@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("program", [pytest.param("shellcheck", marks=needs("shellcheck"))])
+def test_shellcheck_finds_nothing(cli: Cli, place: Path, job: str, program: str) -> None:
+    for name, text in written(cli, *JOBS[job], *TRAIN).items():
+        if name.endswith(".sh") and "activate" not in name:
+            (place / name).write_text(text)
+            ran = subprocess.run([program, "--severity", "warning", name], capture_output=True, text=True, check=False)
+            assert (ran.returncode, ran.stdout) == (0, ""), text
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_the_check_finds_nothing(cli: Cli, place: Path, job: str) -> None:
+    files = written(cli, *JOBS[job], *TRAIN)
+    for name, text in files.items():
+        (place / name).write_text(text)
+
+    answer = cli(
+        "job", "check", *(name for name in files if name.endswith((".sh", ".toml")) and "activate" not in name)
+    )
+
+    assert answer.code == 0, answer.stderr
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_a_person_can_read_it(cli: Cli, job: str) -> None:
+    lines = script(cli, *JOBS[job], *TRAIN).splitlines()
+
+    assert len(lines) <= 60 or "everything" in job
+    head = "\n".join(lines[: 20 if "everything" in job else 15])
+    assert "train.py --lr 0.1" in head
+    assert "nodes" in head or "pods" in head
+    if "#SBATCH" in head:
+        assert "#SBATCH --time=01:00:00" in head
+    assert not [line for line in lines if len(line) > 160 and not line.startswith("# Made by")]
+
+
+def test_the_edf_is_toml_with_the_hook_and_without_users(cli: Cli) -> None:
+    edf: dict[str, Any] = tomlkit.parse(written(cli, *CE, *TRAIN)["job.toml"]).unwrap()
+
+    assert edf["image"] == "nvcr.io#nvidia/pytorch:25.06-py3"
+    assert edf["mounts"] == ["/capstor", "/iopsstor"]
+    assert edf["workdir"] == "${PWD}"
+    hook = edf["annotations"]["com"]["hooks"]["aws_ofi_nccl"]
+    assert hook == {"enabled": "true", "variant": "cuda-dl"}
+    assert not {"NCCL_NET", "TRITON_HOME"} & set(edf["env"])
+    assert not [name for name in edf["env"] if name.startswith("FI_")]
+    assert edf["env"]["MPICH_GPU_SUPPORT_ENABLED"] == "0"
+
+
+def test_nothing_of_the_tuning_is_set_on_the_host_of_a_container(cli: Cli) -> None:
+    assert set(re.findall(r"^export (\w+)", script(cli, *CE, *TRAIN), re.MULTILINE)) == {"MASTER_ADDR"}
+
+
+def test_an_extended_image_gets_its_entry_point_and_no_hook(cli: Cli) -> None:
+    files = written(cli, *EXTENDED, *TRAIN)
+
+    edf: dict[str, Any] = tomlkit.parse(files["job.toml"]).unwrap()
+    assert edf["entrypoint"] is True
+    assert edf["annotations"]["com"]["hooks"] == {"cxi": {"enabled": "false"}}
+    assert edf["env"]["PMIX_MCA_psec"] == "native"
+    assert "#SBATCH --network=disable_rdzv_get" in files["job.sh"]
+    assert " --mpi=pmix " in files["job.sh"]
+
+
+def test_the_manifest_is_a_job_of_kubeflow_with_roce(cli: Cli) -> None:
+    manifest = yaml.safe_load(written(cli, *PODS, "--nodes", "3", "--gpus", "8", *TRAIN)["train.yaml"])
+
+    assert (manifest["apiVersion"], manifest["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
+    replicas = manifest["spec"]["pytorchReplicaSpecs"]
+    assert [replicas[kind]["replicas"] for kind in ("Master", "Worker")] == [1, 2]
+    for kind in ("Master", "Worker"):
+        pod = replicas[kind]["template"]
+        (container,) = pod["spec"]["containers"]
+        assert container["name"] == "pytorch"
+        assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/rdma": "1"}
+        assert pod["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "kube-system/roce"}
+        assert pod["spec"]["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+
+
+def test_the_pods_are_submitted_with_what_brings_the_device(cli: Cli, place: Path) -> None:
+    answer = cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN)
+    assert answer.code == 0, answer.stderr
+
+    (argv,) = recorded(place, "runai", ["sh", "train.submit.sh"])
+
+    assert argv == [
+        "submit-dist", "pytorch", "--name", "train", "--workers=1", "-g", "4", "-i", "reg/x:v1", "--large-shm",
+        "--annotation", "k8s.v1.cni.cncf.io/networks=kube-system/roce", "--extended-resource", "rdma/rdma=1",
+        "--", "bash", "train.sh",
+    ]  # fmt: skip
+
+
+def pod(place: Path, *env: str) -> subprocess.CompletedProcess[str]:
+    """The pod script run as a pod does."""
+    path = f"{place}/stand-ins:/usr/bin:/bin"
+    words = ["env", "-i", f"PATH={path}", "RUNAI_NUM_OF_GPUS=4", "MASTER_ADDR=10.0.0.1", "MASTER_PORT=2222", *env]
+    return subprocess.run([*words, "bash", "train.sh"], capture_output=True, text=True, check=False)
+
+
+def test_a_pod_starts_torchrun_with_what_runai_gives_it(cli: Cli, place: Path) -> None:
+    assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
+
+    (argv,) = recorded(place, "torchrun", [], call=lambda: pod(place, "PET_NNODES=1", "RANK=0"))
+
+    assert argv == [
+        "--nnodes=1", "--node-rank=0", "--nproc-per-node=4", "--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.1:2222",
+        "--max-restarts=0", "--log-dir=logs", "--tee=3", "train.py", "--lr", "0.1",
+    ]  # fmt: skip
+
+
+def test_a_pod_ends_with_the_exit_code_of_torchrun(cli: Cli, place: Path) -> None:
+    assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
+    recorded(place, "torchrun", [], call=lambda: None, code=9)
+
+    assert pod(place, "PET_NNODES=1").returncode == 9
+
+
+@pytest.mark.skipif(Path("/sys/class/infiniband").is_dir(), reason="needs a machine without RoCE: run it elsewhere")
+def test_a_pod_without_the_device_names_the_flags_that_bring_it(cli: Cli, place: Path) -> None:
+    assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
+
+    ran = pod(place, "PET_NNODES=2", "RANK=1")
+
+    assert ran.returncode == 1
+    assert "--annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1" in ran.stderr
+
+
+REFUSED = {
+    "no command": ((*UENV, "--"), "there is no command"),
+    "no --": (UENV, "there is no command"),
+    "0 nodes": ((*UENV, "--nodes", "0", *TRAIN), "--nodes 0: a job needs at least one"),
+    "no GPUs": ((*UENV, "--gpus", "0", *TRAIN), "--gpus 0"),
+    "too many GPUs": ((*UENV, "--gpus", "5", *TRAIN), "a node of clariden has 4"),
+    "no account": (("--system", "clariden", "--recipe", "pytorch-2.6", *TRAIN), "runs no job without --account"),
+    "no image": (("--system", "clariden", "--account", "a", *TRAIN), "name it with --image or --recipe"),
+    "no such file": (("--system", "olivia", "-A", "a", "--image", "./no.sif", *TRAIN), "there is no such file"),
+    "a runtime that the system lacks": ((*OLIVIA, "--runtime", "uenv", *TRAIN), "known: apptainer, local"),
+    "an unknown system": (("--system", "claridn", *TRAIN), "did you mean 'clariden'?"),
+    "a launcher": ((*UENV, "--launcher", "mpirun", *TRAIN), "known: srun, torchrun"),
+    "srun in a pod": ((*PODS, "--launcher", "srun", *TRAIN), "runai has no srun"),
+    "Slurm's option in a pod": ((*PODS, "--array", "0-3", *TRAIN), "--array: only for Slurm"),
+    "an unknown workaround": ((*UENV, "--workaround", "x", *TRAIN), "unknown workaround 'x'"),
+    "an option that is none": ((*UENV, "--option", "exclusive", *TRAIN), "is no option of sbatch"),
+    "a line break in a name": ((*UENV, "--name", "a\nb", *TRAIN), "cannot stand in a job"),
+    "a time": ((*UENV, "--time", "soon", *TRAIN), "--time 'soon' cannot stand in a job"),
+    "no overlay": ((*UENV, "--venv", "nothing", *TRAIN), "--venv nothing: there is no such file or folder"),
+    "a word before --": ((*UENV, "train.py", *TRAIN), "train.py"),
+    "a large run elsewhere": ((*OLIVIA, "--large", *TRAIN), "says nothing of large runs"),
+    "several nodes here": ((*LOCAL, "--nodes", "2", *TRAIN), "runs on this machine alone"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_with_what_is_possible(cli: Cli, case: str) -> None:
+    words, message = REFUSED[case]
+
+    answer = cli("job", *words)
+
+    assert answer.code == 2
+    assert message in answer.stderr
+
+
+def test_this_machine_is_no_known_system(cli: Cli) -> None:
+    answer = cli("job", *TRAIN)
+
+    assert answer.code == 2
+    assert "name one with --system: bristen, clariden" in answer.stderr
+
+
+def test_a_job_is_written_with_the_files_that_it_needs(cli: Cli, place: Path) -> None:
+    answer = cli("job", *CE, "-o", "jobs/mine.sh", *TRAIN)
+
+    assert answer.code == 0, answer.stderr
+    assert answer.stdout.split() == ["jobs/mine.sh", "jobs/mine.toml"]
+    assert "--environment=jobs/mine.toml" in (place / "jobs" / "mine.sh").read_text()
+    assert "sbatch jobs/mine.sh" in answer.stderr
+
+
+def test_a_dry_run_writes_nothing(cli: Cli, place: Path) -> None:
+    assert cli("job", *CE, "-o", "mine.sh", "--submit", "--dry-run", *TRAIN).code == 0
+    assert list(place.iterdir()) == []
+
+
+def test_the_same_words_give_the_same_bytes(cli: Cli) -> None:
+    assert written(cli, *UENV, *TRAIN) == written(cli, *UENV, *TRAIN)
+
+
+def test_submit_without_sbatch_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    monkeypatch.setenv("PATH", str(place))
+
+    answer = cli("job", *UENV, "--submit", *TRAIN)
+
+    assert answer.code == 3
+    assert "sbatch is not here" in answer.stderr
+
+
+def test_submit_from_inside_a_uenv_of_v10_says_how(cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+    sbatch = place / "sbatch"
+    sbatch.write_text("#!/bin/sh\n[ \"$1\" = --help ] && echo '  --uenv-passthrough=<bool>' || touch submitted\n")
+    sbatch.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/usr/bin:/bin")
+    monkeypatch.setenv("UENV_VIEW", "/user-environment:pytorch:default")
+
+    answer = cli("job", *UENV, "--submit", *TRAIN)
+
+    assert answer.code == 2
+    assert "uenv v10 lets sbatch fail there\nhint: leave it (exit)" in answer.stderr
+    assert not (place / "submitted").exists()
+
+
+def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli) -> None:
+    assert "--network=" not in script(cli, *UENV, *TRAIN)
+    assert "#SBATCH --network=disable_rdzv_get" in script(cli, *JOBS["uenv 2.9"], *TRAIN)
+
+
+def test_a_workaround_is_set(cli: Cli) -> None:
+    text = script(cli, *UENV, "--workaround", "nccl-timeout", *TRAIN)
+
+    assert "FI_CXI_RDZV_GET_MIN" in text
+
+
+def test_the_test_of_nccl_takes_the_place_of_a_training(cli: Cli) -> None:
+    assert "command=(all_reduce_perf -b 8 -e 4G -f 2 -g 1)" in script(cli, *UENV, "--nccl-test")
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("python train.py a", "train.py a"),
+        ("/opt/x/bin/python3.12 -m pkg.train", "-m pkg.train"),
+        ("mtt train options.yaml", "--no-python mtt train options.yaml"),
+        ("train.py", "train.py"),
+        ("python -u train.py", "--no-python python -u train.py"),
+    ],
+)
+def test_torchrun_gets_a_command_as_it_takes_it(cli: Cli, command: str, shown: str) -> None:
+    text = script(cli, *JOBS["uenv, torchrun"], "--", *command.split())
+
+    assert f"\ncommand=({shown})\n" in text
+
+
+ANY = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=st.lists(ANY, min_size=1, max_size=4))
+def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
+    """The array of a job, as bash reads it, is the words of the command line."""
+    text = script(cli, *UENV, "--", "prog", *words)
+    array = text[text.index("command=(") : text.index("\n# Made by")]
+
+    ran = subprocess.run(
+        ["bash", "-c", f"{array}\nprintf '%s\\0' \"${{command[@]}}\""], capture_output=True, check=True
+    )
+
+    assert ran.stdout.decode().split("\0")[:-1] == ["prog", *words]
+
+
+class TestApptainer:
+    def run(self, cli: Cli, place: Path, *words: str, code: int = 0) -> tuple[int, list[list[str]], str]:
+        """A job of Olivia with stand-ins for srun and apptainer: its exit code, apptainer's words, its output."""
+        host = place / "host"
+        host.mkdir()
+        image = place / "image.sif"
+        image.touch()
+        system = place / "systems" / "mine.yaml"
+        system.parent.mkdir()
+        system.write_text(
+            "extends: olivia\njobs:\n  apptainer:\n    binds:\n"
+            f"    - {{host: {host}, inside: /opt/libfabric/lib, reason: libfabric}}\n    monitor: sleep 1000\n"
+        )
+        made = cli("job", "-s", "mine", "-A", "a", "--image", str(image), "-o", "job.sh", *words)
+        assert made.code == 0, made.stderr
+        ran: list[subprocess.CompletedProcess[str]] = []
+        argv = recorded(place, "apptainer", [], call=lambda: ran.append(self.batch(place)), code=code, run=True)
+        return ran[0].returncode, argv, ran[0].stdout + ran[0].stderr
+
+    def batch(self, place: Path) -> subprocess.CompletedProcess[str]:
+        srun = place / "stand-ins" / "srun"
+        srun.write_text('#!/bin/bash\nwhile [[ $1 != apptainer ]]; do shift; done\nexec "$@"\n')
+        srun.chmod(0o755)
+        env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
+        env |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NNODES": "1"}
+        return subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
+
+    def test_the_container_gets_the_hosts_libraries_and_the_words(self, cli: Cli, place: Path) -> None:
+        code, (argv,), output = self.run(
+            cli, place, "--launcher", "srun", "--", "printf", "<%s>", "a b", "$(id)", "it's"
+        )
+
+        assert code == 0, output
+        assert argv[:10] == [
+            "exec", "--nv", "--bind", f"{place}/host:/opt/libfabric/lib", "--env", "LIBFABRIC_HOME=/opt/libfabric",
+            "--env", "NCCL_HOME=/opt/nccl", "--env", "NVIDIA_HPC_HOME=/opt/nvidia/hpc_sdk",
+        ]  # fmt: skip
+        assert argv[10:13] == [f"{place}/image.sif", "bash", "-c"]
+        assert argv[14:] == ["rank", "printf", "<%s>", "a b", "$(id)", "it's"]
+        assert output.endswith("<a b><$(id)><it's>")  # what bash -c in the container makes of it
+        assert "export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64:" in argv[13]
+
+    def test_a_library_that_is_missing_is_named_at_the_start(self, cli: Cli, place: Path) -> None:
+        made = cli("job", *OLIVIA, "-o", "job.sh", *TRAIN)
+        assert made.code == 0, made.stderr
+        (place / "stand-ins").mkdir()
+
+        ran = self.batch(place)
+
+        assert ran.returncode == 1
+        assert re.fullmatch(r"missing on \S+: /opt/cray/libfabric/1.22.0/lib64\n", ran.stderr)
+
+    def test_the_exit_code_is_the_trainings_and_the_monitor_ends(self, cli: Cli, place: Path) -> None:
+        code, _, output = self.run(cli, place, "--launcher", "srun", *TRAIN, code=6)
+
+        assert code == 6, output
+        seen = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, check=False)
+        assert seen.returncode == 1
+
+
+def test_the_container_engine_gets_its_file_with_srun(cli: Cli, place: Path) -> None:
+    assert cli("job", *CE, "-o", "job.sh", "--", "python", "train.py", "a b").code == 0
+    env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "72"}
+
+    (argv,) = recorded(place, "srun", [], call=lambda: subprocess.run(["bash", "job.sh"], env=env, check=True))
+
+    assert argv[:7] == [
+        "-ul", "--output=logs/slurm-%x-%j.log", "-c", "72", "--cpu-bind=sockets", "--environment=./job.toml", "bash",
+    ]  # fmt: skip
+    assert argv[-4:] == ["rank", "python", "train.py", "a b"]
+
+
+@pytest.mark.parametrize(
+    ("cost", "mtbf", "seconds"), [("90s", "12h", 2788.5), ("5m", "3d", 12470.8), ("50", "1d", 2939.4)]
+)
+def test_the_interval_of_young_and_daly(cli: Cli, cost: str, mtbf: str, seconds: float) -> None:
+    answer = cli("job", "checkpoint-interval", "--cost", cost, "--mtbf", mtbf, "--json")
+
+    data = json.loads(answer.stdout)
+    assert data["interval"] == pytest.approx(seconds, rel=1e-4)
+    assert "doi:10.1016/j.future.2004.11.016" in data["source"]
+
+
+@pytest.mark.parametrize(("cost", "mtbf"), [("x", "1d"), ("0", "1d"), ("1h", "1h"), ("-1s", "1d")])
+def test_a_time_that_is_none_is_refused(cli: Cli, cost: str, mtbf: str) -> None:
+    assert cli("job", "checkpoint-interval", f"--cost={cost}", f"--mtbf={mtbf}").code == 2
+
+
+def test_the_command_that_is_named_makes_the_same_job_again(cli: Cli) -> None:
+    first = script(cli, *UENV, "--option", "--exclusive", "--nodes", "4", *TRAIN)
+    again = shlex.split(re.findall(r"again: uenvtool job (.*) -- COMMAND", first)[0])
+
+    assert script(cli, *again, *TRAIN) == first

@@ -1,0 +1,262 @@
+"""Jobs of `uenvtool job` through the real sbatch of a Slurm of four nodes: two nodes, four ranks on each."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.needs import skip_without
+from tests.support.slurm import Slurm, running_slurm
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+Cli = Callable[..., Answer]
+MEET = Path(__file__).parent.parent / "support" / "meet.py"
+TORCH = "UENVTOOL_TEST_TORCH_PYTHON"
+RANKS = 8
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
+        yield found
+
+
+class Site:
+    """A system whose jobs the test's Slurm takes: that of clariden, with Apptainer's place taken by `env`."""
+
+    def __init__(self, slurm: Slurm, cli: Cli, place: Path) -> None:
+        self.slurm, self.cli, self.place = slurm, cli, place
+        self.place.chmod(0o755)
+
+    def job(self, *words: str, options: tuple[str, ...] = ()) -> Path:
+        """A job of the launcher's own lines; without the uenv plugin, whose options sbatch does not know."""
+        answer = self.cli(
+            "job", "--system", "clariden", "--account", "a", "--image", "mine/v1.0:v1", "--time", "5",
+            "-o", "job.sh", *options, "--", *words,
+        )  # fmt: skip
+        assert answer.code == 0, answer.stderr
+        path = self.place / "job.sh"
+        lines = [
+            line
+            for line in path.read_text().splitlines(True)
+            if not line.startswith(("#SBATCH --uenv", "#SBATCH --view"))
+        ]
+        path.write_text("".join(lines))
+        return path
+
+    def run(self, path: Path, *more: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+        """Submit a job and wait for its end: the exit code and what its ranks wrote."""
+        sent = self.slurm.run("sbatch", "--wait", *more, str(path), cwd=self.place, env=env, timeout=150)
+        return sent.returncode, sent.stderr + self.written()
+
+    def written(self) -> str:
+        files = sorted([*self.place.glob("slurm-*.log"), *self.place.glob("logs/*.log")])
+        return "\n".join(file.read_text(errors="replace") for file in files)
+
+
+@pytest.fixture
+def site(slurm: Slurm, cli: Cli, place: Path) -> Site:
+    return Site(slurm, cli, place)
+
+
+def said(output: str) -> list[dict[str, str]]:
+    """What the ranks said of themselves, without the labels of `srun -l`."""
+    lines = [line[line.index("{") :] for line in output.splitlines() if "{" in line and '"RANK"' in line]
+    return sorted((json.loads(line) for line in lines), key=lambda env: int(env["RANK"]))
+
+
+def test_the_ranks_of_srun_meet(site: Site) -> None:
+    code, output = site.run(site.job(sys.executable, str(MEET)))
+
+    ranks = said(output)
+    assert code == 0, output
+    assert [env["RANK"] for env in ranks] == [str(i) for i in range(RANKS)]
+    assert [env["LOCAL_RANK"] for env in ranks] == [str(i % 4) for i in range(RANKS)]
+    assert [env["SLURMD_NODENAME"] for env in ranks] == ["n1"] * 4 + ["n2"] * 4
+    assert {env["WORLD_SIZE"] for env in ranks} == {str(RANKS)}
+    assert {env["sum"] for env in ranks} == {str(sum(range(RANKS)))}  # each heard of all others
+    assert {env["NCCL_NET"] for env in ranks} == {"AWS Libfabric"}
+
+
+def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
+    path = site.job(sys.executable, str(MEET))
+    jobs = [site.slurm.run("sbatch", "--parsable", str(path), cwd=site.place).stdout.strip() for _ in range(2)]
+
+    wait_for(site.slurm, jobs)
+
+    for number in jobs:
+        ranks = said((site.place / "logs" / f"slurm-meet-{number}.log").read_text())
+        assert len(ranks) == RANKS
+        assert {env["sum"] for env in ranks} == {str(sum(range(RANKS)))}
+        assert {env["MASTER_PORT"] for env in ranks} == {str(10000 + int(number) % 20000)}
+
+
+def test_each_job_of_an_array_has_its_own_port(site: Site) -> None:
+    path = site.job(sys.executable, str(MEET), options=("--array", "0-1", "--nodes", "1"))
+
+    code, output = site.run(path)
+
+    assert code == 0, output
+    assert len({env["MASTER_PORT"] for env in said(output)}) == 2
+    assert {env["sum"] for env in said(output)} == {"6"}
+
+
+def test_a_rank_that_fails_fails_the_job_with_its_exit_code(site: Site) -> None:
+    code, output = site.run(site.job("bash", "-c", '[ "$RANK" != 5 ] || exit 7'))
+
+    assert code == 7, output
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_the_signal_before_the_limit_reaches_the_training_and_the_job_is_queued_again(
+    site: Site, launcher: str, place: Path
+) -> None:
+    train = place / "train.py"
+    train.write_text(CHECKPOINTING)
+    python = torch_python() if launcher == "torchrun" else sys.executable
+    path = site.job(python, str(train), options=("--requeue", "--nodes", "1", "--launcher", launcher))
+    sent = site.slurm.run(
+        "sbatch", "--parsable", str(path), cwd=place, env={"PATH": f"{Path(python).parent}:/usr/bin:/bin"}
+    )
+    number = sent.stdout.strip()
+    until(lambda: len(list(place.glob("started-*"))) == 4, site)
+
+    site.slurm.run("scancel", "--batch", "--signal=USR1", number)  # what the limit would send, two minutes before
+
+    until(lambda: len(list(place.glob("checkpoint-*"))) == 4, site)
+    until(lambda: "Restarts=1" in site.slurm.run("scontrol", "show", "job", number).stdout, site)
+    site.slurm.run("scancel", number)
+
+
+HOSTILE = [
+    "a b",
+    "$(touch hacked)",
+    "`id`",
+    "it's",
+    'say "x"',
+    "-n",
+    "--",
+    "\\",
+    "a\nb",
+    "*",
+    "é",
+    "",
+    ";",
+    "${HOME}",
+    "#",
+]
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, launcher: str) -> None:
+    show = place / "show it.py"
+    show.write_text("import json, os, sys\nopen('argv-' + os.environ['RANK'], 'w').write(json.dumps(sys.argv[1:]))\n")
+    python = torch_python() if launcher == "torchrun" else sys.executable
+    path = site.job(
+        python, str(show), *HOSTILE, options=("--nodes", "1", "--launcher", launcher, "--name", "a 'b\" $(c) \\")
+    )
+
+    code, output = site.run(path, env={"PATH": f"{Path(python).parent}:/usr/bin:/bin"})
+
+    assert code == 0, output
+    for rank in range(4):
+        assert json.loads((place / f"argv-{rank}").read_text()) == HOSTILE
+    assert not (place / "hacked").exists()
+
+
+def test_the_ranks_of_torchrun_meet_with_a_real_torch(site: Site) -> None:
+    python = torch_python()
+
+    path = site.job(python, str(MEET), "--torch", options=("--launcher", "torchrun"))
+    code, output = site.run(path, env={"PATH": f"{Path(python).parent}:/usr/bin:/bin"})
+
+    ranks = said(output)
+    assert code == 0, output
+    assert [env["RANK"] for env in ranks] == [str(i) for i in range(RANKS)]
+    assert [env["LOCAL_RANK"] for env in ranks] == [str(i % 4) for i in range(RANKS)]
+    assert {env["sum"] for env in ranks} == {str(sum(range(RANKS)))}
+    assert sorted(env["SLURMD_NODENAME"] for env in ranks) == ["n1"] * 4 + ["n2"] * 4
+
+
+def test_the_ranks_of_srun_meet_with_a_real_torch(site: Site) -> None:
+    code, output = site.run(site.job(torch_python(), str(MEET), "--torch"))
+
+    assert code == 0, output
+    assert {env["sum"] for env in said(output)} == {str(sum(range(RANKS)))}
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_sbatch_takes_every_option(site: Site, launcher: str) -> None:
+    path = site.job("python", "train.py", options=("--launcher", launcher, "--requeue", "--array", "0-3%2"))
+
+    tried = site.slurm.run("sbatch", "--test-only", str(path), cwd=site.place)
+
+    assert tried.returncode == 0, tried.stderr
+    assert "on nodes" in tried.stderr
+
+
+def test_submit_prints_the_number_of_the_job(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_CONF", str(site.slurm.conf))
+    system = site.place / "systems" / "mine.yaml"
+    system.parent.mkdir()
+    system.write_text("extends: olivia\nscheduler: {name: slurm, defaults: {partition: all, mem: '0'}}\n")
+    image = site.place / "image.sif"
+    image.touch()
+
+    answer = site.cli(
+        "job", "-s", "mine", "-A", "a", "--image", str(image), "-t", "5", "-o", "j.sh", "--submit", "--", "true",
+    )  # fmt: skip
+
+    assert answer.code == 0, answer.stderr
+    number = answer.stdout.strip()
+    assert f"JobId={number} " in site.slurm.run("scontrol", "show", "job", number).stdout
+    wait_for(site.slurm, [number])
+
+
+def torch_python() -> str:
+    named = os.environ.get(TORCH)
+    if not named or not Path(named).exists():
+        skip_without(
+            "a Python with a torch of 2.6 or newer", f"python -m venv V; V/bin/pip install torch; {TORCH}=V/bin/python"
+        )
+    return named
+
+
+def wait_for(slurm: Slurm, jobs: list[str]) -> None:
+    for _ in range(400):
+        if not slurm.run("squeue", "--noheader", "--jobs", ",".join(jobs)).stdout.strip():
+            return
+        time.sleep(0.2)
+    raise AssertionError(f"{shlex.join(jobs)} did not end")
+
+
+def until(ready: Callable[[], bool], site: Site) -> None:
+    for _ in range(400):
+        if ready():
+            return
+        time.sleep(0.2)
+    raise AssertionError(site.written())
+
+
+CHECKPOINTING = """\
+import os, signal, sys, time
+from pathlib import Path
+
+rank = os.environ["RANK"]
+
+def write(number, frame):
+    Path(f"checkpoint-{rank}").touch()
+    sys.exit(0)
+
+signal.signal(signal.SIGUSR1, write)
+Path(f"started-{rank}").touch()
+time.sleep(100)
+"""
