@@ -15,7 +15,7 @@ from tests.conftest import ROOT, Answer
 from tests.support.overlays import BaseHere, install, run, wheel
 from uenvtool.commands.venv.reload import this_command
 from uenvtool.overlay.base import read_base
-from uenvtool.overlay.where import find
+from uenvtool.overlay.where import find, label
 
 
 @pytest.fixture
@@ -225,3 +225,20 @@ def build_wheel(folder, settings=None, metadata=None):
         archive.writestr("built-1.0.dist-info/RECORD", "")
     return name
 """
+
+
+def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = "a1" * 32
+    record = {"name": "stack", "version": "v1", "tag": "rc1", "system": "clariden", "uarch": "gh200", "digest": digest}
+    client = tmp_path / "uenv"
+    client.write_text(f'#!/bin/sh\n[ "$*" = "image ls --json" ] && echo \'{json.dumps({"records": [record]})}\'\n')
+    client.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+    assert label(f"/repo/images/{digest}/store.squashfs", environ) == "stack/v1:rc1@clariden%gh200"
+    assert label(f"/repo/images/{'b2' * 32}/store.squashfs", environ) == ""
+    assert label("/scratch/stack.squashfs", environ) == ""
+    client.write_text("#!/bin/sh\necho no json\n")
+    assert label(f"/repo/images/{digest}/store.squashfs", environ) == ""

@@ -13,6 +13,7 @@ from _pytest.mark import ParameterSet
 from tests.conftest import Answer
 from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
 from tests.support.pythons import newest, pythons
+from uenvtool.overlay.precedence import missing_message, python_wrapper
 
 LOOK = """
 import importlib.metadata, json, sys
@@ -154,3 +155,22 @@ def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHe
     assert len(completed.stderr.splitlines()) == 1
     assert "uenv start /images/stack.squashfs --view=default" in completed.stderr
     assert run([folder / "bin" / "tool-look"], clean_environment()).stderr == completed.stderr
+
+
+@pytest.mark.parametrize("name", ["@MISSING@", "@BASE@", "it's", "a b", '"', "@SITE@"])
+def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: str) -> None:
+    program = place / name / "python3"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho started\n")
+    program.chmod(0o755)
+    for interpreter in (program, place / name / "gone"):
+        wrapper = place / "wrapper"
+        wrapper.write_text(python_wrapper(str(interpreter), missing_message(str(interpreter), "load 'it'")))
+        wrapper.chmod(0o755)
+
+        ran = run([wrapper], clean_environment())
+
+        if interpreter == program:
+            assert (ran.returncode, ran.stdout) == (0, "started\n"), ran.stderr
+        else:
+            assert (ran.returncode, ran.stderr) == (127, missing_message(str(interpreter), "load 'it'") + "\n")

@@ -6,8 +6,12 @@ import base64
 import hashlib
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
+from tests.support.needs import skip_without
 from uenvtool.image.tree import walk
 from uenvtool.overlay.relocate import left_out, rewritten
 
@@ -94,3 +98,20 @@ def test_notes_of_the_installer_and_of_an_earlier_image_stay_behind(tmp_path: Pa
     names = walk(folder, left_out=left_out(folder))
 
     assert not any(name.startswith((b"meta", b".lock")) or name.endswith(b"uv_cache.json") for name in names)
+
+
+@pytest.mark.parametrize("python", ["/usr/bin/python3", sys.executable])
+def test_a_folder_whose_name_its_python_quotes_gives_the_same_files(tmp_path: Path, python: str) -> None:
+    """Debian's Python 3.11, and every Python from 3.12.8 and 3.13.1 on, quote it in bin/activate if they must."""
+    if not Path(python).exists():
+        skip_without(python, "apt-get install python3-venv")
+    found = []
+    for name in ("plain", "with space", "it's"):
+        folder = tmp_path / name / "env"
+        made = subprocess.run([python, "-m", "venv", "--without-pip", folder], capture_output=True, check=False)
+        if made.returncode != 0:
+            skip_without("venv", "apt-get install python3-venv")
+        found.append({name: text for name, text in moved(folder).items() if not name.endswith("Activate.ps1")})
+
+    assert found[0]["bin/activate"].count("/user-tools") > 0
+    assert found[0] == found[1] == found[2]

@@ -119,6 +119,49 @@ def test_the_option_uenv_loads_the_base_for_the_command(stack: Stack, uenvtool: 
     assert (place / "mine" / "pyvenv.cfg").read_text().count(str(stack.mount)) >= 1
 
 
+def test_a_base_of_a_repository_is_named_by_its_label_and_loads_by_it(
+    stack: Stack, uenvtool: list[str], place: Path
+) -> None:
+    repository = place / "repo"
+    stack.run("uenv", "repo", "create", repository)
+    config = Path(stack.environment()["HOME"], ".config", "uenv", "config")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f"repo = {repository}\n")
+    label = "stack/v1:rc1@here%zen2"
+    added = stack.run("uenv", "image", "add", label, stack.image)
+    assert added.returncode == 0, added.stderr
+
+    made = stack.run(
+        *("uenv", "run", label, "--view=default", "--", *uenvtool),
+        *("venv", "mine", "tool==2.0", "--squash", "--mount", stack.tools),
+    )
+    told = stack.run(*uenvtool, "venv", "info", "mine.squashfs")
+
+    assert made.returncode == 0, made.stderr
+    line = f"uenv start {label},{place}/mine.squashfs --view=default,mine:venv"
+    assert line in made.stderr
+    assert line in told.stderr
+    loaded = stack.run("uenv", "run", *line.split()[2:], "--", "python", "-c", LOOK)
+    assert loaded.returncode == 0, loaded.stderr
+    assert json.loads(loaded.stdout)["tool"] == "2.0"
+
+
+def test_an_image_that_is_older_than_its_overlay_says_so_where_it_is_started(
+    stack: Stack, overlay: Path, uenvtool: list[str]
+) -> None:
+    loaded = ["uenv", "run", f"{stack.image},{overlay}", "--view=default,mine:venv", "--"]
+    before = stack.run(*loaded, "python", "-c", "pass")
+    wheel(stack.wheels, "more", "1.0")
+    added = stack.run("uenv", "run", stack.image, "--view=default", "--", *uenvtool, "venv", "mine", "more")
+
+    after = stack.run(*loaded, "python", "-c", "import subprocess, sys; subprocess.run([sys.executable, '-c', ''])")
+
+    assert added.returncode == 0, added.stderr
+    assert "mine.squashfs is older than mine: pack it again" in added.stderr
+    assert before.stderr == ""
+    assert after.stderr.count(f"uenvtool: {overlay} is older than {overlay.with_suffix('')}") == 1
+
+
 class TestSlurm:
     """The plugin mounts both images for a step."""
 

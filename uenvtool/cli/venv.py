@@ -86,7 +86,7 @@ def with_empty_values(words: list[str]) -> Iterator[str]:
 
 
 def venv(
-    path: Path = typer.Argument(Path(".venv"), metavar="PATH", help="The overlay's folder."),
+    path: str = typer.Argument(".venv", metavar="PATH", help="The overlay's folder."),
     packages: list[str] = typer.Argument([], metavar="PACKAGE", help="Requirements, wheels, archives, folders."),
     requirements: list[Path] = typer.Option([], "--requirements", "-r", metavar="FILE", help="A requirements file."),
     editables: list[Path] = typer.Option([], "--editable", "-e", metavar="DIR", help="A project to install editable."),
@@ -125,7 +125,8 @@ def venv(
     if uenv is not None:
         in_uenv(uenv, view, os.environ)
     order = Order(
-        path=path,
+        path=Path(path),
+        first_word=path,
         packages=tuple(packages),
         files=tuple(requirements),
         editables=tuple(editables),

@@ -3,8 +3,8 @@
 from uenvtool.files.atomic import locked, set_shared_mode, sync, write, write_all, write_error
 from uenvtool.files.generated import left_over, read_record, refuse_foreign, write_generated
 from uenvtool.files.places import memory_folder, scratch_folder, working_folder, workplace
-from uenvtool.files.publish import Replacement, publish
 from uenvtool.files.reading import read_bytes
+from uenvtool.files.together import Replacement, publish
 from uenvtool.files.trees import (
     copy_tree,
     fill,

@@ -187,6 +187,7 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
         description=f"a Python overlay{on_base}, made by uenvtool",
         mount=mount,
         views={VIEW: view},
+        default_view=VIEW,
     )
 
 

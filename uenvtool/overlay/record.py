@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,8 @@ from uenvtool.overlay.outcome import FROM_BASE, PackageRow
 from uenvtool.overlay.requirements import UserRequest, UserRequirement, recorded_requirement
 
 RECORD = "uenvtool.json"
+IMAGE_NOTE = "image"
+"""The file in PATH/.uenvtool/ that names the overlay's image, relative to the overlay."""
 FORMAT = 1
 
 
@@ -82,6 +85,20 @@ def record_text(
         "packages": [row.data() for row in rows],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def noted_image(folder: Path) -> Path | None:
+    """The image that a loose overlay was packed into last; None if it was never packed."""
+    try:
+        name = (folder / RECORD_FOLDER / IMAGE_NOTE).read_text(encoding="utf-8", errors="surrogateescape").strip()
+    except OSError:
+        return None
+    return Path(os.path.normpath(folder / name)) if name else None
+
+
+def image_note(folder: Path, image: Path) -> dict[str, str]:
+    """The note of an overlay's image, as a file below the overlay: name to content."""
+    return {f"{RECORD_FOLDER}/{IMAGE_NOTE}": os.path.relpath(image, folder) + "\n"}
 
 
 def read_record(folder: Path) -> OverlayRecord | None:

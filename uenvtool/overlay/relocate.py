@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from uenvtool.image.tree import Entry
 
 LARGEST = 4 << 20
 """Bytes; a file that names its environment is a script or a list, not a library."""
+IMAGE_NOTE = b".uenvtool/image"
+"""Names the image that a loose overlay was packed into; of no use in it."""
 _SCRIPT = re.compile(
     rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
 )
@@ -21,7 +24,7 @@ _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'py
 
 def left_out(folder: Path) -> frozenset[bytes]:
     """Names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes."""
-    found = {b"meta", b".lock"}
+    found = {b"meta", b".lock", IMAGE_NOTE}
     for path in folder.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):
         found.add(os.fsencode(path.relative_to(folder)))
     return frozenset(found)
@@ -34,12 +37,13 @@ def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[
     needs none of this.
     """
     built_at = os.fsencode(folder)
+    quoted = os.fsencode(shlex.quote(str(folder)))
     found = {}
     for name, entry in entries.items():
         if entry.kind != "f" or entry.size > LARGEST or not _may_name_its_place(name):
             continue
         text = (folder / os.fsdecode(name)).read_bytes()
-        if built_at in text:
+        if built_at in text or quoted in text:
             found[name] = _moved(text, name, built_at, os.fsencode(mount))
     return {**found, **_records(folder, entries, found)}
 
@@ -81,4 +85,9 @@ def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
         script = _SCRIPT.match(text)
         if script and built_at in script[0]:
             text = _RELOCATABLE + text[script.end() :]
+        for quoted in (
+            shlex.quote(os.fsdecode(built_at)),
+            f"'{os.fsdecode(built_at)}'",
+        ):  # some quote it only if they must
+            text = text.replace(os.fsencode(quoted), os.fsencode(shlex.quote(os.fsdecode(mount))))
     return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -10,12 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from uenvtool import tools
 from uenvtool.errors import BadInput
 from uenvtool.loaded import View, container_name, in_container, loaded_views
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
+_STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
+_LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +81,24 @@ def named_python(python: str, environ: Mapping[str, str]) -> str:
     return os.path.abspath(path)
 
 
+def label(image: str, environ: Mapping[str, str]) -> str:
+    """The label of an image in the uenv client's repository; empty if the client does not know it.
+
+    A repository holds an image as images/SHA256/store.squashfs (uenv 9.2, seen there).
+    """
+    digest = _STORED.search(image)
+    client = shutil.which("uenv", path=environ.get("PATH"))
+    if digest is None or client is None:
+        return ""
+    completed = tools.run([client, "image", "ls", "--json"], env=environ)
+    try:
+        records = json.loads(completed.stdout)["records"] if completed.code == 0 else []
+        names = [_LABEL_FORM.format(**record) for record in records if record["digest"] == digest[1]]
+    except (ValueError, KeyError, TypeError):
+        return ""  # another form of another version: the path still works
+    return names[0] if names else ""
+
+
 def _is_overlay(root: str) -> bool:
     """Tell if a view is a packed overlay, which is loaded beside its base and is not a base itself."""
     try:
@@ -85,11 +108,11 @@ def _is_overlay(root: str) -> bool:
 
 
 def _of_view(view: View, python: str, mounts: tuple[str, ...], environ: Mapping[str, str]) -> FoundBase:
-    """A view as a base. Its image has the name that `--uenv` was given, else that of the file that is mounted.
+    """A view as a base. Its image is named as `--uenv` was, else by its label, else by the file that is mounted.
 
     The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.
     """
-    image = environ.get(LABEL) or view.image or view.uenv
+    image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
     load = f"uenv start {shlex.quote(image)} --view={view.name}"
     return FoundBase(
         python=python,

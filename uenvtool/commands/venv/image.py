@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool import files
-from uenvtool.commands.venv.order import Order
-from uenvtool.commands.venv.results import PackedImage
-from uenvtool.errors import BadInput
+from uenvtool.commands.venv.order import Order, default_image
+from uenvtool.commands.venv.results import PackedImage, shown_path
+from uenvtool.errors import BadInput, ToolMissing
 from uenvtool.overlay import howto
-from uenvtool.overlay.record import OverlayRecord, parse_record, record_name
+from uenvtool.overlay.record import OverlayRecord, noted_image, parse_record, read_record, record_name
+from uenvtool.overlay.requirements import UserRequirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,36 @@ def read_image_record(image: Path) -> OverlayRecord | None:
 
     text = read_texts(image, [record_name()]).get(record_name())
     return None if text is None else parse_record(text, f"{image}:{record_name()}")
+
+
+def image_of(overlay: Path) -> Path | None:
+    """The image that a loose overlay was packed into, if it is there: as noted, else beside it and after it."""
+    image = noted_image(overlay) or default_image(overlay)
+    return image if image.is_file() else None
+
+
+def overlay_of(image: Path) -> Path | None:
+    """The loose overlay that an image was packed from, if it lies beside it."""
+    for name in (image.stem, f".{image.stem}"):
+        overlay = image.parent / name
+        if read_record(overlay) is not None and image_of(overlay) == image:
+            return overlay
+    return None
+
+
+def is_older(image: Path, overlay: Path) -> bool:
+    """Tell if an image holds another state of its overlay; of what cannot be read here nothing is said."""
+    try:
+        packed = read_image_record(image)
+    except (BadInput, ToolMissing):
+        return False
+    return packed is not None and packed != read_record(overlay)
+
+
+def repack_command(overlay: Path, image: Path) -> str:
+    """The command that packs an overlay into its image again."""
+    words = ["uenvtool", "venv", shown_path(overlay), "--squash"]
+    return shlex.join(words if image == default_image(overlay) else [*words, shown_path(image)])
 
 
 @contextlib.contextmanager
@@ -72,6 +104,13 @@ def finished(
                 use=tuple(howto.lines(target, uenv_name(target.stem, VIEW), mount, base)),
             ),
         )
+
+
+def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:
+    """What to know of the editable projects in an image: they are paths."""
+    places = [requirement.text.removeprefix("-e ").removeprefix("file://") for requirement in requirements
+              if requirement.editable]  # fmt: skip
+    return [f"{place} is editable: that folder has to be there wherever the image is used" for place in places]
 
 
 def _mount(target: Path, order: Order) -> str:

@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from uenvtool.commands.venv.image import read_image_record
+from uenvtool.commands.venv.image import image_of, is_older, overlay_of, read_image_record, repack_command
+from uenvtool.commands.venv.report import use_lines
+from uenvtool.commands.venv.results import shown_path
 from uenvtool.errors import BadInput
+from uenvtool.overlay import howto
 from uenvtool.overlay.outcome import HEADINGS
 from uenvtool.overlay.record import OverlayRecord, read_record
 from uenvtool.result import Result, Table
@@ -29,6 +32,8 @@ def info(path: Path) -> Result:
     return Result(
         data=data,
         text="\n".join(facts),
+        warnings=tuple(_warnings(path, data)),
+        next=tuple(use_lines(data.get("use", ()))),
         tables=(Table(headings=HEADINGS, rows=rows),) if rows else (),
     )
 
@@ -42,10 +47,12 @@ def described(path: Path) -> dict[str, Any]:
     record = read_record(path)
     if record is None:
         raise BadInput(f"{path} is no overlay of uenvtool's", hint="`uenvtool venv PATH` makes one")
+    image = image_of(path.absolute())
     sizes = [entry.lstat() for entry in path.rglob("*") if not entry.is_dir() or entry.is_symlink()]
     return {
         "path": str(path),
         **_of_record(record),
+        "image": {"path": str(image), "older": is_older(image, path)} if image else None,
         "files": len(sizes),
         "bytes": sum(size.st_size for size in sizes),
     }
@@ -69,6 +76,17 @@ def _facts(data: Mapping[str, Any], base: Mapping[str, Any]) -> Iterator[tuple[s
     yield "size", f"{data['bytes'] / 1e6:.1f} MB" + (f" in {data['files']} files" if "files" in data else "")
 
 
+def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
+    """What to do if an image is older than its overlay."""
+    image, overlay = data.get("image"), data.get("overlay")
+    if image and image["older"]:
+        command = repack_command(path.absolute(), Path(image["path"]))
+        yield f"{shown_path(Path(image['path']))} is older than this: pack it again with `{command}`"
+    if overlay and overlay["newer"]:
+        command = repack_command(Path(overlay["path"]), path.absolute())
+        yield f"this is older than {shown_path(Path(overlay['path']))}: pack it again with `{command}`"
+
+
 def _missing(base: Mapping[str, Any]) -> str:
     load = base.get("load")
     return f" (not here now{f'; {load}' if load else ''})"
@@ -77,8 +95,14 @@ def _missing(base: Mapping[str, Any]) -> str:
 def _of_image(path: Path) -> dict[str, Any]:
     from uenvtool.overlay.packed import info as image_info
 
-    record = read_image_record(path)
-    return {**image_info(path).data(), **(_of_record(record) if record else {})}
+    record, data = read_image_record(path), image_info(path).data()
+    overlay = overlay_of(path.absolute())
+    return {
+        **data,
+        **(_of_record(record) if record else {}),
+        "overlay": {"path": str(overlay), "newer": is_older(path, overlay)} if overlay else None,
+        "use": [line.data() for line in howto.lines(path, data["name"], data["mount"], data["base"])],
+    }
 
 
 def _of_record(record: OverlayRecord) -> dict[str, Any]:

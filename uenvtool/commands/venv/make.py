@@ -10,19 +10,27 @@ from pathlib import Path
 
 from uenvtool import files
 from uenvtool.commands.venv.build import build
-from uenvtool.commands.venv.image import finished, refuse_foreign_image
+from uenvtool.commands.venv.image import (
+    editable_notes,
+    finished,
+    image_of,
+    is_older,
+    refuse_foreign_image,
+    repack_command,
+)
 from uenvtool.commands.venv.order import Order, check
-from uenvtool.commands.venv.packages import from_lock, from_resolution
+from uenvtool.commands.venv.packages import from_lock, from_resolution, refuse_package_name
 from uenvtool.commands.venv.plan import Plan, planned
 from uenvtool.commands.venv.report import result_of
-from uenvtool.commands.venv.results import BuiltOverlay, MadeOverlay
+from uenvtool.commands.venv.results import BuiltOverlay, MadeOverlay, shown_path
 from uenvtool.commands.venv.target import added_by_others, is_environment, move_beside, previous_name, refuse_foreign
 from uenvtool.errors import ToolFailed
 from uenvtool.overlay.build_tools import building_on
 from uenvtool.overlay.outcome import changes, rows_of_resolution, warnings
-from uenvtool.overlay.record import read_record
+from uenvtool.overlay.record import image_note, noted_image, read_record
 from uenvtool.overlay.uv import Uv, find_uv
 from uenvtool.overlay.uv_failures import DiskFull, no_space
+from uenvtool.overlay.where import PLAIN
 from uenvtool.result import Progress, Result, Step, silent
 
 LEAST_MEMORY = 4 << 30
@@ -52,6 +60,7 @@ def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) 
         # The lock comes first: what another run has just made is then read, and a dead run's is restored.
         work = None if order.dry_run else stack.enter_context(files.workplace(target))
         plan = planned(order, target, environ)
+        refuse_package_name(plan)
         try:
             with _workshop(work, in_memory=True) as folder:
                 return _made(plan, target, folder, work, on_step)
@@ -97,10 +106,17 @@ def _made(plan: Plan, target: Path, folder: Path, work: Path | None, on_step: St
         base=plan.base,
         changes=changes(built.rows, before, older),
         notes=built.notes,
-        warnings=built.warnings,
+        warnings=(*_plain_warning(plan), *built.warnings),
         dry_run=work is None,
     )
     return made if work is None else _placed(plan, made, built.folder, target, work, on_step)
+
+
+def _plain_warning(plan: Plan) -> Iterator[str]:
+    """What a user should know who may have meant to load something."""
+    was_plain = plan.previous is not None and plan.previous.base.get("kind") == PLAIN
+    if plan.base.is_plain and not plan.order.no_base and not was_plain:
+        yield f"no base is loaded here: this is a plain environment on {plan.base.python}, a torch in it is the index's"
 
 
 def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Path, on_step: Step) -> MadeOverlay:
@@ -112,9 +128,13 @@ def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Pat
             on_step(f"packing {order.image}")
             base = asdict(plan.base.found)
             image = stack.enter_context(finished(folder, order.image, order, base, notes))
+            notes += editable_notes(plan.request.requirements)
         on_step(f"putting it at {order.path}")
         foreign = added_by_others(target)
         move_beside(folder, work / "new")
+        packed_into = order.image or noted_image(target)
+        if packed_into is not None:
+            files.fill(work / "new", image_note(target, Path(os.path.abspath(packed_into))))
         keeps_old = (order.update or foreign) and os.path.lexists(target)
         overlay = files.Replacement(
             new=work / "new", target=target, previous=previous_name(target) if keeps_old else None
@@ -123,6 +143,10 @@ def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Pat
     if foreign:
         found = ", ".join(foreign)
         warned.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
+    old_image = image_of(target) if image is None else None
+    if old_image is not None and is_older(old_image, target):
+        command = repack_command(target, old_image)
+        warned.append(f"{shown_path(old_image)} is older than {shown_path(target)}: pack it again with `{command}`")
     return replace(
         made,
         notes=tuple(notes),
@@ -142,4 +166,7 @@ def _packed(target: Path, image: Path, order: Order, progress: Progress) -> Made
         record = read_record(target)
         with finished(target, image, order, record.base if record else {}, notes) as new:
             files.publish([new.replacement])
+        if record is not None:
+            files.write_all(target, image_note(target, Path(os.path.abspath(image))))
+            notes += editable_notes(record.requirements())
     return MadeOverlay(path=target, image=new.image, notes=tuple(notes))

@@ -17,13 +17,14 @@ IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 class Order:
     """The words of the command line.
 
-    path: the overlay's folder. squash: the image to write, empty for the one beside it, None for none.
-    lock: the pylock.toml to make it from. remove: packages that are no longer wanted. built_on_base:
-    packages that are built with the base's torch, ALL for all. mount, precedence: None leaves them as the
-    image and the overlay have them.
+    path: the overlay's folder; first_word: how it was written. remove: packages that are no longer wanted.
+    built_on_base: packages that are built with the base's torch; an empty name stands for all. allow_older: take
+    what the user names in a much older version. lock: the pylock.toml to make it from. squash: the image to write,
+    empty for the one beside the overlay, None for none. mount, precedence: None leaves them as they are.
     """
 
     path: Path
+    first_word: str = ""
     packages: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     editables: tuple[Path, ...] = ()

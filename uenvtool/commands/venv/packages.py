@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from uenvtool import files
 from uenvtool.commands.venv.plan import Plan
-from uenvtool.errors import AnswerIsNo, Problem
+from uenvtool.errors import AnswerIsNo, BadInput, Problem, UenvtoolError
 from uenvtool.overlay import lock
 from uenvtool.overlay.base import Base
 from uenvtool.overlay.protect import protected
 from uenvtool.overlay.requirements import UserRequest, checked_names, names_of, recorded_requirement
 from uenvtool.overlay.resolve import Question, Resolution, replaceable_packages, resolve
-from uenvtool.overlay.uv import Uv
+from uenvtool.overlay.uv import Uv, find_uv
 from uenvtool.overlay.where import NAMED
 
 
@@ -31,6 +33,29 @@ class Installation:
     built_on_base: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     resolution: Resolution | None = None
+
+
+def refuse_package_name(plan: Plan) -> None:
+    """Raise BadInput if the one word of the order is a package on the index and not yet a folder.
+
+    `uenvtool venv lightning` would make an empty overlay of that name.
+    """
+    order, word = plan.order, plan.order.first_word
+    if plan.request.requirements or order.changes_overlay or order.path.exists():
+        return
+    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", word) is None:
+        return
+    with files.scratch_folder() as folder:
+        uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
+        files.fill(folder, {"wanted.in": f"{word}\n"})
+        try:
+            uv.run(["pip", "compile", "--no-deps", "--quiet", "--python", plan.base.python, folder / "wanted.in"])
+        except UenvtoolError:
+            return  # no package of that name, or nobody to ask
+    raise BadInput(
+        f"{word} is a package, and the first word is the folder of the overlay",
+        hint=f"did you mean `uenvtool venv .venv {word}`? an empty overlay in a folder of that name is ./{word}",
+    )
 
 
 def from_lock(plan: Plan, path: Path) -> Installation:

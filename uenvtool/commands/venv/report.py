@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 
-from uenvtool.commands.venv.results import MadeOverlay, PackedImage
+from uenvtool.commands.venv.results import MadeOverlay, shown_path
 from uenvtool.overlay.outcome import FROM_BASE, HEADINGS, SAME, table_rows
 from uenvtool.result import Result, Table
 
@@ -32,12 +30,6 @@ def result_of(made: MadeOverlay, *, verbose: bool) -> Result:
     )
 
 
-def shown(path: Path) -> str:
-    """A path as a user here writes it."""
-    here = os.path.relpath(path)
-    return here if not here.startswith("..") else str(path)
-
-
 def _unlisted(made: MadeOverlay, count: int) -> Iterator[str]:
     """How many packages the table leaves out."""
     if count:
@@ -51,9 +43,9 @@ def _notes(made: MadeOverlay) -> Iterator[str]:
         yield "nothing was made (--dry-run)"
         return
     if made.base is not None:
-        yield f"{shown(made.path)}: {made.base.described()} below it"
+        yield f"{shown_path(made.path)}: {made.base.described()} below it"
         if made.previous:
-            yield f"the old one is {shown(made.previous)}"
+            yield f"the old one is {shown_path(made.previous)}"
     if made.image:
         size = made.image.bytes / 1e6
         yield f"{made.image.path}: {size:.1f} MB, {made.image.compression}, sha256 {made.image.sha256}"
@@ -65,13 +57,14 @@ def _next_lines(made: MadeOverlay) -> Iterator[str]:
     if made.dry_run:
         return
     if made.base is not None:
-        yield f"{shlex.quote(shown(made.path / 'bin' / 'python'))} script.py"
+        yield f"{shlex.quote(shown_path(made.path / 'bin' / 'python'))} script.py"
     if made.image:
-        yield from _uses(made.image)
+        yield from use_lines([line.data() for line in made.image.use])
 
 
-def _uses(image: PackedImage) -> Iterator[str]:
-    for line in image.use:
-        yield "\n".join([f"{USES[line.use]}:", *(f"  {text}" for text in line.text.splitlines())])
-        if line.caveat:
-            yield f"  ({line.caveat})"
+def use_lines(lines: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """The lines that use an image, as data, for a reader."""
+    for line in lines:
+        yield "\n".join([f"{USES[line['use']]}:", *(f"  {text}" for text in line["text"].splitlines())])
+        if line["caveat"]:
+            yield f"  ({line['caveat']})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,12 @@ class MadeOverlay:
             "image": self.image.data() if self.image else None,
             "previous": str(self.previous) if self.previous else None,
         }
+
+
+def shown_path(path: Path) -> str:
+    """A path as a user here writes it."""
+    relative = os.path.relpath(path)
+    return relative if not relative.startswith("..") else str(path)
 
 
 def _base_data(base: Base) -> Mapping[str, Any]:

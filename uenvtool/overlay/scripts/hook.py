@@ -60,6 +60,32 @@ def order() -> None:
     run_pth_files(found.get("uenvtool-base-site", "").split(os.pathsep), there, len(first))
 
 
+def say_if_older() -> None:
+    """Say that this image is older than the overlay beside it, once for all that this Python starts, on one rank."""
+    if os.environ.get("UENVTOOL_SEEN") == sys.prefix or os.environ.get("SLURM_PROCID", "0") != "0":
+        return
+    for item in os.environ.get("UENV_MOUNT_LIST", "").split(","):
+        image, _, mount = item.rpartition(":")
+        if mount == sys.prefix:
+            os.environ["UENVTOOL_SEEN"] = sys.prefix
+            packed = text_of(os.path.join(sys.prefix, "meta", "extra", "uenvtool.json"))
+            folder, name = os.path.split(image.rpartition(".")[0])
+            for beside in (os.path.join(folder, name), os.path.join(folder, "." + name)):
+                loose = text_of(os.path.join(beside, ".uenvtool", "uenvtool.json"))
+                if packed and loose and loose != packed:
+                    again = f"pack it again with: uenvtool venv {beside} --squash {image}"
+                    sys.stderr.write(f"uenvtool: {image} is older than {beside}; {again}\n")
+
+
+def text_of(path: str) -> bytes:
+    """A file's content; nothing if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
 def editables_first() -> None:
     """Let the finders of this overlay's editable installs answer before the folders on sys.path."""
     ours = [finder for finder in sys.meta_path if getattr(finder, "__module__", "").startswith("__editable__")]
@@ -87,5 +113,6 @@ def run_pth_files(sites: list[str], there: list[str], length: int) -> None:
 
 try:
     order()
+    say_if_older()
 except Exception as problem:  # never keep Python from starting
     sys.stderr.write(f"uenvtool: this overlay could not put itself first: {problem!r}\n")
