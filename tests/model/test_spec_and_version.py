@@ -48,6 +48,20 @@ def test_a_spec_is_laid_over_another_variant_by_variant(above: str, below: str, 
         ("hdf5 $(id)", 6),
         ("hdf5 +mpi ~mpi", 11),
         ("hdf5; rm -rf /", 5),
+        ("hdf5 x= y=z", 7),
+        ("hdf5 zlib", 6),
+        ("hdf5 +mpi +mpi", 11),
+        ("hdf5 os=sles15 arch=linux-sles15-zen3", 16),
+        ("hdf5 api=*,a", 6),
+        ("hdf5@4:1", 6),
+        ("hdf5 ^zlib@1 ^zlib@2", 14),
+        ("hdf5 %[colour=red]gcc", 8),
+        ("hdf5 %[deptypes=often]gcc", 8),
+        ("hdf5 %[when='a b']gcc", 8),
+        ("hdf5 %[when=a gcc", 15),
+        ("./hdf5.yaml", 1),
+        ("hdf5 /a /b", 9),
+        ("hdf5@git.a==1", 6),
     ],
 )
 def test_bad_spec_syntax_is_refused_at_its_column(text: str, column: int) -> None:
@@ -55,6 +69,29 @@ def test_bad_spec_syntax_is_refused_at_its_column(text: str, column: int) -> Non
         parse_spec(text)
 
     assert caught.value.column == column
+
+
+@pytest.mark.parametrize(
+    ("text", "package", "edges"),
+    [
+        ("hdf5 %c=gcc", "hdf5", "%c=gcc"),
+        ("hdf5 ^c,cxx=gcc@12", "hdf5", "^c,cxx=gcc@12"),
+        ("hdf5 %[when='+x']gcc", "hdf5", "%[when='+x']gcc"),
+        ("hdf5 %[virtuals=mpi] c,cxx=gcc", "hdf5", "%[virtuals=mpi] c,cxx=gcc"),
+        ("hdf5/abc", "hdf5", ""),
+        ("hdf5@git.a/b", "hdf5", ""),
+        ("hdf5@git.main=1.14", "hdf5", ""),
+        ("builtin.hdf5", "hdf5", ""),
+        ("*@1.2", "", ""),
+        ("hdf5 cflags='-O2' cflags='-g'", "hdf5", ""),
+        ("hdf5 %gcc ^zlib %clang", "hdf5", "%gcc ^zlib %clang"),
+        ("hdf5@1:1.14 api='a b' cuda_arch=${cuda_arch}", "hdf5", ""),
+    ],
+)
+def test_what_spack_1_1_takes_is_taken(text: str, package: str, edges: str) -> None:
+    spec = parse_spec(text)
+
+    assert (spec.package, spec.dependencies) == (package, edges)
 
 
 @given(st.text(max_size=40))

@@ -42,6 +42,12 @@ class Version:
             parts = parts[:-2]
         return tuple(_component(number, word) for number, word in parts), prerelease
 
+    @property
+    def next_key(self) -> Key:
+        """The key of the first version behind all that start with this one, if it ends in a number."""
+        (*first, last), prerelease = self.key
+        return ((*first, (last[0], last[1] + 1, last[2])) if last[0] == 1 else (*first, last)), prerelease
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Version) and self.key == other.key
 
@@ -114,23 +120,33 @@ class Versions:
 
 
 def versions(text: str) -> Versions:
-    """The constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:` means.
+    """The constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:`, `git.main=2.6` means.
 
-    Raises ValueError where it means none.
+    Raises:
+        ValueError: it means none.
     """
-    ranges = []
-    for part in text.split(","):
-        match = re.fullmatch(r"(?:(git\.[^=,]+)=)?(=?)([\w.\-]*)(?:(:)([\w.\-]*))?", part.strip())
-        if not match or not (match[3] or match[4]):
-            raise ValueError(f"{part.strip()!r} is not a version")
-        low = Version(match[3]) if match[3] else None
-        if match[2] or match[1]:
-            ranges.append(Range(low, low, exact=True))
-        elif match[4]:
-            ranges.append(Range(low, Version(match[5]) if match[5] else None))
-        else:
-            ranges.append(Range(low, low))
-    return Versions(text, tuple(ranges))
+    if text.startswith("git.") or re.fullmatch(r"[A-Fa-f0-9]{40}(=.*)?", text):
+        ref, _, known = text.partition("=")
+        if known.startswith("="):
+            raise ValueError(f"{text!r} has a second '='")
+        version = Version(known or ref.removeprefix("git."))
+        return Versions(text, (Range(version, version, exact=True),))
+    return Versions(text, tuple(_range(part.strip()) for part in text.split(",")))
+
+
+def _range(text: str) -> Range:
+    match = re.fullmatch(r"(=?)([\w.\-]*)(?:(:)([\w.\-]*))?", text)
+    if not match or not (match[2] or match[3]) or (match[1] and match[3]):
+        raise ValueError(f"{text!r} is not a version")
+    low = Version(match[2]) if match[2] else None
+    if match[1]:
+        return Range(low, low, exact=True)
+    if not match[3]:
+        return Range(low, low)
+    high = Version(match[4]) if match[4] else None
+    if low and high and high.next_key < low.key and not low.starts_with(high):
+        raise ValueError(f"{text!r} is an empty range")
+    return Range(low, high)
 
 
 def _component(number: str, word: str) -> Component:
