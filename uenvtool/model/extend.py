@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.joins import package_of
@@ -16,6 +17,8 @@ from uenvtool.model.locate import Location, locate
 from uenvtool.model.schema import check
 from uenvtool.model.source import Node, read
 
+MAX_CHAIN = 16
+"""Files that extend one another. Nobody can follow more, and each one is read for every command."""
 _NOT_INHERITED = ("extends", "abstract", "remove")
 
 
@@ -37,18 +40,27 @@ def load_extended(location: Location, kind: Kind) -> Extended:
 
     Raises BadInput for what is wrong in any of the files, and for a circle.
     """
-    return _load(location, kind, ())
+    return _load(location, kind, (), {})
 
 
-def _load(location: Location, kind: Kind, below: tuple[Location, ...]) -> Extended:
-    """A file with what it extends; `below` are the files that extend it."""
+def _load(location: Location, kind: Kind, below: tuple[Location, ...], loaded: dict[Path, Extended]) -> Extended:
+    """A file with what it extends; `below` are the files that extend it. Each file is read once: see `loaded`."""
+    key = location.path.resolve()
+    if key not in loaded:
+        loaded[key] = _read_extended(location, kind, below, loaded)
+    return loaded[key]
+
+
+def _read_extended(
+    location: Location, kind: Kind, below: tuple[Location, ...], loaded: dict[Path, Extended]
+) -> Extended:
     tree = read(location.path, location.shown)
     check(tree, kind.name)
     chain: list[Location] = []
     merged: Node | None = None
     removed = {str(node.value) for node in _list(tree.get("remove"))}
     for parent in _parents(tree, location, kind, (*below, location)):
-        extended = _load(parent, kind, (*below, location))
+        extended = _load(parent, kind, (*below, location), loaded)
         merged = extended.tree if merged is None else _laid_over(extended.tree, merged, kind)
         chain = [*extended.chain, *(other for other in chain if other not in extended.chain)]
         removed |= extended.removed
@@ -66,6 +78,9 @@ def _parents(tree: Node, location: Location, kind: Kind, chain: tuple[Location, 
         name = node.value
         if "/" in name and not name.startswith("/"):
             name = str(location.path.parent / name)
+        if len(chain) > MAX_CHAIN:
+            hint = "let it extend one of those directly"
+            raise BadInput(f"`extends` leads through more than {MAX_CHAIN} files", node.position, hint)
         parent = locate(kind, name, node.position)
         if any(parent.path.resolve() == seen.path.resolve() for seen in chain):
             names = " -> ".join([*(seen.name for seen in chain), parent.name])

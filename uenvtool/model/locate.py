@@ -42,12 +42,22 @@ def config_folder() -> Path:
     return Path(base) / "uenvtool"
 
 
-def shown(path: Path) -> str:
-    """The path relative to the current folder where it lies below it, else whole."""
-    with_cwd = Path(os.path.abspath(path))
+def search_folders() -> list[Path]:
+    """The folders that may hold `recipes/`, `systems/` and so on; the first one that has a name counts.
+
+    The current folder is left out if it was deleted, or may not be read: no command needs it for a name.
+    """
     try:
-        return str(with_cwd.relative_to(Path.cwd()))
-    except ValueError:
+        return [Path.cwd(), config_folder(), data_root()]
+    except OSError:
+        return [config_folder(), data_root()]
+
+
+def shown(path: Path) -> str:
+    """The path relative to the current folder if it lies below it, else whole."""
+    try:
+        return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # OSError: the current folder was deleted
         return str(path)
 
 
@@ -68,7 +78,7 @@ def in_your_own(kind: Kind, position: Position | None) -> str:
 def available(kind: Kind) -> dict[str, Location]:
     """Every file of a kind by its name. The user's own hide built-in ones."""
     found: dict[str, Location] = {}
-    for folder in (data_root(), config_folder(), Path.cwd()):
+    for folder in reversed(search_folders()):
         found.update({location.name: location for location in _below(folder, kind)})
     return dict(sorted(found.items()))
 
@@ -80,9 +90,9 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
         return _by_path(kind, Path(name), origin)
-    for folder in (Path.cwd(), config_folder(), data_root()):
+    for folder in search_folders():
         path = folder / kind.file(name)
-        if path.is_file():
+        if os.path.isfile(path):  # Path.is_file raises if a folder on the way may not be read
             return Location(name, path, kind.file(name))
     raise BadInput([unknown(kind.name, name, available(kind), origin)])
 
@@ -90,9 +100,9 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
 def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
     file = PurePath(kind.pattern).name
     in_folder = "/" in kind.pattern
-    if in_folder and path.is_dir():
+    if in_folder and os.path.isdir(path):
         path = path / file
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
     if in_folder and path.name == file:
         name = Path(os.path.abspath(path)).parent.name
@@ -101,5 +111,9 @@ def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
 
 
 def _below(folder: Path, kind: Kind) -> Iterator[Location]:
-    for path in sorted((folder / kind.folder).glob(kind.pattern)):
+    try:
+        paths = sorted((folder / kind.folder).glob(kind.pattern))
+    except OSError:  # a folder that may not be read holds nothing for us
+        return
+    for path in paths:
         yield Location(kind.name_of(path), path, path.relative_to(folder).as_posix())

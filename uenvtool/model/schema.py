@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,20 +35,30 @@ def schema_text(name: str) -> str:
 
 def check(tree: Node, name: str) -> None:
     """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
-    problems = sorted(
-        {problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree)},
-        key=lambda problem: (problem.position or tree.position, problem.message),
-    )
+    found = (problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree))
+    problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to show the first ones of the file
     if problems:
-        raise BadInput(problems[:MAX_PROBLEMS])
+        in_order = sorted(problems, key=lambda problem: (problem.position or tree.position, problem.message))
+        raise BadInput(in_order[:MAX_PROBLEMS])
 
 
 @cache
 def _validator(name: str) -> Any:
     """The validator of a schema; one recipe and one system read several files of each."""
     from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
 
-    return Draft202012Validator(json.loads(schema_text(name)))
+    validator = extend(Draft202012Validator, {"pattern": _whole_pattern})  # type: ignore[no-untyped-call]
+    return validator(json.loads(schema_text(name)))
+
+
+def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    """`pattern` as JSON Schema means it: `$` is the end of the text, where Python's also takes a last newline."""
+    from jsonschema import ValidationError
+
+    whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
+    if isinstance(instance, str) and not re.search(whole, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
 def _problems(error: Any, tree: Node) -> Iterator[Problem]:

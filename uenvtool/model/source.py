@@ -8,8 +8,9 @@ few lines into gigabytes.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from uenvtool.errors import BadInput, Position
 MAX_BYTES = 2_000_000
 """No recipe or system is as large; a larger file is a mistake (a lock, a log) or an attack."""
 MAX_DEPTH = 40
+MAX_VALUES = 100_000
+"""A recipe of 10,000 packages, each with a reason, has half of it."""
 
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -62,35 +65,42 @@ def read(path: Path, shown: str) -> Node:
 
     Raises BadInput with FILE:LINE:COL for everything that is not a plain YAML mapping in UTF-8.
     """
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInput(
-            f"cannot read it: {error.strerror or error}", Position(shown), "check the name and the permissions"
-        ) from error
-    return parse(data, shown)
+    return parse(_content(path, shown), shown)
 
 
 def parse(data: bytes, shown: str) -> Node:
-    """The tree of a YAML text given as bytes."""
+    """The tree of a YAML text given as bytes. Raises BadInput as `read` does."""
     import yaml
 
-    text = _decoded(data, shown)
-    loader = yaml.CSafeLoader(text)
+    loader = yaml.CSafeLoader(_decoded(data, shown))
     try:
-        _refuse_indirection(text, shown)
-        root = loader.get_single_node()
+        tree = _Builder(loader, shown).document()
     except yaml.YAMLError as error:
         raise _syntax_error(error, shown) from error
     finally:
         loader.dispose()
-    if root is None:
+    if tree is None:
         raise BadInput("the file is empty", Position(shown), "`uenvtool show pytorch-2.6` prints an example")
-    tree = _Builder(shown).node(root, None, 0)
     if not isinstance(tree.value, dict):
         raise BadInput("expected `name: value` lines", tree.position, "`uenvtool show pytorch-2.6` prints an example")
     return tree
+
+
+def _content(path: Path, shown: str) -> bytes:
+    """The bytes of a regular file; a pipe or a device, which may never end, is refused before it is read."""
+    place = Position(shown)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise BadInput("this is not a regular file", place, "name a file")
+            with open(descriptor, "rb", closefd=False) as stream:
+                return stream.read(MAX_BYTES + 1)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(f"cannot read it: {why}", place, "check the name and the permissions") from error
 
 
 def _decoded(data: bytes, shown: str) -> str:
@@ -116,30 +126,6 @@ def _end_of(text: str, shown: str) -> Position:
     return Position(shown, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
-def _refuse_indirection(text: str, shown: str) -> None:
-    """Refuse anchors, aliases and tags before anything is composed from them."""
-    import yaml
-
-    if not re.search(r"[&*!]", text):
-        return
-    for event in _events(text):
-        tag = getattr(event, "tag", None)
-        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            what, hint = "anchors and aliases are not used here", "write the value out, or use `extends`"
-        elif tag not in (None, "!"):
-            what, hint = f"the tag {tag} is not used here", "quote the value if it is text"
-        else:
-            continue
-        mark = event.start_mark
-        raise BadInput(what, Position(shown, mark.line + 1, mark.column + 1), hint)
-
-
-def _events(text: str) -> Iterator[Any]:
-    import yaml
-
-    yield from yaml.parse(text, Loader=yaml.CSafeLoader)
-
-
 def _syntax_error(error: Any, shown: str) -> BadInput:
     """The error of a YAML reader, in our form."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -152,41 +138,87 @@ def _syntax_error(error: Any, shown: str) -> BadInput:
 
 
 class _Builder:
-    """Makes nodes of what PyYAML composed."""
+    """Makes nodes of the events of PyYAML's parser.
 
-    def __init__(self, shown: str) -> None:
+    Its composer would recurse in C as deep as the text is nested, which ends the process. Anchors,
+    aliases and tags are seen here before anything is made of them.
+    """
+
+    def __init__(self, loader: Any, shown: str) -> None:
+        self.next_event = loader.get_event
         self.shown = shown
+        self.values = 0
 
-    def position(self, source: Any) -> Position:
-        return Position(self.shown, source.start_mark.line + 1, source.start_mark.column + 1)
+    def document(self) -> Node | None:
+        """The one document of a text; None if the text is empty."""
+        import yaml
 
-    def node(self, source: Any, key: Position | None, depth: int) -> Node:
-        position = self.position(source)
+        self.next_event()  # the stream's start
+        if isinstance(self.next_event(), yaml.StreamEndEvent):
+            return None
+        tree = self.node(self.next_event(), None, 0)
+        self.next_event()  # the document's end
+        if not isinstance(event := self.next_event(), yaml.StreamEndEvent):
+            raise BadInput("not YAML of one document: a second one starts here", self.position(event), "split the file")
+        return tree
+
+    def node(self, event: Any, key: Position | None, depth: int) -> Node:
+        import yaml
+
+        position = self.position(event)
+        self.refuse_indirection(event, position)
+        self.values += 1
         if depth > MAX_DEPTH:
             raise BadInput(f"nested deeper than {MAX_DEPTH} levels", position, "write it flatter")
-        if source.id == "mapping":
-            return Node(self.mapping(source, depth), position, key)
-        if source.id == "sequence":
-            return Node([self.node(child, None, depth + 1) for child in source.value], position, key)
-        return Node(_scalar(source), position, key)
+        if self.values > MAX_VALUES:
+            raise BadInput(f"more than {MAX_VALUES} values", position, "a recipe or system has a few hundred")
+        if isinstance(event, yaml.MappingStartEvent):
+            return Node(self.mapping(depth), position, key)
+        if isinstance(event, yaml.SequenceStartEvent):
+            return Node(self.sequence(depth), position, key)
+        return Node(_scalar(event), position, key)
 
-    def mapping(self, source: Any, depth: int) -> dict[str, Node]:
+    def sequence(self, depth: int) -> list[Node]:
+        import yaml
+
+        found = []
+        while not isinstance(event := self.next_event(), yaml.SequenceEndEvent):
+            found.append(self.node(event, None, depth + 1))
+        return found
+
+    def mapping(self, depth: int) -> dict[str, Node]:
+        import yaml
+
         found: dict[str, Node] = {}
-        for name, child in source.value:
+        while not isinstance(name := self.next_event(), yaml.MappingEndEvent):
             position = self.position(name)
-            if name.id != "scalar":
+            self.refuse_indirection(name, position)
+            if not isinstance(name, yaml.ScalarEvent):
                 raise BadInput("a name must be text", position, "write `name: value`")
             if name.value in found:
                 first = found[name.value].key
                 raise BadInput(f"{name.value!r} is here twice", position, f"it is already at {first}; keep one of them")
-            found[name.value] = self.node(child, position, depth + 1)
+            found[name.value] = self.node(self.next_event(), position, depth + 1)
         return found
 
+    def position(self, event: Any) -> Position:
+        return Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
 
-def _scalar(source: Any) -> Any:
+    def refuse_indirection(self, event: Any, position: Position) -> None:
+        """Refuse what hides where a value came from, or makes much of little."""
+        import yaml
+
+        if isinstance(event, yaml.AliasEvent) or event.anchor:
+            hint = "write the value out, or use `extends`"
+            raise BadInput("anchors and aliases are not used here", position, hint)
+        if event.tag not in (None, "!"):
+            raise BadInput(f"the tag {event.tag} is not used here", position, "quote the value if it is text")
+
+
+def _scalar(event: Any) -> Any:
     """The value of a scalar: typed only where it is plain and means the same to every reader."""
-    text: str = source.value
-    if source.style:  # quoted or a block: text, whatever it looks like
+    text: str = event.value
+    if event.style:  # quoted or a block: text, whatever it looks like
         return text
     if text in _WORDS:
         return _WORDS[text]

@@ -9,7 +9,7 @@ from pathlib import Path
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import SYSTEM
-from uenvtool.model.locate import available, config_folder, data_root, locate
+from uenvtool.model.locate import available, locate, search_folders
 from uenvtool.model.parts import additions_of
 from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
 from uenvtool.model.source import Node, read
@@ -107,9 +107,9 @@ class _Reader(TreeReader):
     def addition_folder(self, node: Node) -> Path:
         """The folder of additions that a system names: `packages/NAME` beside its file, the user's, or the built-in."""
         places = [location.path.parent for location in self.chain]
-        places += [folder / SYSTEM.folder for folder in (Path.cwd(), config_folder(), data_root())]
+        places += [folder / SYSTEM.folder for folder in search_folders()]
         folders = [place / "packages" / str(node.value) for place in places]
-        found = next((folder for folder in folders if folder.is_dir()), None)
+        found = next((folder for folder in folders if os.path.isdir(folder)), None)
         if found is None:
             known = {path.name for place in places for path in (place / "packages").glob("*/")}
             self.problems.append(unknown("folder of package additions", str(node.value), known, node.position))
