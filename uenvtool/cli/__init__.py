@@ -11,6 +11,7 @@ from uenvtool.cli.activate import activate
 from uenvtool.cli.build import build
 from uenvtool.cli.diff import diff
 from uenvtool.cli.explain import explain
+from uenvtool.cli.image import image
 from uenvtool.cli.job import Job, job
 from uenvtool.cli.list import list_
 from uenvtool.cli.schema import schema
@@ -89,4 +90,5 @@ app.command()(schema)
 app.command()(activate)
 app.command()(explain)
 app.command(cls=WithVerbs)(venv)
+app.add_typer(image, name="image")
 app.command(cls=Job)(job)

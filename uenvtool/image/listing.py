@@ -19,13 +19,17 @@ FILE, FOLDER, SYMLINK = "-", "d", "l"
 _PIECE_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """A name in an image. kind: as `ls` writes it: - d l, else a device, pipe or socket. size: in bytes."""
+    """A name in an image.
+
+    kind: as `ls` writes it: - d l, else a device, pipe or socket. size: in bytes. target: a symlink's.
+    """
 
     name: bytes
     kind: str
     size: int
+    target: bytes = b""
 
 
 def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Listed]:
@@ -58,8 +62,9 @@ def _entries(content: bytes, token: bytes) -> Iterator[Listed]:
     for match, end in zip(found, ends, strict=True):
         kind = match[1].decode()
         size = 0 if b"," in match[2] else int(match[2])
-        name = content[match.end() : end].removesuffix(b"\n")
-        if kind == SYMLINK:
-            name = name[: len(name) - size - len(b" -> ")]
+        name, target = content[match.end() : end].removesuffix(b"\n"), b""
+        if kind == SYMLINK:  # its size is the length of what it points at
+            at = len(name) - size
+            name, target = name[: at - len(b" -> ")], name[at:]
         if name:
-            yield Listed(name.removeprefix(b"/"), kind, size)
+            yield Listed(name=name.removeprefix(b"/"), kind=kind, size=size, target=target)

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from uenvtool.errors import BadInput, Position
+
 ENV = "meta/env.json"
 EXTRA = "meta/extra"
 PACKED = f"{EXTRA}/packed.json"
@@ -81,6 +83,44 @@ def env_json(uenv: Uenv) -> str:
         data["default-view"] = uenv.default_view
     data["views"] = {name: view.data() for name, view in uenv.views.items()}
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def parse_env_json(text: str, shown: str) -> Uenv:
+    """What a meta/env.json says. shown: its name for messages.
+
+    Raises BadInput if it has not the form that the uenv client reads.
+    """
+    try:
+        data = json.loads(text)
+        modules = data.get("modules") or {}
+        return Uenv(
+            name=str(data["name"]),
+            description=str(data.get("description") or ""),
+            mount=str(data["mount"]),
+            views={str(name): _view(view) for name, view in (data.get("views") or {}).items()},
+            default_view=None if data.get("default-view") is None else str(data["default-view"]),
+            modules=None if modules.get("root") is None else str(modules["root"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise BadInput(f"not the metadata of a uenv: {reason}", Position(shown), "pack the image again") from error
+
+
+def _view(data: Mapping[str, Any]) -> View:
+    """A view of env.json; one without `env` loads nothing."""
+    values = (data.get("env") or {}).get("values") or {}
+    lists = values.get("list") or {}
+    return View(
+        description=str(data.get("description") or ""),
+        root=str(data["root"]),
+        activate=str(data.get("activate") or ""),
+        lists={name: [_update(update) for update in updates] for name, updates in lists.items()},
+        scalars={name: None if text is None else str(text) for name, text in (values.get("scalar") or {}).items()},
+    )
+
+
+def _update(data: Mapping[str, Any]) -> ListUpdate:
+    return ListUpdate(op=str(data["op"]), paths=tuple(map(str, data.get("value") or ())))
 
 
 def packed_json(mount: str, **facts: str) -> str:

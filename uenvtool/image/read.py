@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,10 @@ MAGIC = b"hsqs"
 COMPRESSIONS = {1: "gzip", 2: "lzma", 3: "lzo", 4: "xz", 5: "lz4", 6: "zstd"}
 LARGEST_TEXT = 8 << 20
 """Bytes of a file that describes an image; a larger one is not ours, and as JSON would fill the memory."""
+
+LARGEST_TEXTS = 64 << 20
+"""Bytes of all such files of an image together."""
+_HINT = "name a squashfs image; copy it again if it should be one"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,29 +63,38 @@ def superblock(image: Path) -> Superblock | None:
     return Superblock(compression=name, block=block, names=names, time=time, size=size)
 
 
-def read_texts(image: Path, names: Sequence[str]) -> dict[str, str]:
-    """The text of those of these files below meta/ that the image holds. Raises BadInput if it is no image.
+def read_texts(
+    image: Path, names: Sequence[str], *, largest: int = LARGEST_TEXT, entries: Sequence[Listed] | None = None
+) -> dict[str, str]:
+    """The text of those of these files that the image holds. entries: its listing, if that is known already.
 
-    Only regular files of at most LARGEST_TEXT count, in real folders: what an image holds is not
-    followed out of it, and nothing else is taken out of it.
+    Only regular files of at most `largest` bytes count, in real folders: what an image holds is not
+    followed out of it, and nothing else is taken out of it. A name with a character that unsquashfs
+    takes for a pattern does not count either. Raises BadInput if it is no image, or if all of them
+    together have more than LARGEST_TEXTS bytes.
     """
-    _require_image(image)
+    require_image(image)
     unsquashfs = find_program("unsquashfs")
-    held = {os.fsdecode(entry.name): entry for entry in listing(unsquashfs, image, names)}
-    small = [name for name in names if _is_text(name, held)]
+    listed = listing(unsquashfs, image, names) if entries is None else entries
+    held = {os.fsdecode(entry.name): entry for entry in listed}
+    small = [name for name in names if _is_text(name, held, largest)]
+    total = sum(held[name].size for name in small)
+    if total > LARGEST_TEXTS:
+        raise BadInput(f"{image} has {total / 1e6:.0f} MB of descriptions; it is not opened", hint=_HINT)
     if not small:
         return {}
-    with files.working_folder(LARGEST_TEXT * len(small)) as scratch:
+    with files.working_folder(total) as scratch:
         copy = scratch / "copy"
         _extract(unsquashfs, image, copy, small)
-        return {name: text for name in small if (text := _text(copy / name)) is not None}
+        return {name: text for name in small if (text := _text(copy / name, largest)) is not None}
 
 
-def _is_text(name: str, held: Mapping[str, Listed]) -> bool:
+def _is_text(name: str, held: Mapping[str, Listed], largest: int) -> bool:
     entry = held.get(name)
     folders = [held.get(os.fsdecode(parent)) for parent in parents(os.fsencode(name))]
-    is_file = entry is not None and entry.kind == FILE and entry.size <= LARGEST_TEXT
-    return is_file and all(folder is not None and folder.kind == FOLDER for folder in folders)
+    is_file = entry is not None and entry.kind == FILE and entry.size <= largest
+    is_plain = re.fullmatch(r"[\w./+@%~,=-]+", name, re.ASCII) is not None and not name.startswith("-")
+    return is_plain and is_file and all(folder is not None and folder.kind == FOLDER for folder in folders)
 
 
 def refuse_foreign(target: Path) -> None:
@@ -103,7 +117,7 @@ def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _f
     lead outside, names twice, or devices; ToolMissing without unsquashfs; ToolFailed if the disk is
     full, or cannot hold it. The folder is then as it was.
     """
-    _require_image(image)
+    require_image(image)
     unsquashfs = find_program("unsquashfs")
     target = Path(os.path.abspath(folder))
     if os.path.islink(target) or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
@@ -137,10 +151,12 @@ def _threads() -> int:
     return min(len(os.sched_getaffinity(0)), 16)
 
 
-def _require_image(image: Path) -> None:
-    if superblock(image) is None:
-        hint = "name a squashfs image; copy it again if it should be one"
-        raise BadInput(f"{image} is not a squashfs image, or is cut short", hint=hint)
+def require_image(image: Path) -> Superblock:
+    """The first bytes of an image. Raises BadInput if the file is not one."""
+    head = superblock(image)
+    if head is None:
+        raise BadInput(f"{image} is not a squashfs image, or is cut short", hint=_HINT)
+    return head
 
 
 def _require_space(image: Path, needed: int, folder: Path) -> None:
@@ -162,7 +178,7 @@ def _refuse_wrong_entries(image: Path, entries: Sequence[Listed]) -> None:
         seen.add(entry.name)
 
 
-def _text(path: Path) -> str | None:
-    if path.is_symlink() or not path.is_file() or path.stat().st_size > LARGEST_TEXT:
+def _text(path: Path, largest: int) -> str | None:
+    if path.is_symlink() or not path.is_file() or path.stat().st_size > largest:
         return None
     return path.read_text(encoding="utf-8", errors="surrogateescape")

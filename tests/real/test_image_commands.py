@@ -1,0 +1,209 @@
+"""`uenvtool image`: what an image holds, whether it is right, and how two differ, on images of the real mksquashfs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Answer
+from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
+from uenvtool.overlay.packed import pack_overlay
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
+]
+Cli = Callable[..., Answer]
+SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+
+
+def overlay(place: Path, version: str = "1.0", size: int = 1_000_000) -> Path:
+    """A packed overlay with one package, whose files its RECORD lists."""
+    folder = place / f"v{version}"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    files = {
+        "My_Tool/__init__.py": "x = 1\n",
+        "My_Tool/data.bin": "d" * size,
+        f"My_Tool-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: My_Tool\nVersion: {version}\n",
+    }
+    record = "".join(f"{name},,\n" for name in files) + f"My_Tool-{version}.dist-info/RECORD,,\n"
+    for name, text in {**files, f"My_Tool-{version}.dist-info/RECORD": record}.items():
+        (folder / SITE / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / SITE / name).write_text(text)
+    return pack_overlay(folder, place / f"tool-{version}.squashfs", on_note=print).path
+
+
+def uenv(place: Path, *, root: str = "/u/env/default", extra: dict[str, bytes] | None = None) -> Path:
+    """An image as Spack makes one: a store with its database, a view of symlinks, metadata."""
+    source = place / "source"
+    prefix = "linux-zen/zlib-ng-2.0-" + "a" * 32
+    view = View(
+        description="all",
+        root=root,
+        activate="/u/env/default/activate.sh",
+        lists={"PATH": [ListUpdate(op="prepend", paths=["/u/env/default/bin", "/opt/host/bin"])]},
+        scalars={"CUDA_HOME": "/opt/cuda"},
+    )
+    installs = {
+        "a" * 32: {"spec": {"name": "zlib-ng", "version": "2.0"}, "path": f"/u/{prefix}", "installed": True},
+        "b" * 32: {"spec": {"name": "gcc", "version": "13"}, "path": "/usr", "installed": True},
+    }
+    files = {
+        ENV: env_json(Uenv(name="pytorch", description="", mount="/u", views={"default": view})).encode(),
+        ".spack-db/index.json": json.dumps({"database": {"installs": installs}}).encode(),
+        f"{prefix}/lib/libz.txt": b"z" * 50_000,
+        f"{prefix}/bin/tool": b"#!/bin/sh\n",
+        "env/default/activate.sh": b"",
+        **(extra or {}),
+    }
+    for name, content in files.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(content)
+    if not (source / "env/default/bin").exists():
+        (source / "env/default/bin").symlink_to(f"../../{prefix}/bin")
+    image = place / "uenv.squashfs"
+    subprocess.run(["mksquashfs", source, image, "-quiet", "-no-progress", "-noappend"], check=True)
+    return image
+
+
+def data(answer: Answer) -> Any:
+    return json.loads(answer.stdout)
+
+
+def test_an_overlay_is_shown_with_its_package_view_and_variables(place: Path, cli: Cli) -> None:
+    image = overlay(place)
+
+    [found] = data(cli("image", "show", str(image), "--json"))
+    text = cli("image", "show", str(image)).stdout
+
+    assert (found["name"], found["mount"]) == ("tool-1.0", "/user-tools")
+    [package] = found["packages"]
+    assert (package["name"], package["version"], package["kind"]) == ("my-tool", "1.0", "python")
+    assert 1_000_000 < package["bytes"] < 1_010_000
+    assert found["bytes"] == image.stat().st_size
+    assert "my-tool  1.0" in text
+    assert "prepend /user-tools/bin" in text
+
+
+def test_bytecode_counts_for_the_package_of_its_source(place: Path, cli: Cli) -> None:
+    [found] = data(cli("image", "show", str(overlay(place, size=0)), "--json"))
+
+    [package] = found["packages"]
+    compiled = 16 + 20  # the head of bytecode, and at least some code
+    written = sum(len(text) for text in ("x = 1\n", "Metadata-Version: 2.1\nName: My_Tool\nVersion: 1.0\n"))
+    assert package["bytes"] > written + compiled
+
+
+def test_a_store_of_spacks_is_shown_by_its_database(place: Path, cli: Cli) -> None:
+    [found] = data(cli("image", "show", str(uenv(place)), "--json"))
+
+    assert [(each["name"], each["version"], each["kind"], each["bytes"]) for each in found["packages"]] == [
+        ("zlib-ng", "2.0", "spack", 50_010)
+    ]
+    assert found["views"]["default"]["env"]["values"]["scalar"] == {"CUDA_HOME": "/opt/cuda"}
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"database": {"installs": {"a": 5}}}', "[" * 100_000])
+def test_a_database_that_is_none_shows_no_package(place: Path, cli: Cli, text: str) -> None:
+    [found] = data(cli("image", "show", str(uenv(place, extra={".spack-db/index.json": text.encode()})), "--json"))
+
+    assert found["packages"] == []
+
+
+def test_images_that_are_right_are_verified(place: Path, cli: Cli) -> None:
+    answer = cli("image", "verify", str(overlay(place)), str(uenv(place)), "--json")
+
+    assert answer.code == 0, answer.stdout
+    assert [found["problems"] for found in data(answer)] == [[], []]
+    assert all(found["files"] > 3 for found in data(answer))
+
+
+def test_a_view_that_does_not_exist_is_wrong(place: Path, cli: Cli) -> None:
+    answer = cli("image", "verify", str(uenv(place, root="/u/env/other")))
+
+    assert answer.code == 1
+    assert "view default: /u/env/other does not exist in the image" in answer.stderr
+    assert "wrong" in answer.stdout
+
+
+def test_a_folder_of_the_build_that_a_file_names_is_wrong(place: Path, cli: Cli) -> None:
+    image = uenv(place, extra={"config/x": b"a" * (1 << 20) + b"/scratch/me/spack-stage-zlib/src", "y": b"/home/me2"})
+
+    answer = cli("image", "verify", str(image), "--build-folder", "/home/me")
+    named = cli("image", "verify", str(image), "--build-folder", "/home/me2")
+
+    assert answer.code == 1
+    assert "/spack-stage-, where it was built, is named by config/x" in answer.stderr
+    assert "/home/me" not in answer.stderr
+    assert "/home/me2, where it was built, is named by y" in named.stderr
+
+
+def test_a_library_that_nobody_has_is_wrong_in_a_uenv(place: Path, cli: Cli) -> None:
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc; apt install gcc")
+    (place / "code.c").write_text("int f(void) { return 1; }\n")
+    build = ["gcc", "-shared", "-fPIC", "-o"]
+    subprocess.run([*build, "libinner.so", "code.c"], check=True)
+    subprocess.run(
+        [*build, "libouter.so", "code.c", "-Wl,--no-as-needed", "-L.", "-linner", "-Wl,-rpath,$ORIGIN/../x"], check=True
+    )
+    outer, inner = ((place / name).read_bytes() for name in ("libouter.so", "libinner.so"))
+
+    alone = cli("image", "verify", str(uenv(place, extra={"lib/libouter.so": outer})))
+    beside = cli("image", "verify", str(uenv(place, extra={"x/libinner.so": inner})))
+
+    assert alone.code == 1
+    assert (
+        "lib/libouter.so needs libinner.so, which is neither in the image nor a library of every host" in alone.stderr
+    )
+    assert beside.code == 0, beside.stderr
+
+
+def test_the_sum_of_the_tree_does_not_depend_on_the_compression(place: Path, cli: Cli) -> None:
+    image = uenv(place)
+    other = place / "other.squashfs"
+    words = ["mksquashfs", place / "source", other, "-quiet", "-no-progress", "-b", "4096", "-noD"]
+    subprocess.run(words, check=True)
+
+    same = [found["tree_sha256"] for found in data(cli("image", "verify", str(image), str(other), "--json"))]
+    [changed] = data(cli("image", "verify", str(uenv(place, extra={"more": b""})), "--json"))
+
+    assert same[0] == same[1] != changed["tree_sha256"]
+
+
+def test_two_overlays_differ_by_version_and_name(place: Path, cli: Cli) -> None:
+    before, after = overlay(place, "1.0"), overlay(place, "2.0")
+
+    answer = cli("image", "diff", str(before), str(after), "--json")
+
+    assert answer.code == 1
+    assert data(answer)["packages"] == {"my-tool (python)": {"before": "1.0", "after": "2.0"}}
+    assert list(data(answer)["variables"]) == ["venv VIRTUAL_ENV_PROMPT"]
+    assert cli("image", "diff", str(before), str(before)).code == 0
+
+
+@pytest.mark.parametrize("verb", ["show", "verify"])
+def test_what_is_no_image_is_refused(place: Path, cli: Cli, verb: str) -> None:
+    (place / "text").write_text("years of work")
+
+    answer = cli("image", verb, "text")
+
+    assert answer.code == 2
+    assert "text is not a squashfs image" in answer.stderr
+
+
+def test_a_damaged_image_is_refused(place: Path, cli: Cli) -> None:
+    image = overlay(place)
+    content = bytearray(image.read_bytes())
+    content[200:20_000] = os.urandom(19_800)
+    image.write_bytes(content)
+
+    assert cli("image", "verify", str(image)).code == 2

@@ -1,0 +1,163 @@
+"""Checks an image by its contents alone: paths of views, names of build folders, libraries, and a sum of the tree."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from uenvtool.image import elf
+from uenvtool.image.contents import Contents
+from uenvtool.image.listing import SYMLINK
+from uenvtool.image.stream import read_contents
+
+HOST_LIBRARIES = (
+    r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|crypt|nsl|anl|gcc_s|stdc\+\+|gomp|mvec))\.so(\.\d+)*",
+    r"lib(cuda|nvidia-ml|nvcuvid|nvidia-.*)\.so(\.\d+)*",
+    r"lib(fabric|cxi|xpmem|numa|ibverbs|rdmacm|mlx5)\.so(\.\d+)*",
+)
+"""Libraries that come from where an image runs: the C and C++ run time, the GPU's driver, the network's."""
+BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b"/dev/shm/uenvtool-")
+"""Where Spack and this tool build; nothing that is packed may name such a folder."""
+LARGEST_LIBRARY = 4 << 30
+_OVERLAP = 256
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a check found.
+
+    problems: what is wrong, a sentence each. elsewhere: libraries that neither the image nor every host
+    has, each with one file that needs it; those of an overlay may be its base's. sha256: of the tree.
+    libraries, files: how many were read.
+    """
+
+    problems: Sequence[str]
+    elsewhere: Mapping[str, str]
+    sha256: str
+    libraries: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class _FileFacts:
+    """What is known of one file once it was read. fault: the name of a build folder in it."""
+
+    sha256: str
+    fault: str
+    needs: elf.Needs | None
+
+
+def check(contents: Contents, build_folders: Sequence[str] = ()) -> Report:
+    """Read a whole image and check it. build_folders: further folders that no file may name.
+
+    Raises BadInput if the image is damaged, ToolMissing without unsquashfs 4.5 or later.
+    """
+    named = (re.escape(os.fsencode(folder.rstrip("/"))) + rb"(?![\w.-])" for folder in build_folders)
+    pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *named]))
+    read = {
+        os.fsdecode(name): _read(pieces, size, pattern)
+        for name, size, pieces in read_contents(contents.path, contents.entries)
+    }
+    needed = {name: facts.needs for name, facts in read.items() if facts.needs is not None}
+    elsewhere = libraries_elsewhere(contents, needed)
+    lost = [] if contents.is_overlay else list(library_problems(elsewhere))
+    return Report(
+        problems=[*view_problems(contents), *build_folder_problems(read), *lost],
+        elsewhere=elsewhere,
+        sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
+        libraries=len(needed),
+        files=len(read),
+    )
+
+
+def _read(pieces: Iterator[bytes], size: int, unwanted: re.Pattern[bytes]) -> _FileFacts:
+    """Read one file, once. Only what may be a library is held in memory as a whole."""
+    digest, library, end = hashlib.sha256(), bytearray(), b""
+    fault: re.Match[bytes] | None = None
+    is_library = False
+    for number, piece in enumerate(pieces):
+        digest.update(piece)
+        is_library = piece.startswith(elf.MAGIC) and size <= LARGEST_LIBRARY if number == 0 else is_library
+        if is_library:
+            library += piece
+        fault = fault or unwanted.search(end + piece)  # the end of the last piece: a name may lie on both
+        end = piece[-_OVERLAP:]
+    named = os.fsdecode(fault[0]) if fault else ""
+    return _FileFacts(digest.hexdigest(), named, elf.needs(library) if is_library else None)
+
+
+def tree_sha256(contents: Contents, sums: Mapping[str, str]) -> str:
+    """One sum of everything in an image: kind, name, and content or target of each name, sorted by name.
+
+    It does not depend on how the image was compressed.
+    """
+    digest = hashlib.sha256()
+    for entry in sorted(contents.entries, key=lambda entry: entry.name):
+        content = entry.target if entry.kind == SYMLINK else sums.get(os.fsdecode(entry.name), "").encode()
+        digest.update(b"%b %b\0%b\0" % (entry.kind.encode(), entry.name, content))
+    return digest.hexdigest()
+
+
+def view_problems(contents: Contents) -> Iterator[str]:
+    """What is wrong with the metadata: no uenv, a default view that is none, paths that do not exist inside."""
+    uenv = contents.uenv
+    if uenv is None:
+        yield "it has no meta/env.json: the uenv client mounts it, and knows no view of it"
+        return
+    if uenv.default_view is not None and uenv.default_view not in uenv.views:
+        yield f"the default view {uenv.default_view} does not exist"
+    for name, view in uenv.views.items():
+        paths = [view.root, *([view.activate] if view.activate else [])]
+        paths += [path for updates in view.lists.values() for update in updates for path in update.paths]
+        for path in dict.fromkeys(paths):
+            inside = path == uenv.mount or path.startswith(f"{uenv.mount}/")
+            if inside and not contents.holds(path):
+                yield f"view {name}: {path} does not exist in the image"
+
+
+def build_folder_problems(read: Mapping[str, _FileFacts]) -> Iterator[str]:
+    """A sentence for each folder of a build that files name."""
+    naming: dict[str, list[str]] = {}
+    for name, facts in sorted(read.items()):
+        if facts.fault:
+            naming.setdefault(facts.fault, []).append(name)
+    for folder, names in naming.items():
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        yield f"{folder}, where it was built, is named by {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each library that a uenv, which stands alone, does not have."""
+    for library, name in elsewhere.items():
+        yield f"{name} needs {library}, which is neither in the image nor a library of every host"
+
+
+def libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
+    """The libraries that have to come from elsewhere, each with the first file that needs it."""
+    found: dict[str, str] = {}
+    for name, file in sorted(needed.items()):
+        for library in file.libraries:
+            if not _resolves(contents, name, file, library):
+                found.setdefault(library, name)
+    return found
+
+
+def _resolves(contents: Contents, name: str, file: elf.Needs, library: str) -> bool:
+    """Whether a library is on every host, in a folder that is searched, or by that name anywhere in the image.
+
+    Packages load some libraries by their path before others need them, so that no folder leads to these.
+    """
+    if any(re.fullmatch(pattern, library) for pattern in HOST_LIBRARIES):
+        return True
+    folders = _searched(contents, name, file)
+    return any(contents.holds(f"{folder}/{library}") for folder in folders) or library in contents.file_names
+
+
+def _searched(contents: Contents, name: str, file: elf.Needs) -> list[str]:
+    origin = os.path.join(contents.mount or "/", os.path.dirname(name))
+    expanded = [re.sub(r"\$(ORIGIN|\{ORIGIN\})", lambda _match: origin, folder) for folder in file.folders]
+    return [os.path.normpath(folder) for folder in expanded]

@@ -1,0 +1,180 @@
+"""What an image is made of: views with their variables, and packages with their versions and sizes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from uenvtool.image.listing import FILE, FOLDER, Listed, listing
+from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
+from uenvtool.image.programs import find_program
+from uenvtool.image.read import Superblock, read_texts, require_image
+
+PYTHON, SPACK = "python", "spack"
+DATABASE = ".spack-db/index.json"
+"""Where Spack lists what is installed in a store."""
+LARGEST_DATABASE = 48 << 20
+_INFO = re.compile(r"(?P<site>(?:.*/)?)(?P<name>[^/]+)-(?P<version>[^/-]+)\.dist-info")
+_BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Package:
+    """An installed package. kind: PYTHON or SPACK. bytes: of its files, unpacked. folder: where it lies."""
+
+    name: str
+    version: str
+    kind: str
+    bytes: int
+    folder: str
+
+    def data(self) -> dict[str, Any]:
+        """As data for --json."""
+        return {field: getattr(self, field) for field in self.__slots__}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """What is known of an image without reading its files. uenv: None if it has no metadata of a uenv."""
+
+    path: Path
+    head: Superblock
+    entries: Sequence[Listed]
+    uenv: Uenv | None
+    packages: Sequence[Package]
+
+    @cached_property
+    def unpacked_bytes(self) -> int:
+        """The sizes of all files together."""
+        return sum(entry.size for entry in self.entries if entry.kind == FILE)
+
+    @cached_property
+    def by_name(self) -> dict[str, Listed]:
+        """Every name, as text, with what it is."""
+        return {os.fsdecode(entry.name): entry for entry in self.entries}
+
+    @cached_property
+    def file_names(self) -> frozenset[str]:
+        """The last part of each name."""
+        return frozenset(os.path.basename(name) for name in self.by_name)
+
+    @property
+    def is_overlay(self) -> bool:
+        """Whether it is a virtual environment, which needs a base beside it."""
+        return "pyvenv.cfg" in self.by_name
+
+    @property
+    def views(self) -> Mapping[str, View]:
+        """Its views by name."""
+        return self.uenv.views if self.uenv else {}
+
+    @property
+    def mount(self) -> str:
+        """Where the image is to be mounted; empty if it does not say."""
+        return self.uenv.mount if self.uenv else ""
+
+    def variables(self) -> dict[str, str]:
+        """What its views set, in a line each: `VIEW NAME` and what becomes of it."""
+        found = {}
+        for name, view in self.views.items():
+            for variable, updates in view.lists.items():
+                found[f"{name} {variable}"] = "; ".join(map(_change, updates))
+            for variable, text in view.scalars.items():
+                found[f"{name} {variable}"] = "unset" if text is None else f"set {text}"
+        return found
+
+    def holds(self, path: str) -> bool:
+        """Whether an absolute path below the mount point exists inside, through the image's own symlinks too."""
+        return self._followed(path, 40) is not None
+
+    def _followed(self, path: str, links: int) -> str | None:
+        """The name in the image that a path leads to; None if it leads nowhere, outside, or round in circles."""
+        name = ""
+        parts = os.path.relpath(os.path.normpath(path), self.mount).split("/") if self.mount else ["", ".."]
+        if parts == ["."]:
+            return ""
+        for number, part in enumerate(parts):
+            name = os.path.join(name, part)
+            entry = self.by_name.get(name)
+            if entry is None:
+                return None
+            if entry.target:
+                target = os.path.join(self.mount, os.path.dirname(name), os.fsdecode(entry.target))
+                return self._followed(os.path.join(target, *parts[number + 1 :]), links - 1) if links else None
+        return name
+
+
+def _change(update: ListUpdate) -> str:
+    return f"{update.op} {':'.join(update.paths)}".strip()
+
+
+def read(image: Path) -> Contents:
+    """What an image is made of. Raises BadInput if it is no image, or its metadata cannot be read."""
+    head = require_image(image)
+    entries = listing(find_program("unsquashfs"), image)
+    names = {os.fsdecode(entry.name): entry for entry in entries}
+    texts = read_texts(image, [ENV, *_records(names)], entries=entries)
+    database = read_texts(image, [DATABASE], largest=LARGEST_DATABASE, entries=entries)
+    uenv = parse_env_json(texts[ENV], f"{image}:{ENV}") if ENV in texts else None
+    found = [*_of_python(names, texts), *_of_spack(names, database.get(DATABASE, ""), uenv.mount if uenv else "")]
+    return Contents(path=image, head=head, entries=entries, uenv=uenv, packages=sorted(found))
+
+
+def _records(names: Mapping[str, Listed]) -> Iterator[str]:
+    """The lists of files that installers of Python packages leave."""
+    return (name for name in names if name.endswith(".dist-info/RECORD"))
+
+
+def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str]) -> Iterator[Package]:
+    """Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
+    bytecode: dict[str, int] = {}
+    for name, entry in names.items():
+        if name.endswith(".pyc") and (source := _BYTECODE.sub(r"\1.py", name)) != name:
+            bytecode[source] = bytecode.get(source, 0) + entry.size
+    for folder, entry in names.items():
+        found = _INFO.fullmatch(folder)
+        if found is None or entry.kind != FOLDER:
+            continue
+        lines = texts.get(f"{folder}/RECORD", "").splitlines()
+        files = {os.path.normpath(found["site"] + line.split(",")[0].strip('"')) for line in lines}
+        sources = {file for file in files if not _BYTECODE.search(file)}
+        size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in sources)
+        name = re.sub(r"[-_.]+", "-", found["name"]).lower()  # packaging.python.org, name normalization
+        yield Package(name=name, version=found["version"], kind=PYTHON, bytes=size, folder=folder)
+
+
+def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterator[Package]:
+    """Spack's packages, by the database of their store; sizes by prefix. A package outside the image is none of its."""
+    try:
+        installs = json.loads(database)["database"]["installs"].values() if database else ()
+        rows = [(str(row["path"]), row["spec"]) for row in installs if row.get("installed") and row.get("path")]
+        prefixes = {os.path.relpath(path, mount or "/"): spec for path, spec in rows}
+        described = {prefix: (str(spec["name"]), str(spec["version"])) for prefix, spec in prefixes.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+    sizes = dict.fromkeys(described, 0)
+    depth = max((prefix.count("/") for prefix in described), default=0)
+    for name, entry in names.items():
+        for prefix in _leading(name, depth):
+            if prefix in sizes:
+                sizes[prefix] += entry.size if entry.kind == FILE else 0
+                break
+    for prefix, (name, version) in described.items():
+        if prefix in names:
+            yield Package(name=name, version=version, kind=SPACK, bytes=sizes[prefix], folder=prefix)
+
+
+def _leading(name: str, depth: int) -> Iterator[str]:
+    """The first folders of a name: one of them, two, ..., up to `depth` slashes."""
+    end = -1
+    for _ in range(depth + 1):
+        end = name.find("/", end + 1)
+        if end < 0:
+            return
+        yield name[:end]

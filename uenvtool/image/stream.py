@@ -1,0 +1,58 @@
+"""Reads everything that an image holds, one file after the other, without writing any of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from uenvtool import tools
+from uenvtool.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed
+from uenvtool.image.programs import HOW_TO_GET, find_programs
+from uenvtool.image.pseudo import read_definition, read_header
+
+PIECE_BYTES = 1 << 20
+
+
+def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
+    """Name, size and content of each file of an image, the content in pieces that are read as they come.
+
+    entries: what the image holds (`listing`). A content that is not read to its end is passed over.
+    Raises ToolMissing without unsquashfs 4.5 or later, BadInput if the image is damaged.
+    """
+    programs = find_programs()
+    if not programs.pseudo_data:
+        raise ToolMissing("unsquashfs is older than 4.5, and cannot write an image as a stream", hint=HOW_TO_GET)
+    output = "-" if programs.sparse_field else "/dev/stdout"
+    words: list[str | Path] = [programs.unsquashfs, "-no-progress", "-quiet", "-pf", output, image]
+    texts = (entry.name + entry.target if entry.kind == SYMLINK else entry.name for entry in entries)
+    lines = 1 + sum(1 + text.count(b"\n") for text in texts)
+    try:
+        with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
+            for name, size in _files(read_header(stream, lines=lines)):
+                content = _pieces(stream, size, name)
+                yield name, size, content
+                for _ in content:
+                    continue
+    except ToolFailed as error:
+        reason = error.problems[0].message
+        raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
+
+
+def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
+    start = 0
+    while start < len(header):
+        found = read_definition(header, start)
+        if found is not None and found.size is not None:
+            yield found.name, found.size
+        start = header.find(b"\n", found.end if found else start) + 1 or len(header)
+
+
+def _pieces(stream: BinaryIO, size: int, name: bytes) -> Iterator[bytes]:
+    while size > 0:
+        piece = stream.read(min(size, PIECE_BYTES))
+        if not piece:
+            raise ToolFailed(f"{name!r} ends too early")
+        yield piece
+        size -= len(piece)
