@@ -1,0 +1,92 @@
+"""Jobs of `uenvtool job` with the real uenv client and its plugin in a real Slurm: base, overlay, staged images."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.world import LABEL, World, made
+from tests.support import peers
+from tests.support.slurm import Slurm, running_slurm
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+JOB = "uenvtool job --account a01 --time 5 -o train.sh"
+SHOW = """\
+import os, sys, einops
+line = f"rank {os.environ['RANK']}: {sys.prefix} {einops.__file__} {os.environ['UENV_MOUNT_LIST']}"
+os.write(1, (line + "\\n").encode())
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    found = made(tmp_path_factory.mktemp("world"))
+    overlay = found.run(f"uenv run {LABEL} --view=default -- uenvtool venv myenv einops --squash")
+    assert overlay.returncode == 0, overlay.stderr
+    (found.folder / "show.py").write_text(SHOW)
+    return found
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm"), plugin=peers.uenv_plugin()) as found:
+        yield found
+
+
+def submitted(world: World, slurm: Slurm, command: str) -> tuple[int, str]:
+    """Write a job by a command line and run it through sbatch: its exit code, and what it and its ranks wrote."""
+    for file in world.folder.glob("logs/*.log"):
+        file.unlink()
+    wrote = world.run(command)
+    assert wrote.returncode == 0, wrote.stderr
+    code, output = world.submit(slurm, (world.folder / "train.sh").read_text())
+    return code, output + "".join(file.read_text() for file in world.folder.glob("logs/*.log"))
+
+
+def test_the_ranks_of_the_base_meet(world: World, slurm: Slurm) -> None:
+    code, output = submitted(world, slurm, f"{JOB} --recipe pytorch-2.6 -- python train.py")
+
+    assert code == 0, output
+    met = re.findall(r"rank (\d) of 8 met 'AWS Libfabric' /user-environment/", output)
+    assert sorted(met) == list("01234567")
+
+
+def test_a_packed_overlay_brings_its_base_and_wins(world: World, slurm: Slurm) -> None:
+    code, output = submitted(world, slurm, f"{JOB} --nodes 1 --venv myenv.squashfs -- python show.py")
+
+    assert code == 0, output
+    assert re.findall(r"rank (\d): (\S+) (\S+)", output).__len__() == 4
+    assert {found[1] for found in re.findall(r"rank (\d): (\S+) ", output)} == {"/user-tools"}
+    assert "/user-tools/lib/" in output
+
+
+def test_a_loose_overlay_wins_too(world: World, slurm: Slurm) -> None:
+    code, output = submitted(world, slurm, f"{JOB} --nodes 1 --venv myenv -- python show.py")
+
+    assert code == 0, output
+    assert {found[1] for found in re.findall(r"rank (\d): (\S+) ", output)} == {str(world.folder / "myenv")}
+
+
+def test_staged_images_are_mounted_from_the_memory_of_the_nodes(world: World, slurm: Slurm) -> None:
+    code, output = submitted(world, slurm, f"{JOB} --stage --venv myenv.squashfs -- python show.py")
+
+    assert code == 0, output
+    mounted = re.findall(r"rank \d: \S+ \S+ (\S+)", output)
+    assert len(mounted) == 8
+    for images in mounted:
+        places = dict(image.split(":") for image in images.split(","))
+        assert sorted(places.values()) == ["/user-environment", "/user-tools"]
+        assert all(re.fullmatch(r"/dev/shm/\d+-[01].squashfs", copy) for copy in places)
+    copies = {Path(image.rsplit(":", 1)[0]) for images in mounted for image in images.split(",")}
+    assert not [copy for copy in copies if copy.exists()]
+
+
+def test_an_overlay_on_another_base_is_refused(world: World) -> None:
+    ran = world.run(f"{JOB} --image pytorch/v2.9.1:v2 --venv myenv -- python train.py")
+
+    assert ran.returncode == 2
+    assert "was made on" in ran.stderr
+    assert "not on pytorch/v2.9.1:v2" in ran.stderr
