@@ -88,8 +88,8 @@ def test_a_recipe_decides_by_its_versions(
 @pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
 @pytest.mark.parametrize("system", ["clariden", "bristen"])
 def test_an_image_and_a_script_never_disagree(cli: Cli, place: Path, system: str, recipe: str) -> None:
-    uarch = {"clariden": "gh200", "bristen": "a100"}[system]
-    written = yaml.safe_load((ROOT / "envs" / recipe / uarch / "spack.yaml").read_text())["spack"]["env_vars"]
+    folder = {"clariden": "clariden-gh200", "bristen": "bristen-a100"}[system]
+    written = yaml.safe_load((ROOT / "envs" / recipe / folder / "spack.yaml").read_text())["spack"]["env_vars"]
     (place / "ours").write_text(cli("activate", "--system", system, "--recipe", recipe).stdout)
     tuned = {variable.name for variable in load_all().variables}
 

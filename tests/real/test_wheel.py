@@ -32,8 +32,8 @@ def test_the_wheel_does_the_main_job(place: Path) -> None:
     done = subprocess.run(command, cwd=elsewhere, check=False, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
-    written = (elsewhere / "envs/pytorch-2.6/gh200/spack.yaml").read_text()
-    assert written == (ROOT / "envs/pytorch-2.6/gh200/spack.yaml").read_text()
+    written = (elsewhere / "envs/pytorch-2.6/clariden-gh200/spack.yaml").read_text()
+    assert written == (ROOT / "envs/pytorch-2.6/clariden-gh200/spack.yaml").read_text()
     again = [place / "venv" / "bin" / "uenvtool", "activate", "--check", "-o", ROOT / "activate"]
     assert subprocess.run(again, cwd=elsewhere, check=False).returncode == 0
     overlay = [place / "venv" / "bin" / "uenvtool", "venv", "mine", "--base", sys.executable]

@@ -23,39 +23,40 @@ def build(
     system: str | None = SYSTEM,
     uarch: str | None = UARCH,
     output: Path | None = typer.Option(
-        None, "--output", "-o", metavar="DIR", help="Where to write; default: envs/RECIPE/UARCH."
+        None, "--output", "-o", metavar="DIR", help="Where to write; default: envs/RECIPE/SYSTEM-UARCH."
     ),
     concretize: bool | None = typer.Option(
-        None, "--concretize/--no-concretize", help="Resolve with Spack; default: where Spack is found."
+        None, "--concretize/--no-concretize", help="Resolve with Spack; default: if Spack is found."
     ),
     spack: Path | None = typer.Option(
         None, "--spack", metavar="PATH", help="The Spack to use, before SPACK_ROOT and PATH."
     ),
     repo: list[str] = typer.Option([], "--repo", metavar="NAME=PATH", help="Take a package repository from disk."),
-    check: bool = typer.Option(False, "--check", help="Exit 1 with a diff where DIR is not what its inputs give."),
+    check: bool = typer.Option(False, "--check", help="Exit 1 with a diff if DIR is not what its inputs give."),
     format_: Format = typer.Option(Format.spack, "--format", help="What to write."),
     force: bool = typer.Option(
-        False, "--force", help="Replace uenvtool's files where they were changed; write beside other files."
+        False, "--force", help="Replace uenvtool's files that were changed; write beside other files."
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would be written; write nothing."),
     json_: bool = JSON,
 ) -> int:
-    """Write the Spack environment of RECIPE for a system; resolve it if Spack is here."""
+    """Write the Spack environment of RECIPE for a system, and resolve it if Spack is here."""
     from uenvtool import console
     from uenvtool.cli.options import named_paths
-    from uenvtool.commands import build as command
+    from uenvtool.commands.build import BuildRequest
+    from uenvtool.commands.build import build as build_environment
 
-    order = command.Order(
+    request = BuildRequest(
         recipe=recipe,
         system=system,
         uarch=uarch,
         output=output,
-        format=format_.value,
-        concretize=concretize,
+        form=format_.value,
+        resolve=concretize,
         spack=spack,
         repos=named_paths(repo, "--repo"),
         check=check,
-        force=force,
         dry_run=dry_run,
+        force=force,
     )
-    return console.show(command.build(order, console.progress), as_json=json_)
+    return console.show(build_environment(request, console.progress), as_json=json_)

@@ -120,6 +120,11 @@ class Environment:
     additions: tuple[Addition, ...]
 
     @property
+    def purpose(self) -> str:
+        """What the environment is for, in words: recipe, system and node type."""
+        return f"{self.recipe.name} for {self.system.name}, node type {self.node.uarch}"
+
+    @property
     def architecture(self) -> str:
         """The operating system and CPU target that every root names."""
         return f"os={self.node.os} target={self.node.target}"

@@ -44,16 +44,20 @@ def render(environment: Environment) -> dict[str, str]:
     return files
 
 
-def render_manifest(environment: Environment, local: Local = NOWHERE) -> str:
-    """The text of `spack.yaml`; `local` names package repositories that are to be taken from disk."""
+def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolving: bool = False) -> str:
+    """The text of `spack.yaml`; `local` names package repositories that are to be taken from disk.
+
+    resolving: the text that the tool itself resolves, with no other configuration than its own and no view.
+    """
     sections = (
+        ["include:: []"] if resolving else [],
         _definitions(environment),
         _specs(environment),
         _concretizer(environment),
         _config(environment),
         _packages(environment),
         _repos(environment, local),
-        _view(environment),
+        ["view: false"] if resolving else _view(environment),
         _env_vars(environment),
     )
     lines = [*_header(environment), "spack:"]
@@ -184,11 +188,22 @@ def _concretizer(environment: Environment) -> list[str]:
 
 
 def _config(environment: Environment) -> list[str]:
+    lines = [*_deprecated(environment), *_install_tree(environment)]
+    return ["config:", *lines] if lines else []
+
+
+def _install_tree(environment: Environment) -> list[str]:
+    mount = environment.system.mount
+    lines = beside(f"    root: {scalar(mount)}", f"where the image is mounted on {environment.system.name}")
+    return ["  install_tree:", *lines] if mount else []
+
+
+def _deprecated(environment: Environment) -> list[str]:
     if not environment.cves:
         return []
     listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
     reason = f"Spack deprecates versions with known vulnerabilities and refuses them otherwise. Pinned here: {listed}"
-    return ["config:", *comment(reason, 2), "  deprecated: true"]
+    return [*comment(reason, 2), "  deprecated: true"]
 
 
 def _packages(environment: Environment) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 from uenvtool import drift
 from uenvtool.errors import BadInput
 from uenvtool.files import locked
+from uenvtool.model.parts import GitPin
 from uenvtool.model.spec import parse_spec
 from uenvtool.spack import folder as env_folder
 from uenvtool.spack.environment import Environment, PackageSettings, RootGroup
@@ -63,8 +64,9 @@ def write_recipe(environment: Environment, version: int, folder: Path, *, force:
     files = render_recipe(environment, version)
     if not dry_run:
         with locked(folder):
-            env_folder.refuse_foreign(folder, files, force)
-            env_folder.write_environment(folder, files)
+            purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
+            env_folder.refuse_foreign(folder, files, purpose=purpose, force=force)
+            env_folder.write_environment(folder, files, purpose=purpose)
     return {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
 
 
@@ -95,11 +97,16 @@ def _config(environment: Environment, version: int) -> list[str]:
         *view,
         "spack:",
         f"  repo: {scalar(recipe.spack.url)}",
-        f"  commit: {scalar(recipe.spack.revision)}",
+        f"  commit: {scalar(_commit(recipe.spack))}",
         "  packages:",
         f"    repo: {scalar(builtin.url)}",
-        f"    commit: {scalar(builtin.revision)}",
+        f"    commit: {scalar(_commit(builtin))}",
     ]
+
+
+def _commit(pin: GitPin) -> str:
+    """What Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
+    return pin.commit or pin.revision
 
 
 def _modules() -> list[str]:

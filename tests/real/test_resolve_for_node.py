@@ -1,0 +1,138 @@
+"""Real Spack resolves for a node that this machine is not: as it would there, and as any user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.real.conftest import RealSpack
+from tests.support.made_once import made_once
+from tests.support.ordinary_user import give_to_ordinary_user, public_folder, run_as_ordinary_user
+from tests.support.project import CACHE, ROOT
+from uenvtool.knowledge import choose, load_recipe
+from uenvtool.spack.environment import plan_environment
+from uenvtool.spack.lock import Lock, read_lock, without_wrapper
+from uenvtool.spack.manifest import render_manifest
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("spack")]
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+ABSENT_COMPILER = """\
+extends: local
+description: This machine, but for its compiler.
+packages:
+  gcc:
+    externals:
+    - spec: gcc@VERSION languages=c,c++
+      prefix: /opt/absent
+      compilers: {c: /opt/absent/bin/gcc, cxx: /opt/absent/bin/g++}
+"""
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a compiler: apt-get install gcc g++")
+
+
+def lock_in(folder: Path | str) -> Lock:
+    return read_lock(Path(folder) / "spack.lock", str(folder))
+
+
+def resolved_by_spack_alone(real_spack: RealSpack) -> Lock:
+    """The lock of `hello` for this machine as Spack makes it, which asks the machine and its compiler."""
+    recipe = load_recipe("hello")
+    choice = choose(recipe, "local", None)
+    environment = plan_environment(recipe, choice.system, choice.uarch)
+    manifest = render_manifest(environment, {"builtin": real_spack.builtin}, resolving=True)
+
+    def resolve(into: Path) -> None:
+        (into / "spack.yaml").write_text(manifest)
+        command = [real_spack.program, "-e", into, "concretize", "--force", "--fresh"]
+        subprocess.run(command, check=True, capture_output=True)
+
+    return lock_in(made_once("resolved-by-spack-alone", manifest, resolve))
+
+
+@needs_gcc
+def test_the_system_files_answers_give_the_same_lock_as_the_node_itself(cli: Cli, real_spack: RealSpack) -> None:
+    on_the_node = resolved_by_spack_alone(real_spack)
+
+    answer = cli("build", "hello", "-o", "cross", *real_spack.options)
+
+    assert answer.code == 0, answer.stderr
+    assert set(lock_in("cross").packages) == set(on_the_node.packages)  # the hashes too
+    assert cli("build", "hello", "-o", "cross", "--check").code == 0
+    assert {"compiler-wrapper", "gcc-runtime", "glibc"} <= set(on_the_node.versions())
+
+
+@needs_gcc
+def test_neither_an_absent_compiler_nor_the_sites_configuration_changes_a_version(
+    cli: Cli, real_spack: RealSpack, write: Write, tmp_path: Path
+) -> None:
+    here = resolved_by_spack_alone(real_spack)
+    gcc = next(package for package in here.packages if package.name == "gcc")
+    write("systems/elsewhere.yaml", ABSENT_COMPILER.replace("VERSION", gcc.version))
+    spack = tmp_path / "spack"
+    shutil.copytree(real_spack.root, spack, symlinks=True, ignore=shutil.ignore_patterns(".git", "docs", "__pycache__"))
+    for folder in (spack / "etc" / "spack", spack / "etc" / "spack" / "site"):
+        (folder / "packages.yaml").write_text(
+            "packages:\n  zlib-ng: {variants: ~compat}\n  python:: {buildable: true}\n"
+        )
+
+    answer = cli("build", "hello", "--system", "elsewhere", "-o", "absent", "--spack", spack, *real_spack.options[2:])
+
+    assert answer.code == 0, answer.stderr
+    assert lock_in("absent").versions() == here.versions()
+    assert without_wrapper(lock_in("absent")) == []
+
+
+def test_an_ordinary_user_resolves_and_nothing_else_is_touched(real_spack: RealSpack) -> None:
+    with public_folder() as folder:
+        for name in ("home", "mount", "work", "cache"):
+            (folder / name).mkdir()
+        indexes = CACHE / "spack-user" / "cache"
+        if indexes.is_dir():
+            shutil.copytree(indexes, folder / "cache" / "cache")
+        (folder / "mount" / "env").mkdir()
+        (folder / "work" / "systems").mkdir()
+        (folder / "work" / "systems" / "mounted.yaml").write_text(
+            f"extends: local\ndescription: This machine with an image.\nmount: {folder}/mount\n"
+        )
+        for name in ("home", "cache"):
+            give_to_ordinary_user(folder / name)
+        (folder / "mount").chmod(0o555)
+        (folder / "mount" / "env").chmod(0o555)
+
+        words = ["build", "hello", "--system", "mounted", "-o", "env", *real_spack.options]
+        done = run_as_ordinary_user(
+            [sys.executable, "-m", "uenvtool", *words],
+            folder=folder / "work",
+            env={
+                "HOME": str(folder / "home"),
+                "PYTHONPATH": str(ROOT),
+                "SPACK_USER_CACHE_PATH": str(folder / "cache"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+            },
+        )
+
+        assert done.returncode == 0, done.stderr
+        assert os.listdir(folder / "mount" / "env") == []
+
+
+def test_a_python_without_clingo_is_told(cli: Cli, real_spack: RealSpack, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = Path("/usr/bin/python3")
+    if not python.exists() or subprocess.run([python, "-c", "import clingo"], check=False).returncode == 0:
+        pytest.skip("needs a Python without clingo in /usr/bin")
+    monkeypatch.setenv("SPACK_PYTHON", str(python))
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(Path.home() / "empty"))
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+
+    answer = cli("build", "hello", *real_spack.options)
+
+    assert answer.code == 4
+    assert "Spack's Python has no clingo, its solver, and Spack could not fetch it" in answer.stderr
+    assert "SPACK_PYTHON=" in answer.stderr

@@ -1,0 +1,71 @@
+"""Commands as an ordinary user, also if root runs the tests: with no right to write but where it is given one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import CACHE, ROOT
+
+NOBODY = 65534
+REACHABLE = """
+set -e
+hold=$1; shift
+mkdir "$hold"
+for folder in $REACH; do
+  mkdir -p "$hold$folder"
+  mount --bind "$folder" "$hold$folder"
+done
+for top in "$hold"/*; do
+  name=${top##*/}
+  setpriv --reuid=65534 --regid=65534 --clear-groups test -x "/$name" || mount --rbind "$top" "/$name"
+done
+exec setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs "$@"
+"""
+"""In a mount namespace of its own: what lies in a folder that only root may enter, such as /root, can be reached."""
+
+
+@contextmanager
+def public_folder() -> Iterator[Path]:
+    """A folder that every user can enter and that belongs to the ordinary one."""
+    with tempfile.TemporaryDirectory(prefix="uenvtool-test-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+
+
+def give_to_ordinary_user(folder: Path) -> None:
+    """Make a folder and all in it the ordinary user's."""
+    if os.geteuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+
+
+def run_as_ordinary_user(
+    argv: Sequence[str | Path], *, folder: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command in a public folder, which becomes the user's; skips if root may not make a mount namespace."""
+    words = [str(word) for word in argv]
+    environment = {**os.environ, **env}
+    if os.geteuid() == 0:
+        for program in ("unshare", "setpriv"):
+            if shutil.which(program) is None:
+                pytest.skip(f"needs {program}: apt-get install util-linux")
+        give_to_ordinary_user(folder)
+        environment["REACH"] = " ".join(dict.fromkeys(map(str, (sys.base_prefix, sys.prefix, CACHE, ROOT))))
+        hold = tempfile.mkdtemp(prefix="uenvtool-test-hold-")
+        words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", REACHABLE, "sh", f"{hold}/at", *words]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if os.geteuid() == 0:
+        shutil.rmtree(hold, ignore_errors=True)
+    if "unshare failed" in done.stderr:
+        pytest.skip("needs a mount namespace, which this container forbids")
+    return done

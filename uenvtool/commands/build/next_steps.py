@@ -1,0 +1,43 @@
+"""Where an environment usually lies, and the commands that come after `uenvtool build`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from uenvtool.spack.environment import Environment
+from uenvtool.spack.folder import COMPILER
+from uenvtool.spack.manifest import again
+from uenvtool.spack.program import Spack, how_to_get
+
+
+def usual_folder(environment: Environment, kind: str = "envs") -> Path:
+    """The folder of an environment if none is named: one for each system and node type."""
+    return Path(kind) / environment.recipe.name / f"{environment.system.name}-{environment.node.uarch}"
+
+
+def build_again(environment: Environment, folder: Path) -> str:
+    """The command that builds into the same folder again."""
+    options = [] if folder == usual_folder(environment) else ["-o", shlex.quote(os.fspath(folder))]
+    return again(environment, *options)
+
+
+def next_steps(
+    environment: Environment, folder: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
+) -> tuple[str, ...]:
+    """The commands to go on with: they make the lock if there is none, else they install it on a node."""
+    command = build_again(environment, folder)
+    from_disk = "".join(f" --repo {shlex.quote(f'{name}={path}')}" for name, path in repos.items())
+    if not resolved and spack is None:
+        return (how_to_get(environment.recipe.spack, command + from_disk),)
+    if not resolved:
+        return (f"{command}{from_disk} --concretize  # on a node of {environment.system.name}",)
+    settings = "".join(f" -c {shlex.quote(f'repos:{name}:{path}')}" for name, path in repos.items())
+    program = f"{spack.command if spack else 'spack'}{settings}"
+    install = f"{program} -e {shlex.quote(os.fspath(folder))} install"
+    if environment.compiler and environment.compiler.first:
+        first = f"{program} -e {shlex.quote(os.fspath(folder / COMPILER))} install"
+        return (f"{first}  # on a node of {environment.system.name}", install)
+    return (install,)

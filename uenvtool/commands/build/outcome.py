@@ -1,0 +1,97 @@
+"""What a build gave: the root packages with their versions, what to know of them, what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import Position
+from uenvtool.model.locate import from_root
+from uenvtool.result import Result, Table
+from uenvtool.spack.environment import Environment, Root
+from uenvtool.spack.lock import Lock
+from uenvtool.spack.manifest import MANIFEST
+
+HEADINGS = ("package", "version", "set in", "why")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a build gave. lock: None if Spack is still to make it. state: why, or where the lock is from."""
+
+    environment: Environment
+    folder: Path
+    lock: Lock | None
+    state: str
+    next_steps: tuple[str, ...]
+
+    def result(self) -> Result:
+        """The outcome as a user sees it."""
+        return Result(
+            data=self.data(),
+            tables=(Table(headings=HEADINGS, rows=self.rows()),),
+            warnings=tuple(self.warnings()),
+            notes=(f"wrote {self.folder / MANIFEST}; {self.state}",),
+            next=self.next_steps,
+        )
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The root packages: package, version, the file and line that set it, reason."""
+        versions = self.lock.versions() if self.lock else {}
+        rows = []
+        for root in self.environment.roots:
+            resolved = ", ".join(versions.get(root.package, ()))
+            requested, origin = self._requested_version(root)
+            rows.append((root.package, resolved or requested, origin, root.reason))
+        return rows
+
+    def warnings(self) -> list[str]:
+        """What to know of the pinned versions: a line for each package with known vulnerabilities."""
+        pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
+        by_package: dict[str, dict[str, list[str]]] = {}
+        for cve in self.environment.cves:
+            by_package.setdefault(cve.package, {}).setdefault(cve.fixed, []).append(cve.id)
+        lines = []
+        for package, by_fix in by_package.items():
+            listed = [f"{', '.join(ids)}" + (f" (fixed in {fixed})" if fixed else "") for fixed, ids in by_fix.items()]
+            lines.append(f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}")
+        return lines
+
+    def data(self) -> dict[str, Any]:
+        """The same as data for --json."""
+        return {
+            "recipe": self.environment.recipe.name,
+            "system": self.environment.system.name,
+            "uarch": self.environment.node.uarch,
+            "folder": str(self.folder),
+            "state": self.state,
+            "roots": [
+                {"package": package, "version": version, "from": origin, "reason": reason}
+                for package, version, origin, reason in self.rows()
+            ],
+            "packages": self.lock.versions() if self.lock else None,
+            "cves": [
+                {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
+                for cve in self.environment.cves
+            ],
+            "next": "\n".join(self.next_steps),
+        }
+
+    def _requested_version(self, root: Root) -> tuple[str, str]:
+        """The version that a root is requested at, and the file and line that say so."""
+        if root.version:
+            return str(root.version).lstrip("="), _file_and_line(root.origin)
+        settings = next((each for each in self.environment.packages if each.name == root.package), None)
+        if settings and settings.externals and settings.buildable is False:
+            external = settings.externals[0]
+            return str(external.spec.versions), _file_and_line(external.position)
+        if settings and settings.preferred:
+            version = settings.preferred.versions[0].lstrip("=")
+            return f"{version} if possible", _file_and_line(settings.preferred.origin)
+        return "Spack chooses", ""
+
+
+def _file_and_line(position: Position) -> str:
+    """FILE:LINE, for a table; built-in files from the folder that holds recipes/ and systems/."""
+    return from_root(f"{position.file}:{position.line}")

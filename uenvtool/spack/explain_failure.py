@@ -1,0 +1,116 @@
+"""What a failed run of Spack means: which requests clash, what is missing, in a few lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.errors import ToolFailed
+from uenvtool.spack.program import Spack
+
+MAX_CLASH_LINES = 9
+"""Lines for the requests that clash; with the line above them ten."""
+MAX_CAUSE_LINES = 3
+MAX_LINE_WIDTH = 160
+_CAUSE_INDENT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFailure:
+    """A failure that Spack's own words do not explain. pattern: what its output has; seen: with which Spack."""
+
+    pattern: str
+    message: str
+    hint: str
+    seen: str
+
+
+KNOWN_FAILURES = (
+    KnownFailure(
+        pattern=r'cannot bootstrap the "clingo" Python module',
+        message="Spack's Python has no clingo, its solver, and Spack could not fetch it",
+        hint="install it (`python3 -m pip install clingo`) and name that Python: SPACK_PYTHON=/path/to/python3",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"unable to access 'https?://|Could not resolve host|fatal: could not read from remote",
+        message="Spack could not fetch a package repository",
+        hint="check the network, or take the repository from disk: --repo builtin=FOLDER",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"No space left on device|Disk quota exceeded",
+        message="the disk is full",
+        hint="free space, or set TMPDIR to a folder that has some",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"this Spack has no [\w.]+|this Spack sees ",
+        message="this Spack cannot resolve for another machine: its internals are not those of Spack v1.1.0",
+        hint="use the Spack that the recipe pins, or make the lock on a node",
+        seen="none",
+    ),
+)
+
+
+def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
+    """The error for a run of Spack that failed. log: the file that has its whole output."""
+    hint = f"Spack's whole output: {log}"
+    clash_lines = clashes(output)
+    if clash_lines:
+        listed = "\n".join(f"  {line}" for line in clash_lines)
+        return ToolFailed(f"Spack {spack.version} finds no solution; these requests clash:\n{listed}", hint=hint)
+    if code < 0:
+        return ToolFailed(f"Spack {spack.version} was killed by signal {-code}", hint=f"{hint}; the old lock stays")
+    for known in KNOWN_FAILURES:
+        if re.search(known.pattern, output):
+            return ToolFailed(f"{known.message} (Spack {spack.version})", hint=f"{known.hint}\n{hint}")
+    errors = [line for line in output.splitlines() if line.startswith("==> Error")] or output.strip().splitlines()
+    why = errors[0].removeprefix("==> Error:").strip() if errors else "it printed nothing"
+    return ToolFailed(f"Spack {spack.version} failed (exit code {code}): {why}", hint=hint)
+
+
+def clashes(output: str) -> list[str]:
+    """Which requests clash, in at most ten lines, of all that Spack prints if there is no solution.
+
+    Spack numbers its reasons and indents the causes of each below it, again for every package on the
+    way. A reason that names two sides, with its nearest causes, helps most; the shortest of these say
+    the same as the longer ones.
+    """
+    found = sorted(_reasons(output), key=len)
+    two_sided = [reason for reason in found if " and " in reason[0]]
+    reasons = [reason for reason in two_sided if len(_nearest_causes(reason)) > 1] or two_sided or found
+    lines: list[str] = []
+    for reason in reasons:
+        block = [reason[0], *(f"  {line}" for line in _nearest_causes(reason))][:MAX_CAUSE_LINES]
+        if lines and len(lines) + len(block) > MAX_CLASH_LINES:
+            break
+        lines += [line for line in map(_without_noise, block) if line not in lines]
+    return lines
+
+
+def _reasons(output: str) -> list[list[str]]:
+    """Spack's numbered reasons, each with the lines below it."""
+    found: list[list[str]] = []
+    for line in output.splitlines():
+        if match := re.match(r" {1,6}[0-9]+\. (.*)", line):
+            found.append([match[1].strip()])
+        elif found and line.startswith(" " * _CAUSE_INDENT):
+            found[-1].append(line)
+        elif line.startswith("==>") and found:
+            break
+    return found
+
+
+def _nearest_causes(reason: list[str]) -> list[str]:
+    """The causes directly below a reason, each once."""
+    causes = [line.strip() for line in reason[1:] if len(line) - len(line.lstrip()) == _CAUSE_INDENT]
+    return list(dict.fromkeys(causes))
+
+
+def _without_noise(line: str) -> str:
+    """A line without Spack's general advice and the architecture that every spec carries."""
+    line = re.sub(r"\. You could consider setting .*", "", line)
+    line = re.sub(r" (os|target)=[\w.-]+", "", line).rstrip()
+    return line if len(line) <= MAX_LINE_WIDTH else line[: MAX_LINE_WIDTH - 3] + "..."
