@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.overlays import BaseHere, clean_environment, install, seen, wheel
+from uenvtool.overlay.base import read_base
+from uenvtool.overlay.resolve import conflicts_of_explanation
+from uenvtool.overlay.where import find
 
 TORCH = "2.6.0a0+d883142"
 PKG_INFO = "Metadata-Version: 2.1\nName: heavy\nVersion: 0.0.0\n"
@@ -206,6 +210,25 @@ def test_a_named_package_does_not_go_back_by_a_major_version_unless_that_is_allo
     assert allowed.code == 0, allowed.stderr
     assert f"older: the newest is {newest}" in allowed.stdout
     assert again.code == 0, again.stderr  # what was accepted stays accepted
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Because there is no version of torch==2.14.0 and vllm>=0.33.0 depends on torch==2.14.0, we can conclude",
+        "Because vllm==0.33.0 depends on torch==2.14.0 and torch==2.6.0 was requested, we can",
+        "And because vllm>=0.33.0,<0.34 depends on\n  torch==2.14.0 and you require",
+    ],
+)
+def test_the_words_of_uv_say_who_asks_the_base_for_what(here: BaseHere, words: str) -> None:
+    """As uv 0.13.9 puts it."""
+    base = read_base(find(None, os.environ), os.environ)
+
+    problems = conflicts_of_explanation(words, base, {"torch": "torch @ file:///stub"})
+
+    assert [problem.message for problem in problems] == [
+        f"vllm 0.33.0 asks for torch==2.14.0; the base has torch {TORCH}"
+    ]
 
 
 def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:

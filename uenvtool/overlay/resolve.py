@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PREFERRED = "preferred.txt"
 MOST_CONFLICTS = 5
 _BOUND = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*?)((?:[<>=!~]=?=?[^\s,<>=!~]+,?)+)")
-_DEPENDS = re.compile(r"([A-Za-z0-9][\w.-]*)==([\w.+!-]+) depends on (\S+)")
+_DEPENDS = re.compile(r"([A-Za-z0-9][\w.-]*)(?:==|>=)([\w.+!-]+)(?:,[<>=!][\w.+!=-]+)* depends on (\S+)")
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:==\s*([^\s;]+)|@\s*(\S+))")
 
 
