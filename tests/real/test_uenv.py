@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support import peers
 from tests.support.needs import needs
-from tests.support.overlays import wheel
+from tests.support.overlays import install, wheel
 from tests.support.slurm import Slurm, running_slurm
 from tests.support.uenv import uenv_image
 
@@ -144,6 +144,39 @@ def test_a_base_of_a_repository_is_named_by_its_label_and_loads_by_it(
     loaded = stack.run("uenv", "run", *line.split()[2:], "--", "python", "-c", LOOK)
     assert loaded.returncode == 0, loaded.stderr
     assert json.loads(loaded.stdout)["tool"] == "2.0"
+
+
+def test_a_base_at_another_mount_is_found(stack: Stack, overlay: Path, place: Path) -> None:
+    elsewhere = place / "elsewhere"
+    elsewhere.mkdir()
+
+    ran = stack.run(
+        *("uenv", "run", f"{stack.image}:{elsewhere},{overlay}", "--view=mine:venv", "--", "python", "-c", LOOK)
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert (found["tool"], found["metadata"], found["inbase"]) == ("2.0", "2.0", "1.0")
+    assert ran.stderr == ""
+
+
+def test_another_base_at_another_mount_is_not_taken(stack: Stack, overlay: Path, place: Path) -> None:
+    elsewhere, root = place / "elsewhere", place / "unpacked"
+    elsewhere.mkdir()
+    subprocess.run(["unsquashfs", "-q", "-n", "-d", str(root), str(stack.image)], check=True, capture_output=True)
+    install(next(root.glob("env/default/lib/python3*/site-packages")), wheel(place / "old", "more", "1.0"))
+    other = place / "other.squashfs"
+    subprocess.run(["mksquashfs", str(root), str(other), "-quiet", "-no-progress"], check=True, capture_output=True)
+    images = {"elsewhere": f"{other}:{elsewhere},{overlay}", "in its place": f"{other},{overlay}"}
+
+    ran = {
+        name: stack.run("uenv", "run", words, "--view=mine:venv", "--", "python", "-c", "import tool")
+        for name, words in images.items()
+    }
+
+    assert f"another base than this overlay's is mounted at {elsewhere}" in ran["elsewhere"].stderr
+    assert "the base of this overlay is not here" in ran["elsewhere"].stderr
+    assert f"another base than this overlay's is mounted at {stack.mount}" in ran["in its place"].stderr
 
 
 def test_an_image_that_is_older_than_its_overlay_says_so_where_it_is_started(

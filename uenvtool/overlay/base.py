@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from uenvtool.overlay.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
 OLDEST = (3, 10)
+METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +74,16 @@ class Base:
         """Tell if it is a bare interpreter."""
         return self.found.kind == PLAIN
 
+    @property
+    def mount(self) -> str:
+        """Where the uenv of the base is mounted; empty for other bases."""
+        inside = [mount for mount in self.found.mounts if self.found.root.startswith(f"{mount}/")]
+        return inside[0] if inside else ""
+
     def fingerprint(self) -> str:
-        """Changes when a package, the Python or a folder of the base changes."""
-        lines = [f"python {self.version} {self.platform}", *(f"folder {folder}" for folder in self.folders)]
+        """Changes when a package, the Python or a folder of the base changes; not with the mount of a uenv."""
+        folders = [folder.removeprefix(self.mount) for folder in self.folders]
+        lines = [f"python {self.version} {self.platform}", *(f"folder {folder}" for folder in folders)]
         lines += sorted(f"{package.key}=={package.version}" for package in self.packages.values())
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
@@ -84,6 +93,15 @@ class Base:
         kind = kinds.get(self.found.kind, "environment of")
         name = self.found.name if self.found.kind in (UENV, CONTAINER) and self.found.name else self.python
         return f"{kind} {name}: Python {self.version}, {len(self.packages)} packages"
+
+
+def listing(folders: Sequence[str]) -> str:
+    """A short sum of which distributions lie in which folder, by their names alone: quick at every start.
+
+    hook.py computes the same with the standard library alone.
+    """
+    names = [sorted(name for name in os.listdir(folder) if name.endswith(METADATA_SUFFIXES)) for folder in folders]
+    return f"{zlib.crc32(repr(names).encode('utf-8', 'surrogateescape')):08x}"
 
 
 def read_base(found: FoundBase, environ: Mapping[str, str]) -> Base:

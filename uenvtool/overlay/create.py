@@ -11,7 +11,7 @@ from pathlib import Path
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
 from uenvtool.files import fill, link
-from uenvtool.overlay.base import Base
+from uenvtool.overlay.base import Base, Distribution, listing
 from uenvtool.overlay.precedence import (
     SITE,
     activation_scripts,
@@ -38,7 +38,7 @@ def site_packages(version: str) -> str:
 def create(folder: Path, base: Base, precedence: str) -> str:
     """Fill an empty folder with an overlay that has no packages yet; the `home` that works.
 
-    Raises ToolFailed where the base's interpreter cannot serve an environment.
+    Raises ToolFailed if the base's interpreter cannot serve an environment.
     """
     site = folder / site_packages(base.version)
     fill(site, hook_files() if precedence == SITE else {})
@@ -49,13 +49,13 @@ def create(folder: Path, base: Base, precedence: str) -> str:
         link(folder / "bin" / name, "python")
     link(folder / "lib64", "lib")
     fill(folder, {".gitignore": "*\n"})
-    said = ""
+    reason = ""
     for home in base.homes:
         _write_interpreter(folder, base, home, precedence)
-        said = _wrong(folder, base)
-        if not said:
+        reason = _wrong(folder, base)
+        if not reason:
             return home
-    raise ToolFailed(f"{base.python} cannot carry an environment: {said}", hint="name another one with --base PYTHON")
+    raise ToolFailed(f"{base.python} cannot carry an environment: {reason}", hint="name another one with --base PYTHON")
 
 
 def config(base: Base, home: str, precedence: str) -> str:
@@ -68,6 +68,8 @@ def config(base: Base, home: str, precedence: str) -> str:
         "version_info": base.version,
         "uenvtool-base": os.pathsep.join(base.folders),
         "uenvtool-base-site": os.pathsep.join(base.sites),
+        "uenvtool-base-mount": base.mount,
+        "uenvtool-base-listing": listing(base.folders) if base.mount else "",
         "uenvtool-root": base.found.root,
         "uenvtool-name": base.found.name,
         "uenvtool-load": base.found.load,
@@ -90,9 +92,9 @@ def add_base_commands(folder: Path, base: Base) -> int:
     return len(commands)
 
 
-def _commands(packages: Iterable[object]) -> Iterator[tuple[str, str]]:
+def _commands(packages: Iterable[Distribution]) -> Iterator[tuple[str, str]]:
     for package in packages:
-        for name, target in (getattr(package, "scripts", None) or {}).items():
+        for name, target in (package.scripts or {}).items():
             match = _ENTRY_POINT.match(target)
             if match and _COMMAND.match(name) and not name.startswith(("python", "activate", "pip3.")):
                 yield name, _command(match[1], match[2])
@@ -118,11 +120,13 @@ def _write_interpreter(folder: Path, base: Base, home: str, precedence: str) -> 
     interpreter = os.path.join(home, program)
     message = missing_message(interpreter, base.found.load)
     fill(folder, {CONFIG: config(base, home, precedence)})
-    fill(folder / "bin", {"python": python_wrapper(interpreter, message)}, executable=["python"])
+    prefix = os.path.dirname(os.path.dirname(base.stdlib))
+    wrapper = python_wrapper(interpreter, message, mount=base.mount, prefix=prefix)
+    fill(folder / "bin", {"python": wrapper}, executable=["python"])
 
 
 def _wrong(folder: Path, base: Base) -> str:
-    """What is wrong with the overlay's Python; nothing where it starts on the base's standard library."""
+    """What is wrong with the overlay's Python; nothing if it starts on the base's standard library."""
     completed = tools.run([folder / "bin" / "python", "-I", "-c", _CHECK])
     for line in completed.stdout.splitlines():
         if line.startswith("uenvtool-probe:"):
@@ -132,4 +136,4 @@ def _wrong(folder: Path, base: Base) -> str:
             if os.path.realpath(stdlib) != os.path.realpath(base.stdlib):
                 return f"it takes {stdlib} for its standard library"
             return ""
-    return (completed.stderr.strip() or "it says nothing").splitlines()[-1]
+    return (completed.stderr.strip() or "it prints nothing").splitlines()[-1]

@@ -22,14 +22,16 @@ def hook_files() -> dict[str, str]:
     return {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"}
 
 
-def python_wrapper(interpreter: str, missing: str) -> str:
+def python_wrapper(interpreter: str, missing: str, *, mount: str = "", prefix: str = "") -> str:
     """bin/python: the base's interpreter if it is there, else one line that says what is missing.
 
     The kernel hands the wrapper's own path over, also for a command whose first line names it, and
     `exec -a` gives it on: Python looks for pyvenv.cfg beside the name that it was started with
-    (CPython, Modules/getpath.py).
+    (CPython, Modules/getpath.py). mount: where the base's uenv is mounted, if it is one; prefix: the folder of
+    its Python, which an interpreter at another mount has to be given.
     """
-    return filled(script("python.sh"), BASE=quoting.sh(interpreter), MISSING=quoting.sh(missing))
+    values = {"BASE": interpreter, "MISSING": missing, "MOUNT": mount, "PREFIX": prefix}
+    return filled(script("python.sh"), **{name: quoting.sh(value) for name, value in values.items()})
 
 
 def activation_scripts(site: str, base: Sequence[str], precedence: str) -> dict[str, str]:

@@ -45,7 +45,11 @@ def order() -> None:
         return  # pip builds a package in isolation, from this environment's Python but not its packages
     here = os.path.dirname(os.path.abspath(__file__))
     found = settings()
-    base = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
+    if os.environ.pop("UENVTOOL_PYTHONHOME", ""):
+        os.environ.pop("PYTHONHOME", None)  # bin/python set it, for this Python alone
+    recorded = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
+    base = mounted_now(recorded, found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", ""))
+    moved = dict(zip(recorded, base, strict=True))
     there = [folder for folder in base if os.path.isdir(folder)]
     if len(there) < len(base):
         gone = next(folder for folder in base if folder not in there)
@@ -57,7 +61,41 @@ def order() -> None:
     editables_first()
     first = standard + own + [folder for folder in there if folder not in own]
     sys.path[:] = first + [entry for entry in rest if entry not in first]
-    run_pth_files(found.get("uenvtool-base-site", "").split(os.pathsep), there, len(first))
+    sites = found.get("uenvtool-base-site", "").split(os.pathsep)
+    run_pth_files([moved.get(folder, folder) for folder in sites], there, len(first))
+
+
+def mounted_now(base: list[str], mount: str, known: str) -> list[str]:
+    """The base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
+
+    What is mounted there and is another base is said, and not taken if it is elsewhere.
+    """
+    if not mount:
+        return base
+    mounts = [item.rpartition(":")[2] for item in os.environ.get("UENV_MOUNT_LIST", "").split(",")]
+    for other in dict.fromkeys([mount, *filter(None, mounts)]):
+        folders = [other + folder[len(mount) :] if folder.startswith(mount + "/") else folder for folder in base]
+        if all(map(os.path.isdir, folders)):
+            if listing(folders) == known:
+                return folders
+            say_once(f"another base than this overlay's is mounted at {other}: load the one that it was made on")
+    return base
+
+
+def listing(folders: list[str]) -> str:
+    """A short sum of which distributions lie in which folder, by their names alone."""
+    import zlib
+
+    suffixes = (".dist-info", ".egg-info")
+    names = [sorted(name for name in os.listdir(folder) if name.endswith(suffixes)) for folder in folders]
+    return f"{zlib.crc32(repr(names).encode('utf-8', 'surrogateescape')):08x}"
+
+
+def say_once(text: str) -> None:
+    """Print a line on the first rank, and not again in what this Python starts."""
+    if os.environ.get("SLURM_PROCID", "0") == "0" and os.environ.get("UENVTOOL_SAID") != text:
+        os.environ["UENVTOOL_SAID"] = text
+        sys.stderr.write(f"uenvtool: {text}\n")
 
 
 def say_if_older() -> None:

@@ -8,7 +8,19 @@ while [[ -L $self && ! -e ${self%/*}/../pyvenv.cfg ]]; do # started through a li
     [[ $next == /* ]] || next=${self%/*}/$next
     self=$next
 done
-base=@BASE@
+base=@BASE@ mount=@MOUNT@ prefix=@PREFIX@
+if [[ ! -x $base && $mount ]]; then # its uenv may be mounted elsewhere
+    IFS=, read -ra images <<<"${UENV_MOUNT_LIST:-}"
+    for image in "${images[@]}"; do
+        other=${image##*:}
+        if [[ -x $other${base#"$mount"} ]]; then
+            base=$other${base#"$mount"}
+            [[ $prefix == "$mount"/* ]] && prefix=$other${prefix#"$mount"}
+            export PYTHONHOME=$prefix UENVTOOL_PYTHONHOME=set # Python would look for itself at the old mount
+            break
+        fi
+    done
+fi
 [[ -x $base ]] && exec -a "$self" "$base" "$@"
 printf '%s\n' @MISSING@ >&2
 exit 127
