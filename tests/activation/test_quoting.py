@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import dotenv
@@ -16,7 +17,6 @@ from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
 from tests.support.shells import ALL, run
 from uenvtool import quoting
-from uenvtool.activation.formats import docker_text, dotenv_text, edf_text, slurm_text
 from uenvtool.commands.activate import SHELLS, plan, text
 from uenvtool.errors import BadInput
 
@@ -45,7 +45,7 @@ def test_toml_gives_a_value_back(value: str) -> None:
 @given(value=VALUES)
 def test_dotenv_and_shell_give_a_value_back(value: str) -> None:
     try:
-        line = f"V={dotenv_text('V', value)}\n"
+        line = f"V={quoting.dotenv('V', value)}\n"
     except BadInput:
         assume(False)
 
@@ -56,16 +56,17 @@ def test_dotenv_and_shell_give_a_value_back(value: str) -> None:
 @pytest.mark.parametrize(
     ("refused", "values"),
     [
-        (docker_text, ["a\nb", "a\rb"]),
-        (lambda value: slurm_text("V", value), ["it's", 'a"b', "a\nb", "a,b"]),
-        (lambda value: dotenv_text("V", value), ["it's", "a\\b", "${HOME}", "a\rb"]),
-        (lambda value: edf_text("V", value), ["${HOME}"]),
+        (quoting.docker, ["a\nb", "a\rb"]),
+        (quoting.slurm, ["it's", 'a"b', "a\nb", "a,b"]),
+        (quoting.dotenv, ["it's", "a\\b", "${HOME}", "a\rb"]),
+        (quoting.env_file, ["a\nb", "a\rb", " a", "a\t"]),
+        (quoting.edf, ["${HOME}"]),
     ],
 )
-def test_what_a_format_cannot_hold_is_refused(refused, values: list[str]) -> None:  # type: ignore[no-untyped-def]
+def test_what_a_format_cannot_hold_is_refused(refused: Callable[[str, str], str], values: list[str]) -> None:
     for value in values:
         with pytest.raises(BadInput):
-            refused(value)
+            refused("V", value)
 
 
 @pytest.mark.parametrize("shell", ALL)
@@ -101,9 +102,9 @@ def test_json_holds_any_path() -> None:
     assert data["venv"] == HOSTILE
 
 
-def test_env_output_sourced_by_bash_sets_what_it_says(tmp_path: Path) -> None:
+def test_a_dotenv_file_sourced_by_bash_sets_what_it_says(tmp_path: Path) -> None:
     file = tmp_path / "job.env"
-    file.write_text(text(plan("clariden", recipe="pytorch-2.9"), "env", "a command"))
+    file.write_text(text(plan("olivia", shell="dotenv"), "dotenv", "a command"))
 
     out = subprocess.run(["bash", "-c", 'set -a; . "$0"; env -0', file], capture_output=True, check=True, env={})
 

@@ -1,17 +1,22 @@
-"""uenvtool_rank_env: what torch.distributed reads, from Slurm's or Run:ai's variables."""
+"""The line that starts training: each task of srun gets what torch.distributed reads, or ends."""
 
 from __future__ import annotations
+
+import subprocess
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, Ran, run, script
+from uenvtool.activation.fragments import FOLDER, rank_program
 
 STEP = {
     "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "0",
     "SLURM_PROCID": "6",
     "SLURM_LOCALID": "2",
+    "SLURM_NODEID": "1",
     "SLURM_NTASKS": "1",
     "SLURM_STEP_NUM_TASKS": "8",
     "SLURM_NNODES": "4",
@@ -19,28 +24,55 @@ STEP = {
     "SLURM_JOB_NODELIST": "nid[001001-001004]",
     "SLURM_STEP_NODELIST": "nid[001003-001004]",
 }
+BATCH = {name: value for name, value in STEP.items() if "STEP" not in name} | {"SLURM_PROCID": "0"}
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NNODES", "MASTER_ADDR", "MASTER_PORT")
+LINE = """sh -uc 'eval "$UENVTOOL_RANK"'"""
+"""What the documentation writes after srun."""
 
 
-def ranked(shell: str, env: dict[str, str], system: str = "clariden") -> Ran:
-    return run(shell, f"source {script(system, shell)}\nuenvtool_rank_env\nSNAP\n", {"UENVTOOL_QUIET": "1", **env})
+def ranked(shell: str, env: dict[str, str], command: str = "/usr/bin/env -0", system: str = "clariden") -> Ran:
+    """Source a script and start a command as the documentation does."""
+    return run(shell, f"source {script(system, shell)}\n{LINE} {command}\n", {"UENVTOOL_QUIET": "1", **env})
+
+
+def environment(ran: Ran) -> dict[str, str]:
+    return dict(entry.split("=", 1) for entry in ran.stdout.split("\0") if entry)
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_a_step_gives_the_ranks(shell: str) -> None:
-    env = ranked(shell, STEP).env
+def test_a_task_gets_its_rank(shell: str) -> None:
+    env = environment(ranked(shell, STEP))
 
     assert [env[name] for name in NAMES] == ["6", "2", "8", "2", "nid001003", "14711"]
+    assert not [name for name in env if name.startswith("ue_")]
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_arguments_arrive_as_they_are(shell: str) -> None:
+    ran = ranked(shell, STEP, "/usr/bin/printf '<%s>' 'a b' '$HOME' '*' ''")
+
+    assert ran.stdout == "<a b><$HOME><*><>"
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_the_exit_code_is_that_of_the_command(shell: str) -> None:
+    assert ranked(shell, STEP, "sh -c 'exit 7'").code == 7
+
+
+def test_torchrun_finds_its_node_and_its_address() -> None:
+    env = environment(ranked("bash", {**STEP, "SLURM_STEP_NUM_TASKS": "2"}))
+
+    assert (env["PET_NNODES"], env["PET_NODE_RANK"]) == ("2", "1")
+    assert (env["PET_MASTER_ADDR"], env["PET_MASTER_PORT"]) == ("nid001003", "14711")
 
 
 @pytest.mark.parametrize("shell", ALL)
 def test_an_address_and_a_port_that_the_user_set_are_kept(shell: str) -> None:
-    env = ranked(shell, {**STEP, "MASTER_ADDR": "me", "MASTER_PORT": "1234"}).env
+    env = environment(ranked(shell, {**STEP, "MASTER_ADDR": "me", "MASTER_PORT": "1234"}))
 
     assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("me", "1234")
 
 
-@pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize(
     ("nodes", "first"),
     [
@@ -54,43 +86,74 @@ def test_an_address_and_a_port_that_the_user_set_are_kept(shell: str) -> None:
         ("localhost", "localhost"),
     ],
 )
-def test_the_first_node_is_the_master(shell: str, nodes: str, first: str) -> None:
-    assert ranked(shell, {**STEP, "SLURM_STEP_NODELIST": nodes}).env["MASTER_ADDR"] == first
+def test_the_first_node_is_the_master(nodes: str, first: str) -> None:
+    assert environment(ranked("bash", {**STEP, "SLURM_STEP_NODELIST": nodes}))["MASTER_ADDR"] == first
 
 
 @settings(max_examples=40, deadline=None)
-@given(job=st.integers(1, 2**31))
-def test_a_port_is_of_the_job_and_never_6000(job: int) -> None:
-    port = int(ranked("bash", {**STEP, "SLURM_JOB_ID": str(job)}).env["MASTER_PORT"])
-    neighbour = int(ranked("bash", {**STEP, "SLURM_JOB_ID": str(job + 1)}).env["MASTER_PORT"])
+@given(job=st.integers(1, 2**31), step=st.integers(0, 1000))
+def test_a_port_is_of_the_job_and_step_and_never_6000(job: int, step: int) -> None:
+    def port(job: int, step: int) -> int:
+        env = {"PATH": "/usr/bin:/bin", **STEP, "SLURM_JOB_ID": str(job), "SLURM_STEP_ID": str(step)}
+        words = ["sh", "-uc", rank_program(), "sh", "-c", "echo $MASTER_PORT"]
+        return int(subprocess.run(words, env=env, capture_output=True, check=True).stdout)
 
-    assert 10000 <= port < 30000  # above 6000 (X11), below the ports that the kernel gives out from 32768 on
-    assert port != neighbour
+    assert 10000 <= port(job, step) < 30000  # above 6000 (X11), below the ports that the kernel gives out
+    assert len({port(job, step), port(job + 1, step), port(job, step + 1)}) == 3
 
 
 @pytest.mark.parametrize("shell", ALL)
-@pytest.mark.parametrize("system", ["rcp"])
-def test_a_pod_of_runai_counts_the_gpus(shell: str, system: str) -> None:
-    pod = {"PET_NNODES": "3", "RUNAI_NUM_OF_GPUS": "8", "RANK": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "23456"}
+def test_in_the_batch_script_there_is_no_rank_and_it_says_so(shell: str) -> None:
+    ran = ranked(shell, BATCH)
 
-    env = ranked(shell, pod, system).env
+    env = environment(ran)
+    assert (env["MASTER_ADDR"], env["MASTER_PORT"], env["NNODES"]) == ("nid001001", "14711", "4")
+    assert not {"RANK", "LOCAL_RANK", "WORLD_SIZE"} & set(env)
+    assert "no RANK: srun did not start this" in ran.stderr
 
-    assert [env[name] for name in NAMES] == ["2", "0", "24", "3", "10.0.0.1", "23456"]
 
-
-@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] != "tcsh"])
-def test_outside_of_a_job_there_is_no_rank_and_it_says_so(shell: str) -> None:
+@pytest.mark.parametrize("shell", ALL)
+def test_outside_of_a_job_nothing_is_started(shell: str) -> None:
     ran = ranked(shell, {})
 
-    assert "RANK" not in ran.env
-    assert "not inside srun" in ran.stderr
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "this is no Slurm job" in ran.stderr
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_numbers_that_are_none_are_not_computed_with(shell: str) -> None:
-    job = {**STEP, "SLURM_JOB_ID": "a[$(touch ran)]", "SLURM_GPUS_ON_NODE": "x", "SLURM_CPUS_PER_TASK": "`touch ran`"}
+def test_without_the_script_nothing_is_started(shell: str) -> None:
+    ran = run(shell, f"{LINE} /usr/bin/env -0\n", STEP)
 
-    ran = ranked(shell, job)
+    assert ran.code != 0
+    assert ran.stdout == ""
+    assert "UENVTOOL_RANK" in ran.stderr
 
-    assert ran.env["MASTER_PORT"] == "29500"
-    assert "OMP_NUM_THREADS" not in ran.env
+
+@pytest.mark.parametrize("shell", ALL)
+def test_without_the_environment_that_was_asked_for_nothing_is_started(shell: str) -> None:
+    ran = ranked(shell, {**STEP, "UENVTOOL_VENV": "/no/where"})
+
+    assert (ran.code, ran.stdout) == (1, "")
+    assert "there is no virtual environment at /no/where" in ran.stderr
+
+
+@pytest.mark.parametrize("name", ["SLURM_PROCID", "SLURM_LOCALID"])
+def test_a_task_that_slurm_did_not_number_is_not_started(name: str) -> None:
+    ran = ranked("bash", {key: value for key, value in STEP.items() if key != name})
+
+    assert ran.code != 0
+    assert ran.stdout == ""
+
+
+@pytest.mark.parametrize("shell", ALL)
+@pytest.mark.parametrize("system", ["rcp", "local"])
+def test_where_there_is_no_slurm_there_is_no_such_program(shell: str, system: str) -> None:
+    ran = run(shell, f"source {script(system, shell)}\nSNAP\n", {"UENVTOOL_QUIET": "1"})
+
+    assert "UENVTOOL_RANK" not in ran.env
+
+
+def test_the_program_in_a_script_is_the_file() -> None:
+    text = (FOLDER / "rank.sh").read_text()
+
+    assert " ".join(rank_program().split()) == " ".join(text.split())

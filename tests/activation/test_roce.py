@@ -14,8 +14,8 @@ POD = {"PET_NNODES": "2", "RUNAI_NUM_OF_GPUS": "8", "RANK": "0"}
 
 
 def rdma_device(sysfs: Path, device: str, gids: dict[int, tuple[str | None, str]], port: int = 1) -> Path:
-    """A device as /sys shows it: index to GID (None: an IPv4-mapped one) and type."""
-    folder = sysfs / "class" / "infiniband" / device / "ports" / str(port)
+    """A device as /sys below a root shows it: index to GID (None: an IPv4-mapped one) and type."""
+    folder = sysfs / "sys" / "class" / "infiniband" / device / "ports" / str(port)
     (folder / "gids").mkdir(parents=True)
     (folder / "gid_attrs" / "types").mkdir(parents=True)
     for index, (gid, kind) in gids.items():
@@ -25,9 +25,9 @@ def rdma_device(sysfs: Path, device: str, gids: dict[int, tuple[str | None, str]
 
 
 def activated(shell: str, sysfs: Path, **env: str) -> Ran:
-    """Source rcp's script with that root for /sys."""
+    """Source rcp's script with that root for /."""
     lines = f"source {script('rcp', shell)}\nSNAP\n"
-    return run(shell, lines, {**POD, "UENVTOOL_SYSFS": str(sysfs), **env})
+    return run(shell, lines, {**POD, "UENVTOOL_ROOT": str(sysfs), **env})
 
 
 @pytest.mark.parametrize("shell", READERS)
@@ -65,18 +65,40 @@ def test_devices_that_differ_are_told_and_the_users_choice_of_one_counts(shell: 
 
 
 @pytest.mark.parametrize("shell", READERS)
-def test_none_found_is_told_once_and_nothing_is_set(shell: str, tmp_path: Path) -> None:
+def test_none_found_is_told_on_each_pod_once_and_the_devices_are_still_named(shell: str, tmp_path: Path) -> None:
     rdma_device(tmp_path, "mlx5_0", {0: ("fe80", "RoCE v2"), 1: (None, "IB/RoCE v1")})
 
     for root in (tmp_path, tmp_path / "nowhere"):
         ran = activated(shell, root)
-        other = activated(shell, root, RANK="1")
+        other_pod = activated(shell, root, RANK="1")
+        other_process = activated(shell, root, LOCAL_RANK="1")
+        quiet = activated(shell, root, UENVTOOL_QUIET="1")
 
         assert "NCCL_IB_GID_INDEX" not in ran.env
-        assert "NCCL_IB_HCA" not in ran.env
+        assert ran.env["NCCL_IB_HCA"] == "mlx5_bond_"
         assert len(ran.stderr.splitlines()) == 1
-        assert "RoCE v2" in ran.stderr
-        assert other.stderr == ""
+        assert "no GID here is RoCE v2 and IPv4-mapped" in ran.stderr
+        assert other_pod.stderr == ran.stderr
+        assert other_process.stderr == quiet.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_a_new_nccl_finds_the_index_itself(shell: str, tmp_path: Path) -> None:
+    rdma_device(tmp_path, "mlx5_bond_0", {7: (None, "RoCE v2")})
+
+    new = activated(shell, tmp_path, NCCL_VERSION="2.21.5")
+    old = activated(shell, tmp_path / "nowhere", NCCL_VERSION="2.20.5")
+
+    assert "NCCL_IB_GID_INDEX" not in new.env
+    assert new.stderr == ""
+    assert "NCCL_IB_GID_INDEX" in old.stderr
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_nothing_is_said_where_the_user_has_set_the_index(shell: str, tmp_path: Path) -> None:
+    ran = activated(shell, tmp_path, NCCL_IB_GID_INDEX="3")
+
+    assert (ran.env["NCCL_IB_GID_INDEX"], ran.env["NCCL_IB_HCA"], ran.stderr) == ("3", "mlx5_bond_", "")
 
 
 @pytest.mark.parametrize("shell", READERS)
@@ -109,4 +131,5 @@ def test_tcsh_says_that_it_cannot_look(shell: str, tmp_path: Path) -> None:
     ran = activated(shell, tmp_path)
 
     assert "NCCL_IB_GID_INDEX" not in ran.env
+    assert ran.env["NCCL_IB_HCA"] == "mlx5_bond_"
     assert "use bash" in ran.stderr

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.activation.test_ranks import LINE, environment
 from tests.activation.test_roce import rdma_device
 from tests.activation.test_shells import view
 from tests.support.shells import run, script
@@ -18,6 +19,7 @@ from uenvtool.model.tuning_reader import load_all, load_sources
 
 JOB = {
     "SLURM_JOB_ID": "123456",
+    "SLURM_STEP_ID": "0",
     "SLURM_PROCID": "5",
     "SLURM_LOCALID": "1",
     "SLURM_NTASKS": "8",
@@ -76,7 +78,7 @@ PUBLISHED = {
     "guide in a container": Published(
         "guide",
         "clariden",
-        {**JOB, "SLURM_CPUS_PER_TASK": "64", "UENVTOOL_RUNTIME": "ce"},
+        {**JOB, "SLURM_CPUS_PER_TASK": "64", "container": "enroot"},
         {**AGREED, "TRITON_HOME": "/dev/shm/", "OMP_NUM_THREADS": "64", "WORLD_SIZE": "8", "MASTER_PORT": "25678"},
         newer={"TRITON_HOME": (None, "docs-2026")},  # fails under the Container Engine
         ours={"MASTER_PORT": PORT},
@@ -86,9 +88,9 @@ PUBLISHED = {
         "clariden",
         JOB,
         {**AGREED, "TRITON_HOME": "/dev/shm/", "OMP_NUM_THREADS": "8"},
-        newer={"OMP_NUM_THREADS": ("72", "guide")},  # the cores of a task, as the guide's 64 are
+        # without --cpus-per-task, 8 is the guess
     ),
-    "docs-2025 in a container": Published("docs-2025", "clariden", {**JOB, "UENVTOOL_RUNTIME": "ce"}, AGREED),
+    "docs-2025 in a container": Published("docs-2025", "clariden", {**JOB, "container": "enroot"}, AGREED),
     "rcp": Published(
         "rcp",
         "rcp",
@@ -98,7 +100,6 @@ PUBLISHED = {
             "NCCL_IB_HCA": "mlx5_bond_",
             "NCCL_SOCKET_NTHREADS": "4",
             "NCCL_NSOCKS_PERTHREAD": "4",
-            "WORLD_SIZE": "8",
             "RANK": "1",
             "MASTER_ADDR": "10.0.0.1",
             "MASTER_PORT": "23456",
@@ -107,8 +108,17 @@ PUBLISHED = {
     "olivia": Published(
         "olivia",
         "olivia",
-        {**JOB, "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_NTASKS": "2", "SLURM_CPUS_PER_TASK": "72"},
-        {"NNODES": "2", "MASTER_ADDR": "nid001234", "MASTER_PORT": "29500"},
+        {**JOB, "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_NTASKS": "2", "APPTAINER_CONTAINER": "x.sif"},
+        {
+            "NNODES": "2",
+            "MASTER_ADDR": "nid001234",
+            "MASTER_PORT": "29500",
+            "LIBFABRIC_HOME": "/opt/libfabric",
+            "NCCL_HOME": "/opt/nccl",
+            "NVIDIA_HPC_HOME": "/opt/nvidia/hpc_sdk",
+            "LD_LIBRARY_PATH": "/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64",
+            "CPATH": "/opt/libfabric/include",
+        },
         ours={"MASTER_PORT": PORT},
     ),
 }
@@ -118,13 +128,15 @@ PUBLISHED = {
 def test_a_published_script_and_ours_export_the_same_but_for_what_is_on_record(name: str, tmp_path: Path) -> None:
     seed = PUBLISHED[name]
     env = dict(seed.env)
-    if "UENVTOOL_RUNTIME" not in env and seed.system == "clariden":
+    if "container" not in env and seed.system == "clariden":
         env |= view(tmp_path, "libnccl.so.2.26.2", "libnccl.so.2")
     if seed.system == "rcp":
         rdma_device(tmp_path, "mlx5_bond_0", {3: ("fe80", "RoCE v2"), 6: (None, "IB/RoCE v1"), 7: (None, "RoCE v2")})
-        env["UENVTOOL_SYSFS"] = str(tmp_path)
+        env["UENVTOOL_ROOT"] = str(tmp_path)
 
-    found = run("bash", f"source {script(seed.system, 'bash')}\nuenvtool_rank_env\nSNAP\n", env).env
+    start = LINE if "SLURM_JOB_ID" in env else ""  # Run:ai gives its pods their ranks itself
+    ran = run("bash", f"source {script(seed.system, 'bash')}\n{start} /usr/bin/env -0\n", env)
+    found = environment(ran)
 
     changed = {variable: value for variable, (value, _) in {**seed.newer, **seed.ours}.items()}
     assert {variable: found.get(variable) for variable in seed.exports} == {**seed.exports, **changed}

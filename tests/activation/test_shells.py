@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.needs import needs
+from tests.support.needs import how_to_get, needs, skip_without
 from tests.support.shells import ALL, COMMANDS, EXTENSION, activated, run, script
+from uenvtool.activation.fragments import FOLDER
 
 UENV = {"UENV_VIEW": "/user-environment:pytorch:default"}
+CONTAINER = {"container": "enroot"}
 TRACES = (
     shutil.which("strace") and not subprocess.run(["strace", "-qq", "-o", "/dev/null", "true"], check=False).returncode
 )
@@ -70,7 +72,8 @@ def test_what_is_wrong_otherwise_is_overridden_in_one_line_on_rank_0(shell: str)
     [
         ("libnccl.so.2.26.2", None, "software"),
         ("libnccl.so.2.27.3", "^LL128", "software"),
-        ("libnccl.so.2.28.9", "^LL128", "hybrid"),
+        ("libnccl.so.2.28.9", "^LL128", "software"),
+        ("libnccl.so.2.29.2", "^LL128", "hybrid"),
         ("libnccl.so.2.9.8", None, "software"),
         ("libother.so", "^LL128", "software"),
     ],
@@ -85,7 +88,7 @@ def test_the_version_of_nccl_decides(shell: str, library: str, proto: str | None
 
 @pytest.mark.parametrize("shell", ALL)
 def test_a_container_tells_its_nccl_and_keeps_triton_off_dev_shm(shell: str) -> None:
-    env = activated(shell, "clariden", {"UENVTOOL_RUNTIME": "ce", "NCCL_VERSION": "2.26.3"}).env
+    env = activated(shell, "clariden", {**CONTAINER, "NCCL_VERSION": "2.26.3"}).env
 
     assert not {"NCCL_PROTO", "TRITON_HOME", "NCCL_NET"} & set(env)
     assert env["MPICH_GPU_SUPPORT_ENABLED"] == "0"
@@ -93,29 +96,125 @@ def test_a_container_tells_its_nccl_and_keeps_triton_off_dev_shm(shell: str) -> 
 
 @pytest.mark.parametrize("shell", ALL)
 def test_a_container_without_the_hook_is_told_in_a_job(shell: str) -> None:
-    job = {"UENVTOOL_RUNTIME": "ce", "SLURM_JOB_ID": "7"}
+    job = {**CONTAINER, "SLURM_JOB_ID": "7"}
 
     without = activated(shell, "clariden", job)
     other = activated(shell, "clariden", {**job, "SLURM_PROCID": "1"})
     hooked = activated(shell, "clariden", {**job, "NCCL_NET": "AWS Libfabric"})
+    extended = activated(shell, "clariden", {**job, "ALPS_EXTENDED_IMAGES_ENV_SOURCED": "1"})
+    on_host = activated(shell, "clariden", {"SLURM_JOB_ID": "7", "UENVTOOL_RUNTIME": "ce"})
 
-    assert "NCCL_NET is not set: the aws_ofi_nccl hook sets it" in without.stderr
+    assert 'the EDF lacks com.hooks.aws_ofi_nccl.enabled = "true"' in without.stderr
     assert len(without.stderr.splitlines()) == 1
     assert "NCCL_NET" not in without.env
-    assert other.stderr == hooked.stderr == ""
+    assert [ran.stderr for ran in (other, hooked, extended, on_host)] == [""] * 4
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_alt_read_warns_where_slurm_was_not_told(shell: str, tmp_path: Path) -> None:
-    job = {**view(tmp_path, "libnccl.so.2.28.9", "libnccl.so.2"), "SLURM_JOB_ID": "7"}
+def test_a_marker_file_of_a_container_is_seen(shell: str, tmp_path: Path) -> None:
+    (tmp_path / ".dockerenv").touch()
+
+    env = activated(shell, "clariden", {**UENV, "UENVTOOL_ROOT": str(tmp_path)}).env
+
+    assert not {"NCCL_NET", "TRITON_HOME"} & set(env)
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_a_job_that_is_in_no_runtime_gets_what_is_right_in_each_and_is_told(shell: str) -> None:
+    ran = activated(shell, "clariden", {"SLURM_JOB_ID": "7"})
+    other = activated(shell, "clariden", {"SLURM_JOB_ID": "7", "SLURM_PROCID": "1"})
+
+    assert ran.stderr.splitlines() == ["uenvtool: no uenv and no ce here: only what is right in each is set"]
+    assert other.stderr == ""
+    names = {name for name in ran.env if name.startswith(("NCCL_", "FI_", "TRITON"))}
+    assert names == set()
+    assert ran.env["MPICH_GPU_SUPPORT_ENABLED"] == "0"
+    assert "UENVTOOL_SET" not in ran.env
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_what_came_along_from_the_host_is_told_in_the_container_and_does_not_hide_that_the_hook_is_off(
+    shell: str,
+) -> None:
+    host = activated(shell, "clariden", {**UENV, "SLURM_JOB_ID": "7"}).env
+
+    inside = activated(shell, "clariden", {**host, **CONTAINER})
+
+    first, second = inside.stderr.splitlines()
+    assert first.startswith("uenvtool: set on the host for uenv, and came along: ")
+    assert {"NCCL_NET", "TRITON_HOME", "FI_MR_CACHE_MONITOR"} <= set(first.split())
+    assert second.startswith("uenvtool: NCCL_NET is not set: ")
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_alt_read_warns_if_slurm_was_not_told(shell: str, tmp_path: Path) -> None:
+    job = {**view(tmp_path, "libnccl.so.2.29.2", "libnccl.so.2"), "SLURM_JOB_ID": "7"}
 
     warned = activated(shell, "clariden", job)
     other = activated(shell, "clariden", {**job, "SLURM_PROCID": "1"})
     told = activated(shell, "clariden", {**job, "SLURM_NETWORK": "single_node_vni,disable_rdzv_get"})
 
-    assert "needs disable_rdzv_get" in warned.stderr
+    assert "needs disable_rdzv_get in SLURM_NETWORK: #SBATCH --network=disable_rdzv_get" in warned.stderr
     assert len(warned.stderr.splitlines()) == 1
     assert other.stderr == told.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ALL)
+@pytest.mark.parametrize("preset", [{"FI_CXI_RX_MATCH_MODE": "software"}, {"FI_CXI_RDZV_THRESHOLD": "a b'c"}])
+def test_a_set_is_set_whole_or_not_at_all(shell: str, preset: dict[str, str], tmp_path: Path) -> None:
+    job = {**view(tmp_path, "libnccl.so.2.29.2", "libnccl.so.2"), "SLURM_JOB_ID": "7"}
+
+    ran = activated(shell, "clariden", {**job, **preset})
+    same = activated(shell, "clariden", {**job, "FI_CXI_RX_MATCH_MODE": "hybrid"})
+
+    assert not {"FI_PROVIDER", "FI_CXI_RDZV_PROTO", "FI_CXI_RDZV_EAGER_SIZE"} & set(ran.env)
+    name = next(iter(preset))
+    assert ran.stderr.splitlines() == [
+        f"uenvtool: {name} is set otherwise, so nothing of the set alt_read is added",
+    ]
+    assert ran.env[name] == preset[name]
+    assert same.env["FI_CXI_RDZV_PROTO"] == "alt_read"
+
+
+@pytest.mark.parametrize("shell", ALL)
+@pytest.mark.parametrize(
+    ("preset", "expected", "said"),
+    [("32768", "16384", 1), ("16384", "16384", 0), ("4096", "4096", 0), ("", "", 0), ("many", "many", 0)],
+)
+def test_a_queue_that_libfabric_would_not_take_is_replaced_and_said(
+    shell: str, preset: str, expected: str, said: int
+) -> None:
+    ran = activated(shell, "clariden", {**UENV, "FI_CXI_DEFAULT_TX_SIZE": preset})
+
+    assert ran.env["FI_CXI_DEFAULT_TX_SIZE"] == expected
+    assert ran.stderr.count("FI_CXI_DEFAULT_TX_SIZE was 32768, now 16384: libfabric's maximum") == said
+    assert len(ran.stderr.splitlines()) == said
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_nvshmem_is_set_up_in_a_view_and_not_in_a_container(shell: str, tmp_path: Path) -> None:
+    inside = activated(shell, "clariden", view(tmp_path, "libnvshmem_host.so.3")).env
+    library_path = {**CONTAINER, "LD_LIBRARY_PATH": f"{tmp_path}/a_view/env/default/lib"}
+    container = activated(shell, "clariden", library_path).env
+
+    assert inside["NVSHMEM_REMOTE_TRANSPORT"] == "libfabric"
+    assert not [name for name in container if name.startswith("NVSHMEM")]
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_olivia_puts_the_hosts_libraries_first_inside_the_container(shell: str) -> None:
+    outside = activated(shell, "olivia", {"LD_LIBRARY_PATH": "/mine"}).env
+    inside = activated(shell, "olivia", {"APPTAINER_CONTAINER": "/x.sif", "LD_LIBRARY_PATH": "/mine"}).env
+    empty = activated(shell, "olivia", {"APPTAINER_CONTAINER": "/x.sif"}).env
+
+    folders = "/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64"
+    assert (inside["LD_LIBRARY_PATH"], empty["LD_LIBRARY_PATH"]) == (f"{folders}:/mine", folders)
+    assert outside["LD_LIBRARY_PATH"] == "/mine"
+    assert (outside["NCCL_HOME"], outside["LIBFABRIC_HOME"]) == ("/opt/nccl", "/opt/libfabric")
+
+
+READS_PROC = [param for param in ALL if param.values[0] != "tcsh"]
+NODE = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_CPUS_ON_NODE": "288", "SLURM_TASKS_PER_NODE": "4(x2)"}
 
 
 @pytest.mark.parametrize("shell", ALL)
@@ -124,14 +223,47 @@ def test_alt_read_warns_where_slurm_was_not_told(shell: str, tmp_path: Path) -> 
     [
         ({"SLURM_CPUS_PER_TASK": "64", "SLURM_TASKS_PER_NODE": "4(x2)", "SLURM_GPUS_ON_NODE": "4"}, "64"),
         ({"SLURM_CPUS_PER_TASK": "72", "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_GPUS_ON_NODE": "4"}, "18"),
-        ({"SLURM_CPUS_ON_NODE": "288", "SLURM_TASKS_PER_NODE": "4"}, "72"),
         ({"SLURM_CPUS_PER_TASK": "64", "OMP_NUM_THREADS": "3"}, "3"),
         ({"SLURM_CPUS_PER_TASK": "a[$(touch x)]"}, None),
+        ({"SLURM_CPUS_PER_TASK": "8", "SLURM_TASKS_PER_NODE": "0", "SLURM_GPUS_ON_NODE": "x"}, None),
         ({}, None),
     ],
 )
 def test_the_threads_are_the_cores_of_a_process(shell: str, job: dict[str, str], threads: str | None) -> None:
-    assert activated(shell, "clariden", {**UENV, **job}).env.get("OMP_NUM_THREADS") == threads
+    ran = activated(shell, "clariden", {**UENV, **job})
+
+    if shell in ("tcsh", "fish") and "x" in job.values():  # these take what is no number for one
+        threads = "8"
+    assert ran.env.get("OMP_NUM_THREADS") == threads
+    assert ran.stderr == ""
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_without_a_number_of_cores_the_threads_are_a_guess_that_is_said(shell: str) -> None:
+    ran = activated(shell, "clariden", {**UENV, **NODE})
+    few = activated(shell, "clariden", {**UENV, **NODE, "SLURM_CPUS_ON_NODE": "16"})
+    other = activated(shell, "clariden", {**UENV, **NODE, "SLURM_PROCID": "1"})
+    own = activated(shell, "clariden", {**UENV, **NODE, "OMP_NUM_THREADS": "5"})
+
+    assert (ran.env["OMP_NUM_THREADS"], few.env["OMP_NUM_THREADS"]) == ("8", "4")
+    assert ran.stderr == "uenvtool: OMP_NUM_THREADS is a guess: give --cpus-per-task (-c)\n"
+    assert other.stderr == own.stderr == ""
+
+
+@pytest.mark.parametrize("shell", READS_PROC)
+@pytest.mark.parametrize(
+    ("allowed", "threads"), [("0-7", "8"), ("5", "1"), ("0-35,144-179", "72"), ("0-287", "8"), ("", "8")]
+)
+def test_a_task_that_slurm_has_bound_uses_its_cores(shell: str, allowed: str, threads: str, tmp_path: Path) -> None:
+    (tmp_path / "proc" / "self").mkdir(parents=True)
+    (tmp_path / "proc" / "self" / "status").write_text(
+        f"Name:\tbash\nCpus_allowed:\tff\nCpus_allowed_list:\t{allowed}\nMems_allowed:\t1\n"
+    )
+
+    ran = activated(shell, "clariden", {**UENV, **NODE, "UENVTOOL_ROOT": str(tmp_path)})
+
+    assert ran.env["OMP_NUM_THREADS"] == threads
+    assert ("is a guess" in ran.stderr) == (allowed in ("0-287", ""))
 
 
 @pytest.mark.parametrize("shell", ALL)
@@ -160,7 +292,7 @@ def test_sourced_twice_the_first_state_comes_back(shell: str) -> None:
     ],
 )
 def test_the_users_options_of_bash_change_nothing(options: str, tmp_path: Path) -> None:
-    env = {**view(tmp_path, "libnccl.so.2.28.9", "libnccl.so.2"), "MPICH_GPU_SUPPORT_ENABLED": "1"}
+    env = {**view(tmp_path, "libnccl.so.2.29.2", "libnccl.so.2"), "MPICH_GPU_SUPPORT_ENABLED": "1"}
     path = script("clariden", "bash")
     usual = run("bash", f"source {path}\nSNAP\nuenvtool_deactivate\nSNAP", env)
 
@@ -174,7 +306,7 @@ def test_the_users_options_of_bash_change_nothing(options: str, tmp_path: Path) 
 @pytest.mark.parametrize("options", ["set -eu", "setopt noclobber noglob", "setopt shwordsplit ksharrays", "IFS=_"])
 @needs("zsh")[0]
 def test_the_users_options_of_zsh_change_nothing(options: str, tmp_path: Path) -> None:
-    env = view(tmp_path, "libnccl.so.2.28.9", "libnccl.so.2")
+    env = view(tmp_path, "libnccl.so.2.29.2", "libnccl.so.2")
     path = script("clariden", "zsh")
     usual = run("zsh", f"source {path}\nSNAP\nuenvtool_deactivate\nSNAP", env)
 
@@ -199,10 +331,10 @@ def test_a_trace_is_not_drowned_in_it(shell: str) -> None:
 @pytest.mark.skipif(not TRACES, reason="needs strace that may trace: apt-get install strace")
 def test_sourcing_starts_no_process(shell: str, system: str, tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SLURM_PROCID": "0", "SLURM_JOB_ID": "77"}
-    env |= {**view(tmp_path, "libnccl.so.2.28.9", "libnccl.so.2"), "MPICH_GPU_SUPPORT_ENABLED": "1"}
+    env |= {**view(tmp_path, "libnccl.so.2.29.2", "libnccl.so.2"), "MPICH_GPU_SUPPORT_ENABLED": "1"}
 
     usual = _processes(shell, "", env, tmp_path)
-    ours = _processes(shell, f"source {script(system, shell)}\nuenvtool_rank_env\nuenvtool_deactivate\n", env, tmp_path)
+    ours = _processes(shell, f"source {script(system, shell)}\nuenvtool_deactivate\n", env, tmp_path)
 
     assert ours == usual  # tcsh starts one of its own at its start
 
@@ -226,17 +358,71 @@ def test_every_script_runs(shell: str) -> None:
 
 @needs("shellcheck")[0]
 def test_shellcheck_has_nothing_to_say() -> None:
-    scripts = [str(path) for path in SCRIPTS if path.suffix == ".sh"]
+    scripts = [str(path) for path in (*SCRIPTS, *(FOLDER / "sh").iterdir()) if path.suffix == ".sh"]
 
     answer = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
 
     assert answer.stdout == ""
 
 
+@needs("shellcheck")[0]
+def test_the_program_for_ranks_is_one_of_any_posix_shell() -> None:
+    answer = subprocess.run(
+        ["shellcheck", "--shell=sh", str(FOLDER / "rank.sh")], capture_output=True, text=True, check=False
+    )
+
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize(("extension", "command"), [("sh", "bash -n"), ("fish", "fish -n"), ("csh", "tcsh -fn")])
+def test_each_fragment_is_valid_in_its_own_language(extension: str, command: str) -> None:
+    if shutil.which(command.split(maxsplit=1)[0]) is None:
+        skip_without(command.split(maxsplit=1)[0], how_to_get(command.split(maxsplit=1)[0]))
+    for path in sorted((FOLDER / extension).iterdir()):
+        answer = subprocess.run([*command.split(), str(path)], capture_output=True, text=True, check=False)
+        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", ""), path
+
+
 def test_the_bash_script_uses_nothing_newer_than_4_2() -> None:
-    guarded = 'elif [[ ${BASH_VERSINFO[0]}${BASH_VERSINFO[1]} -ge 44 ]]; then\n    eval "ue_old=\\${$1@a}"\n'
+    guarded = '[[ ${BASH_VERSINFO[0]-0}${BASH_VERSINFO[1]-0} -lt 44 ]] || eval "ue_old=\\${$1@a}"\n'
     newer = re.compile(r"\$\{[^}]*@[A-Za-z]\}|EPOCH|local -n|declare -n|mapfile -d|wait -n|printf '%\(")
     for path in SCRIPTS:
         if path.suffix == ".sh":
             assert guarded in path.read_text()
             assert not newer.search(path.read_text().replace(guarded, "")), path
+
+
+class TestAReader:
+    def test_finds_the_first_setting_within_25_lines(self) -> None:
+        for path in SCRIPTS:
+            lines = path.read_text().splitlines()
+            first = next(number for number, line in enumerate(lines, 1) if re.match(r" *ue_\w+ [A-Z_]{4}", line))
+            assert first <= 25, path
+
+    def test_finds_no_line_over_120_characters(self) -> None:
+        long = [
+            f"{path}:{n}"
+            for path in SCRIPTS
+            for n, line in enumerate(path.read_text().splitlines(), 1)
+            if len(line) > 120
+        ]
+        assert long == []
+
+    @pytest.mark.parametrize(("name", "most"), [("clariden.sh", 220), ("local.sh", 60)])
+    def test_finds_a_short_script(self, name: str, most: int) -> None:
+        assert len((ROOT / "activate" / name).read_text().splitlines()) < most
+
+    def test_finds_each_source_once_and_no_condition_twice(self) -> None:
+        for path in SCRIPTS:
+            lines = path.read_text().splitlines()
+            titles = [line for line in lines if "CSCS documentation" in line]
+            assert len(titles) <= 1, path
+            table = lines[: next(number for number, line in enumerate(lines) if line in ("}", "end", "goto ue_done"))]
+            conditions = [line.strip() for line in table if line.strip().startswith("if ")]
+            assert len(conditions) == len(set(conditions)), path
+
+    def test_finds_the_name_value_reason_and_source_of_a_setting_in_a_row(self) -> None:
+        for path in SCRIPTS:
+            if path.stem == "clariden":
+                row = next(line for line in path.read_text().splitlines() if "ue_default NCCL_CROSS_NIC" in line)
+                assert re.search(r"ue_default NCCL_CROSS_NIC 1 +# rings may use several .* \[docs-2026\]$", row)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, run, script
-from uenvtool.activation.plan import RANK
 from uenvtool.model.tuning_reader import load_all
 
-NAMES = sorted({variable.name for variable in load_all().variables} | set(RANK) | {"VIRTUAL_ENV", "PYTHONHOME", "MINE"})
+OWN = {"UENVTOOL_RANK", "UENVTOOL_SET"}
+NAMES = sorted({variable.name for variable in load_all().variables} | OWN | {"VIRTUAL_ENV", "PYTHONHOME", "MINE"})
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 AWKWARD = st.sampled_from(
     ["", " ", "a b", "'", '"', "$(touch x)", "`touch x`", "a\nb", "\n", "!x", "\\", "*", "ü", "-n", "1"]
@@ -29,7 +29,7 @@ OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 @settings(max_examples=60, deadline=None)
 @given(env=ENVIRONMENTS)
 def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: dict[str, str]) -> None:
-    lines = f"SNAP\nsource {script('clariden', shell)}\nuenvtool_rank_env\nSNAP\nuenvtool_deactivate\nSNAP\n"
+    lines = f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n"
 
     ran = run(shell, lines, {**JOB, **env})
 
@@ -61,9 +61,7 @@ def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_to
 
 @pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] in UNEXPORTED])
 def test_a_variable_that_is_not_exported_is_not_exported_afterwards(shell: str) -> None:
-    lines = (
-        f"{UNEXPORTED[shell]}SNAP\nsource {script('clariden', shell)}\nuenvtool_rank_env\nuenvtool_deactivate\nSNAP\n"
-    )
+    lines = f"{UNEXPORTED[shell]}SNAP\nsource {script('clariden', shell)}\nuenvtool_deactivate\nSNAP\n"
 
     ran = run(shell, f'{lines}echo "$MASTER_PORT $NCCL_NET_PLUGIN" >&2\n', JOB)
 
@@ -80,7 +78,7 @@ LISTED = {
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_no_name_is_left_but_those_of_the_ranks_and_of_the_way_back(shell: str) -> None:
+def test_no_name_is_left_but_that_of_the_way_back(shell: str) -> None:
     names = f"{LISTED.get(shell, 'compgen -A function; compgen -v')}\necho '=='\n"
     lines = f"{names}source {script('clariden', shell)}\n{names}uenvtool_deactivate\n{names}"
 
@@ -89,5 +87,5 @@ def test_no_name_is_left_but_those_of_the_ranks_and_of_the_way_back(shell: str) 
     )
 
     ours = {name for name in inside - before if not name.isupper() and not name.startswith("OMPI_MCA")}
-    assert ours - OF_THE_SHELL == {"uenvtool_rank_env", "uenvtool_deactivate"}
+    assert ours - OF_THE_SHELL == {"uenvtool_deactivate"}
     assert after - before - OF_THE_SHELL == set()

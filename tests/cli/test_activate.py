@@ -14,6 +14,7 @@ import yaml
 from tests.conftest import ROOT, Answer
 from tests.support import toml
 from tests.support.shells import ALL, EXTENSION, run
+from uenvtool.cli import complete
 from uenvtool.files.generated import digest
 from uenvtool.model.tuning_reader import load_all
 
@@ -26,13 +27,21 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
     [
         (["--system", "claridn"], ["'claridn'", "did you mean 'clariden'", "bristen", "olivia", "rcp"]),
         (["--system", "clariden", "--runtime", "docker"], ["'docker'", "known: ce, uenv"]),
-        (["--system", "clariden", "--shell", "ksh"], ["'ksh'", "bash, docker, edf, env, fish, json, slurm, tcsh"]),
+        (
+            ["--system", "clariden", "--shell", "ksh"],
+            ["'ksh'", "bash, docker, dotenv, edf, fish, json, podman, slurm, tcsh, zsh"],
+        ),
         (["--system", "clariden", "--uarch", "mi300"], ["'mi300'", "gh200"]),
         (["--system", "clariden", "--workaround", "nccl-timeot"], ["did you mean 'nccl-timeout'", "cxil-map"]),
         (["--system", "clariden", "--fact", "ncl=2"], ["'ncl'", "did you mean 'nccl'"]),
         (["--system", "clariden", "--fact", "nccl"], ["nccl", "NAME=VALUE"]),
         (["--system", "clariden", "--nccl", "$(id)"], ["'$(id)' is not a version"]),
         (["--system", "clariden", "--nccl", ""], ["is not a version"]),
+        (["--system", "clariden", "--nccl", "abc"], ["'abc' is not a version", "nccl=2.27.3"]),
+        (["--system", "clariden", "--fact", "image=bla"], ["unknown image 'bla'", "alps"]),
+        (["--system", "rcp", "--shell", "edf"], ["no runtime of rcp reads --shell edf", "runai reads docker"]),
+        (["--system", "olivia", "--shell", "edf"], ["apptainer reads dotenv, slurm"]),
+        (["--system", "clariden", "--runtime", "uenv", "--shell", "docker"], ["no runtime of clariden reads", "edf"]),
         (["--system", "clariden", "--recipe", "pytorch-2.7"], ["pytorch-2.6"]),
         ([], ["none of the known systems", "clariden"]),
     ],
@@ -72,7 +81,7 @@ def test_a_workaround_is_set_beside_the_rest(cli: Cli, place: Path, shell: str) 
     ("recipe", "expected"),
     [
         ("pytorch-2.6", {"NCCL_PROTO": None, "FI_CXI_RX_MATCH_MODE": "software", "FI_CXI_RDZV_PROTO": None}),
-        ("pytorch-2.9", {"NCCL_PROTO": "^LL128", "FI_CXI_RX_MATCH_MODE": "hybrid", "FI_CXI_RDZV_PROTO": "alt_read"}),
+        ("pytorch-2.9", {"NCCL_PROTO": "^LL128", "FI_CXI_RX_MATCH_MODE": "software", "FI_CXI_RDZV_PROTO": None}),
     ],
 )
 def test_a_recipe_decides_by_its_versions(
@@ -112,7 +121,9 @@ def test_the_script_of_a_recipe_is_what_eval_takes(cli: Cli, place: Path) -> Non
 
 
 def test_json_says_what_when_and_why(cli: Cli) -> None:
-    answer = cli("activate", "--recipe", "pytorch-2.9", "--system", "clariden", "--runtime", "uenv", "--shell", "json")
+    given = ["--nccl", "2.29.2", "--system", "clariden", "--runtime", "uenv", "--shell", "json"]
+
+    answer = cli("activate", *given)
 
     variables = {variable["name"]: variable for variable in json.loads(answer.stdout)["variables"]}
     assert variables["FI_CXI_RDZV_PROTO"]["value"] == "alt_read"
@@ -121,8 +132,9 @@ def test_json_says_what_when_and_why(cli: Cli) -> None:
         "value": None,
         "computed": None,
         "policy": "unset",
+        "set": None,
         "when": None,
-        "unseen": "skip",
+        "unseen": [],
         "reason": "",
         "source": "docs-2026",
         "since": "2026-08",
@@ -138,11 +150,12 @@ def test_an_edf_is_for_the_container_engine(cli: Cli) -> None:
     assert "TRITON_HOME" not in table  # which fails there
 
 
-@pytest.mark.parametrize("shell", [*EXTENSION, "env", "edf", "docker"])
+@pytest.mark.parametrize("shell", [*EXTENSION, "dotenv", "podman", "edf", "docker"])
 def test_the_command_in_the_header_makes_the_same_again(cli: Cli, shell: str) -> None:
-    given = ["--system", "clariden", "--recipe", "pytorch-2.6", "--venv", "a b", "--workaround", "nccl-timeout"]
+    system = "olivia" if shell == "dotenv" else "clariden"
+    given = ["--system", system, "--recipe", "pytorch-2.6", "--venv", "a b", "--workaround", "nccl-timeout"]
     first = cli("activate", *given, "--shell", _name(shell)).stdout
-    again = next(line for line in first.splitlines() if "again:" in line).split("again:")[1]
+    again = next(line for line in first.splitlines() if "again: " in line).split("again: ")[1]
 
     assert cli(*shlex.split(again)[1:]).stdout == first
 
@@ -185,47 +198,103 @@ class TestCommittedScripts:
         assert cli("activate", "--check", "-o", "there").code == 0
 
 
+def test_a_form_is_for_the_runtime_that_reads_it(cli: Cli) -> None:
+    forms = {name: cli("activate", "--system", "clariden", "--shell", name).stdout for name in ("docker", "podman")}
+
+    for text in forms.values():
+        assert "# For ce: A container of CSCS's Container Engine" in text
+        assert "TRITON_HOME" not in text
+        assert "NCCL_NET=" not in text
+    assert "NCCL_NET=AWS Libfabric" in cli("activate", "--system", "clariden", "--shell", "slurm").stdout
+
+
+def test_an_extended_image_gets_the_whole_set(cli: Cli) -> None:
+    tomllib = pytest.importorskip("tomllib", reason="Python 3.11 or newer")
+    whole = {setting.name: setting.value or "" for setting in load_all().sets["alps-runtime"].settings}
+
+    table = tomllib.loads(cli("activate", "--system", "clariden", "--fact", "image=alps", "--shell", "edf").stdout)[
+        "env"
+    ]
+
+    assert len(whole) > 30
+    assert {name: table[name] for name in whole} == whole
+
+
 class TestExplain:
-    def test_a_variable_with_its_reason_and_sources(self, cli: Cli) -> None:
-        answer = cli("explain", "FI_CXI_DEFAULT_TX_SIZE")
+    def test_a_variable_with_its_reason_sources_and_their_addresses(self, cli: Cli) -> None:
+        answer = cli("explain", "fi_cxi_default_tx_size")
 
         assert answer.code == 0
         for said in (
+            "FI_CXI_DEFAULT_TX_SIZE  (tuning/slingshot.yaml)",
             "16384",
-            "tuning/slingshot.yaml",
-            "reduced from 32768 on purpose",
-            "2026-08",
+            "libfabric's maximum",
             "guide (2025-09): 32768",
+            "docs-2026: https://docs.cscs.ch/software/communication/nccl/",
         ):
             assert said in answer.stdout
+
+    @pytest.mark.parametrize("name", ["RANK", "MASTER_PORT", "NCCL_DEBUG", "UCX_HANDLE_ERRORS"])
+    def test_what_a_job_needs_to_know_is_known(self, cli: Cli, name: str) -> None:
+        answer = cli("explain", name)
+
+        assert answer.code == 0
+        assert "docs-2026" in answer.stdout
+
+    def test_what_nccl_prints_is_said_with_its_meaning(self, cli: Cli) -> None:
+        assert "'Using network Socket' in the log: TCP, which is slow" in cli("explain", "NCCL_DEBUG").stdout
+
+    def test_a_workaround_with_its_symptom_and_cost(self, cli: Cli) -> None:
+        answer = cli("explain", "FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD").stdout
+
+        assert "--workaround cxil-map: `cxil_map: write error`" in answer
+        assert "cost:    small copies" in answer
 
     def test_every_variable(self, cli: Cli) -> None:
         names = {entry["name"] for entry in json.loads(cli("explain", "--all", "--json").stdout)}
 
         assert names == {variable.name for variable in load_all().variables}
 
-    def test_only_what_can_hold_on_a_system(self, cli: Cli) -> None:
-        names = {entry["name"] for entry in json.loads(cli("explain", "--all", "--system", "rcp", "--json").stdout)}
+    def test_what_will_be_set_in_a_job_is_one_table(self, cli: Cli) -> None:
+        rcp = {row["name"] for row in json.loads(cli("explain", "--system", "rcp", "--json").stdout)}
+        answer = cli("explain", "--system", "clariden", "--runtime", "uenv", "--nccl", "2.29.2")
 
-        assert "NCCL_IB_GID_INDEX" in names
-        assert "NCCL_NET" not in names
+        assert "NCCL_IB_GID_INDEX" in rcp
+        assert "NCCL_NET" not in rcp
+        rows = {line.split()[0]: line for line in answer.stdout.splitlines()}
+        assert "alt_read" in rows["FI_CXI_RDZV_PROTO"]
+        assert "PIX" not in rows
+        assert len(answer.stdout.splitlines()) < 30
+        assert "on clariden, in uenv" in answer.stderr
 
-    def test_two_sources(self, cli: Cli) -> None:
+    @pytest.mark.parametrize(
+        ("nccl", "said"), [("2.26.2", "on clariden, in uenv: not set"), ("2.29.2", "on clariden, in uenv: alt_read")]
+    )
+    def test_a_variable_in_a_job(self, cli: Cli, nccl: str, said: str) -> None:
+        assert said in cli("explain", "FI_CXI_RDZV_PROTO", "--system", "clariden", "--nccl", nccl).stdout
+
+    def test_what_is_carried_over_to_another_site_is_said(self, cli: Cli) -> None:
+        assert "carried over from CSCS's Slingshot systems" in cli("explain", "--system", "olivia").stderr
+
+    def test_two_sources_with_what_one_says_only_against_a_symptom(self, cli: Cli) -> None:
         answer = cli("explain", "--diff", "guide", "docs-2026", "--json")
 
         rows = {row["name"]: (row["guide"], row["docs-2026"]) for row in json.loads(answer.stdout)}
         assert rows["FI_CXI_DEFAULT_TX_SIZE"] == ("32768", "16384")
         assert rows["NCCL_PROTO"] == ("-", "^LL128")
-        assert "NCCL_NET" not in rows  # in which they agree
+        assert rows["FI_CXI_RDZV_THRESHOLD"] == ("-", "0 (workaround nccl-timeout)")
+        assert not {"NCCL_NET", "TRITON_HOME", "CUDA_CACHE_DISABLE"} & set(rows)  # in which they agree
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
             (["NCCL_PROTOO"], "did you mean 'NCCL_PROTO'"),
             (["--diff", "guide", "docs-2027"], "did you mean 'docs-2026'"),
+            (["--diff", "guide", "img"], "img says nothing of any variable"),
             (["--diff", "guide"], "takes two sources"),
             ([], "name a variable"),
             (["--all", "--system", "nowhere"], "unknown system"),
+            (["--system", "rcp", "--runtime", "uenv"], "unknown runtime of rcp 'uenv'"),
         ],
     )
     def test_what_is_not_known(self, cli: Cli, arguments: list[str], said: str) -> None:
@@ -233,6 +302,22 @@ class TestExplain:
 
         assert answer.code == 2
         assert said in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("names", "incomplete", "expected"),
+    [
+        (complete.systems, "cla", ["clariden"]),
+        (complete.recipes, "pytorch-2.9", ["pytorch-2.9"]),
+        (complete.runtimes, "a", ["apptainer"]),
+        (complete.workarounds, "cx", ["cxil-map"]),
+        (complete.variables, "nccl_net_p", ["NCCL_NET_PLUGIN"]),
+        (complete.variables, "docs", ["docs-2025", "docs-2026"]),
+        (complete.shells, "po", ["podman"]),
+    ],
+)
+def test_values_complete(names: Callable[[str], list[str]], incomplete: str, expected: list[str]) -> None:
+    assert names(incomplete) == expected
 
 
 def _name(shell: str) -> str:

@@ -57,7 +57,7 @@ set -euo pipefail
 ulimit -c 0
 source activate/clariden.sh
 export MASTER_PORT=25678
-srun --cpus-per-task=72 bash -c 'uenvtool_rank_env; python train.py'
+srun --cpus-per-task=72 sh -uc 'eval "$UENVTOOL_RANK"' python train.py
 """
 EDF = """\
 image = "nvcr.io#nvidia/pytorch:25.06-py3"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support.needs import needs, skip_without
-from uenvtool.activation.formats import docker_text
+from uenvtool import quoting
 from uenvtool.commands.activate import plan, text
 from uenvtool.errors import BadInput
 
@@ -45,7 +45,7 @@ def test_a_dockerfile_gives_values_back(values: list[str], tmp_path: Path) -> No
     lines, expected = [], {}
     for number, value in enumerate(values):
         try:
-            lines.append(f"ENV V{number}={docker_text(value)}")
+            lines.append(f"ENV V{number}={quoting.docker(f'V{number}', value)}")
         except BadInput:
             continue
         expected[f"V{number}"] = value

@@ -67,6 +67,7 @@ def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) ->
                 text += line + "\n"
         (out / "lines").write_bytes(text.encode())
         whole: dict[bytes, bytes] = {b"PATH": PATH.encode(), b"HOME": b"/nowhere", b"LC_ALL": b"C.UTF-8"}
+        whole[b"UENVTOOL_ROOT"] = b"/nowhere"  # this machine may be a container itself
         for key, value in (env or {}).items():
             whole[key.encode()] = value if isinstance(value, bytes) else value.encode()
         completed = subprocess.run(

@@ -4,88 +4,118 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uenvtool.activation.plan import Step
-from uenvtool.activation.script import Dialect, missing, one_line
-from uenvtool.activation.versions import COMPARE, number, zero_needs_care
+from uenvtool import quoting
+from uenvtool.activation.plan import ActivationPlan
+from uenvtool.activation.script import (
+    LIBRARY_FOLDERS,
+    WIDTH,
+    Dialect,
+    first_blocks,
+    function_names,
+    knows_runtime,
+    last_blocks,
+    nothing_seen,
+    own_functions,
+    seen_by_views,
+    signs,
+    wrapped,
+)
+from uenvtool.activation.versions import COMPARE, LOWEST, number, unseen_needs_care
 from uenvtool.model.condition import Term
-from uenvtool.model.tuning import DEFAULT, EXPECTED, UNSET
-from uenvtool.quoting import sh
-
-WIDTH = 110
-"""Characters in a line of names, about."""
+from uenvtool.model.runtime import Runtime
+from uenvtool.model.tuning import SOFTWARE
 
 
-def guard(term: Term, unseen: bool) -> str:
-    """A term as a test."""
-    if term.fact.isupper():
-        return f"[[ -{'n' if term.operator == 'present' else 'z'} ${{{term.fact}+x}} ]]"
-    variable = f"$ue_{term.fact}"
-    if term.operator in ("present", "absent"):
-        return f"[[ -{'n' if term.operator == 'present' else 'z'} {variable} ]]"
-    if term.fact == "runtime":
-        return f"[[ {variable} {term.operator} {term.values[0]} ]]"
-    test = f"{variable} {COMPARE[term.operator]} {number(term)}"
-    if zero_needs_care(term, unseen):
-        test += f" || {variable} == 0" if unseen else f" && {variable} != 0"
-    return f"[[ {test} ]]"
+class Bash(Dialect):
+    """bash from 4.2 on, and zsh."""
 
+    extension = "sh"
+    shells = "bash and zsh"
 
-def opening(tests: Sequence[str]) -> str:
-    """The line before what is done where all tests hold."""
-    return f"if {' && '.join(tests)}; then"
+    def quote(self, text: str) -> str:
+        return quoting.sh(text)
 
+    def test(self, term: Term, counts_unseen: bool) -> str:
+        flag = "-n" if term.operator == "present" else "-z"
+        if term.fact.isupper():
+            return f"{flag} ${{{term.fact}+x}}"
+        value = f"$ue_{term.fact}"
+        if term.operator in ("present", "absent"):
+            if term.fact in SOFTWARE:
+                return f"{value} {'!=' if term.operator == 'present' else '=='} 0"
+            return f"{flag} {value}"
+        if term.fact not in SOFTWARE:
+            joint, operator = (" && ", "!=") if term.operator == "!=" else (" || ", "==")
+            test = joint.join(f"{value} {operator} {name}" for name in term.values)
+            return f"({test})" if len(term.values) > 1 else test
+        test = f"{value} {COMPARE[term.operator]} {number(term)}"
+        if not unseen_needs_care(term, counts_unseen):
+            return test
+        return f"({test} || {value} -lt {LOWEST})" if counts_unseen else f"{test} && {value} -ge {LOWEST}"
 
-def statements(step: Step) -> list[str]:
-    """The lines of one setting."""
-    setting = step.setting
-    name = setting.name
-    reason = sh(one_line(setting.reason))
-    if setting.policy == EXPECTED:
-        return [f"[[ -n ${{{name}+x}} ]] || uenvtool_tell {sh(missing(step))}"]
-    if setting.policy == UNSET:
-        return [
-            f"if [[ -n ${{{name}+x}} ]]; then",
-            f"  uenvtool_override {name} unset {reason}",
-            f"  unset -v {name}",
-            "fi",
+    def branch(self, tests: Sequence[str]) -> tuple[str, str]:
+        return f"if [[ {' && '.join(tests)} ]]; then", "fi"
+
+    def passes(self) -> tuple[list[str], list[str]]:
+        return ["for ue_pass in look set; do"], ["done"]
+
+    def variable(self, name: str) -> str:
+        return f'"$ue_{name}"'
+
+    def runtime(self, plan: ActivationPlan) -> list[str]:
+        names = [runtime.name for runtime in plan.runtimes]
+        image = "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"
+        lines = [
+            f"ue_runtime={names[0] if len(names) == 1 else quoting.sh('')} ue_container='' ue_image={image} ue_along=''"
         ]
-    if setting.computed:
-        variable = f"$ue_{setting.computed}"
-        return [f'[[ -n ${{{name}+x}} || -z {variable} ]] || export {name}="{variable}"']
-    value = sh(setting.value or "")
-    if setting.policy != DEFAULT:
-        return [
-            f"if [[ -z ${{{name}+x}} || ${{{name}}} != {value} ]]; then",
-            f"  uenvtool_override {name} {value} {reason}",
-            f"  export {name}={value}",
-            "fi",
-        ]
-    return [f"[[ -n ${{{name}+x}} ]] || export {name}={value}", *_need(step, value)]
+        containers = [runtime for runtime in plan.runtimes if runtime.container]
+        others = [runtime for runtime in plan.runtimes if not runtime.container] if len(names) > 1 else []
+        if len(names) > 1:
+            lines = [
+                "# Which runtime this is; a container's own marks count more than a variable that came along.",
+                *lines,
+            ]
+        for runtime in containers:
+            lines += [f"if {_shown(runtime)}; then", f"  ue_runtime={runtime.name} ue_container=1", "fi"]
+        for runtime in others:
+            lines.append(f"[[ -n $ue_runtime ]] || {{ {_shown(runtime)} && ue_runtime={runtime.name}; }} || :")
+        if knows_runtime(plan):
+            lines += [
+                f"case ${{UENVTOOL_RUNTIME-}} in {' | '.join(names)}) ue_runtime=$UENVTOOL_RUNTIME ;;",
+                f'  ?*) ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of {" ".join(names)}" ;; esac',
+                f"[[ -n $ue_runtime ]] || ue_tell {quoting.sh(nothing_seen(plan))}",
+            ]
+        return lines
+
+    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
+        views = seen_by_views(plan)
+        usual = ":".join(LIBRARY_FOLDERS)
+        own = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))
+        lines = [f'ue_folders="{own}:{usual}"']
+        if len(lines[0]) > WIDTH:
+            lines = [f'ue_folders="{own}"', f"ue_folders=$ue_folders:{usual}"]
+        if views:
+            lines.append(f"[[ $ue_runtime != {views} ]] || ue_folders=$ue_views")
+        for fact in facts:
+            software = SOFTWARE[fact]
+            version = f'"${{{software.variable}-}}"' if software.variable else "''"
+            lines.append(f'ue_library {fact} {software.library} {version} "$ue_folders"')
+        return lines
+
+    def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
+        settings = ["ue_settings() {", *(f"  {line}" for line in table or [":"]), "}"]
+        functions = [self.block(name) for name in function_names(plan, self)]
+        first = first_blocks(plan, self)
+        globs = "ue_library " in "\n".join(first) or "ue_gid" in "\n".join(first)
+        begin = [self.block("begin"), *([self.block("globbing")] if globs else [])]
+        main = [*begin, *first, "ue_settings", *last_blocks(plan, self)]
+        whole = [*settings, "", *functions, *main]
+        return [*whole, self.block("end", FUNCTIONS=wrapped(own_functions(whole)))]
 
 
-def _need(step: Step, value: str) -> list[str]:
-    setting, need = step.setting, step.setting.needs
-    if need is None:
-        return []
-    lacks = f"-n ${{SLURM_JOB_ID-}} && ${{{need.variable}-}} != *{need.contains}*"
-    return [
-        f"if [[ ${{{setting.name}-}} == {value} && {lacks} ]]; then",
-        f"  uenvtool_tell {sh(missing(step))}",
-        "fi",
-    ]
-
-
-def remembered(defaults: Sequence[str], ranks: Sequence[str]) -> list[str]:
-    """Note the names that are unset now, with `ue_` before those that are set, and keep the ranks' variables."""
-    lines = ['ue_undo="']
-    for name in (*defaults, *ranks):
-        word = f"${{{name}+ue_}}{name} "
-        if len(lines[-1]) + len(word) > WIDTH:
-            lines[-1] += "\\"
-            lines.append("")
-        lines[-1] += word
-    lines[-1] = lines[-1].rstrip() + '"'
-    return [*lines, *(f"[[ -z ${{{name}+x}} ]] || uenvtool_keep {name}" for name in ranks)]
-
-
-BASH = Dialect("sh", sh, guard, opening, "fi", statements, " | ", remembered)
+def _shown(runtime: Runtime) -> str:
+    """The test that a runtime's signs show."""
+    variables, files = signs(runtime.signs)
+    tests = [f"-n {''.join(f'${{{name}-}}' for name in variables)}"] if variables else []
+    tests += [" || ".join(f"-e ${{UENVTOOL_ROOT-}}{file}" for file in files)] if files else []
+    return f"[[ {f' ||{chr(10)}  '.join(tests)} ]]"

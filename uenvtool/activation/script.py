@@ -1,63 +1,169 @@
-"""What the scripts of all shells share: header, comments, groups of settings under one condition."""
+"""The script of a plan: what is set first, as a table, and the machinery that this system needs below it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+import re
+import textwrap
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from uenvtool.activation.plan import RANK, Plan, Step
-from uenvtool.activation.template import fill
+from uenvtool.activation.fragments import block, rank_program
+from uenvtool.activation.plan import ActivationPlan, term_text
 from uenvtool.model.condition import Term
-from uenvtool.model.tuning import EXPECTED
+from uenvtool.model.runtime import VIEWS, Sign
+from uenvtool.model.tuning import (
+    AT_MOST,
+    EXPECTED,
+    PREPEND,
+    REQUIRED,
+    SOFTWARE,
+    UNSET,
+    Setting,
+    Source,
+)
 
-NAMES = {"sh": "activate.sh", "fish": "activate.fish", "csh": "activate.csh"}
-MARKS = ("roce_gid_index", "roce_hca")
+WIDTH = 120
+"""No line is longer."""
+SLURM = "slurm"
+AGAIN = "again: "
+"""What stands before the command that makes a file again, at the end of a line that is not wrapped."""
+INDENT = 4
+"""How far in a table stands at most."""
+REASON_COLUMN = 46
+"""Where the reason beside a setting begins, if its name and value are not longer."""
+VERBS = {AT_MOST: "at_most", PREPEND: "prepend", REQUIRED: "require", UNSET: "remove", EXPECTED: "expect"}
+LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
+"""Where libraries lie beside the library path."""
+MESSAGES = {"roce_gid_index": "roce_note"}
+"""What is said of this node with a computed value, by what it is computed from."""
+NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment is not there" >&2; exit 1'
+"""The program that takes the place of the ranks' if another Python than the wanted one would run."""
 
-Quote = Callable[[str], str]
 
+class Dialect(ABC):
+    """How one shell says things.
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """How one shell says things. extension: of its files. quote: a text as one word that is only data.
-
-    guard: a term as a test; `unseen` is whether it holds where a version is not seen. opening, closing: the
-    lines around what is done where tests hold. statements: the lines of one setting; what a value is
-    computed from is in the variable `ue_` and its name. remembered: the lines that note, for the way back, which
-    of the variables that may be set are unset now, and what those of the ranks are. overlay: the lines
-    that keep what a virtual environment changes, where the template cannot say it.
+    extension: of its scripts, and the name of its folder of fragments. shells: those that read it.
     """
 
     extension: str
-    quote: Quote
-    guard: Callable[[Term, bool], str]
-    opening: Callable[[Sequence[str]], str]
-    closing: str
-    statements: Callable[[Step], list[str]]
-    alternatives: str
-    remembered: Callable[[Sequence[str], Sequence[str]], list[str]]
-    overlay: Callable[[], list[str]] = list
+    shells: str
+    extends_default = False
+    """True if the fragment for sets builds on the one without."""
+
+    @abstractmethod
+    def quote(self, text: str) -> str:
+        """A text as one word that is only data."""
+
+    @abstractmethod
+    def test(self, term: Term, counts_unseen: bool) -> str:
+        """A term as a test; counts_unseen: it also holds if a version is not seen."""
+
+    @abstractmethod
+    def branch(self, tests: Sequence[str]) -> tuple[str, str]:
+        """The lines around what is done if all tests hold."""
+
+    @abstractmethod
+    def passes(self) -> tuple[list[str], list[str]]:
+        """The lines around the settings of a set, which are gone through twice."""
+
+    @abstractmethod
+    def variable(self, name: str) -> str:
+        """The value of one of the script's own variables, as a word."""
+
+    @abstractmethod
+    def runtime(self, plan: ActivationPlan) -> list[str]:
+        """The lines that find out the runtime, if it is a container, and its image."""
+
+    @abstractmethod
+    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
+        """The lines that find out versions from libraries."""
+
+    @abstractmethod
+    def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
+        """The lines of the script but for its header."""
+
+    def block(self, name: str, **values: str) -> str:
+        """A fragment of this language with its marks filled."""
+        return block(self.extension, name, **values).rstrip("\n")
 
 
-def render_script(plan: Plan, dialect: Dialect, again: str) -> str:
+def function_names(plan: ActivationPlan, dialect: Dialect) -> list[str]:
+    """The fragments with the functions that a plan's table and machinery need, in order."""
+    verbs = {verb(planned.setting) for planned in plan.settings}
+    sets = any(planned.setting.together for planned in plan.settings)
+    wanted = {
+        "tell": sets or "expect" in verbs or knows_runtime(plan) or "cores" in plan.computed,
+        "keep": True,
+        "require": bool(verbs & {"require", "remove", "at_most"}),
+        "remove": "remove" in verbs,
+        "default": bool(verbs & {"default", "at_most"}) and (not sets or dialect.extends_default),
+        "default_set": sets,
+        "at_most": "at_most" in verbs,
+        "prepend": "prepend" in verbs,
+        "here": bool(plan.computed & set(MESSAGES)),
+        "expect": "expect" in verbs,
+        "libraries": bool(library_facts(plan)),
+        "roce_functions": "roce_gid_index" in plan.computed,
+    }
+    return [name for name, is_wanted in wanted.items() if is_wanted]
+
+
+def first_blocks(plan: ActivationPlan, dialect: Dialect) -> list[str]:
+    """What is found out before the table is gone through."""
+    finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
+    views = bool(seen_by_views(plan)) and (bool(library_facts(plan)) or "view_root" in plan.computed)
+    blocks = [
+        "\n".join(dialect.runtime(plan)) if finds_runtime else "",
+        dialect.block("along") if knows_runtime(plan) else "",
+        dialect.block("views") if views else "",
+        dialect.block("venv", VENV=dialect.quote(plan.venv or "")),
+        "\n".join(dialect.libraries(plan, library_facts(plan))) if library_facts(plan) else "",
+        dialect.block("cores") if "cores" in plan.computed else "",
+        dialect.block("gpus") if "runai_gpus" in plan.computed else "",
+        dialect.block("roce", HCA=dialect.quote(roce_device(plan))) if "roce_gid_index" in plan.computed else "",
+    ]
+    return [text for text in blocks if text]
+
+
+def last_blocks(plan: ActivationPlan, dialect: Dialect) -> list[str]:
+    """What is done after the table, but for the end."""
+    blocks = [
+        dialect.block("set_names") if knows_runtime(plan) else "",
+        dialect.block("ranks", PROGRAM=dialect.quote(rank_program()), FAILED=dialect.quote(NO_ENVIRONMENT))
+        if plan.system.scheduler == SLURM
+        else "",
+    ]
+    return [text for text in blocks if text]
+
+
+def own_functions(lines: Sequence[str]) -> list[str]:
+    """The names of the script's own functions, which it removes at its end."""
+    return re.findall(r"^(?:function )?(ue_\w+)(?:\(\)| --)", "\n".join(lines), re.MULTILINE)
+
+
+def knows_runtime(plan: ActivationPlan) -> bool:
+    """Tell if the script finds out which of several runtimes this is."""
+    return len(plan.runtimes) > 1 and bool(plan.facts_to_find & {"runtime", "container", "image"})
+
+
+def library_facts(plan: ActivationPlan) -> list[str]:
+    """The versions that the script finds out from libraries."""
+    return sorted(set(SOFTWARE) & plan.facts_to_find)
+
+
+def roce_device(plan: ActivationPlan) -> str:
+    """The start of the RDMA devices' names, if none is found."""
+    settings = (planned.setting for planned in plan.settings)
+    return next((setting.otherwise or "" for setting in settings if setting.computed == "roce_hca"), "")
+
+
+def render_script(plan: ActivationPlan, dialect: Dialect, again: str) -> str:
     """The script of a plan in a shell; again: the command that makes it again."""
-    wanted = set(plan.seen) | set(plan.computed)
-    if plan.computed & set(MARKS):
-        wanted.add("roce")
-    name = f"activate/{plan.system.name}.{dialect.extension}"
-    words = {
-        "name": name,
-        "runtime": plan.runtimes[0],
-        "runtimes": dialect.alternatives.join(plan.runtimes),
-        "venv": dialect.quote(plan.venv or ""),
-    }
-    blocks = {
-        "header": header(plan, again),
-        "remembered": dialect.remembered(plan.defaults, RANK),
-        "overlay": dialect.overlay(),
-        "settings": list(_settings(plan, dialect)),
-    }
-    return fill(NAMES[dialect.extension], wanted, blocks, words)
+    table = list(_table(plan, dialect))
+    lines = [*_script_header(plan, dialect, again), "", *dialect.assembled(table, plan)]
+    return "\n".join(line.rstrip() for text in lines for line in text.split("\n")) + "\n"
 
 
 def one_line(text: str) -> str:
@@ -65,46 +171,188 @@ def one_line(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def header(plan: Plan, again: str) -> list[str]:
-    """The comment at the top of what is generated: what made it, from what, and how to make it again."""
-    system = plan.system
-    versions = ", ".join(f"{fact} {value or 'absent'}" for fact, value in sorted(plan.versions.items()))
-    lines = [
-        "Generated by uenvtool. Change the inputs and make it again; what is changed here is lost then.",
-        f"  inputs: {', '.join(plan.inputs)}",
-        f"  system: {system.name}, {system.description} Runtime: {' or '.join(plan.runtimes)}.",
+def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterator[str]:
+    """Comment lines, each text wrapped at the width with `more` before what follows."""
+    for text in texts:
+        wrapped = textwrap.wrap(
+            one_line(text),
+            WIDTH - len(indent) - 2,
+            subsequent_indent=more,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        yield from (f"{indent}# {line}" for line in (wrapped if AGAIN not in text else [one_line(text)]))
+
+
+def legend(plan: ActivationPlan) -> list[str]:
+    """The sources of a plan's settings, each with its title and date."""
+    sources: dict[str, Source] = {planned.setting.source.name: planned.setting.source for planned in plan.settings}
+    width = max((len(name) for name in sources), default=0)
+    return [
+        f"  {f'[{name}]'.ljust(width + 2)}  {source}"
+        for name, source in sorted(sources.items(), key=lambda item: item[1].date)
     ]
-    if versions:
-        of = f", of {plan.recipe}" if plan.recipe else ""
-        lines.append(f"  versions: {versions}{of}")
-    lines.append(f"  again:  {again}")
-    return [f"# {one_line(line)}" for line in lines]
 
 
-def _settings(plan: Plan, dialect: Dialect) -> Iterator[str]:
-    for (guard, unseen), steps in groupby(plan.steps, key=lambda step: (step.guard, step.setting.unseen)):
-        inner = [line for step in steps for line in (*comment(step), *dialect.statements(step))]
-        if not guard:
-            yield from inner
-            continue
-        yield dialect.opening([dialect.guard(term, unseen) for term in guard])
-        yield from (f"  {line}" for line in inner)
-        yield dialect.closing
+def origin(plan: ActivationPlan, again: str) -> list[str]:
+    """What a generated file came from, and how to make it again."""
+    versions = ", ".join(f"{fact} {value or 'absent'}" for fact, value in sorted(plan.versions.items()))
+    of = f" with {versions}{f' of {plan.recipe}' if plan.recipe else ''}" if versions else ""
+    inputs = ", ".join(_by_folder(plan.inputs))
+    made = f"Generated by uenvtool from {inputs}{of}"
+    together = f"{made}; again: {again}"
+    return [together] if len(together) < WIDTH - 2 else [f"{made}.", f"{AGAIN}{again}"]
 
 
-def comment(step: Step) -> Iterator[str]:
-    """The comment above a setting: its reason, and who says so since when and where it applies."""
-    setting = step.setting
-    yield f"# {setting.name}: {one_line(setting.reason)}"
-    where = f" [{setting.when}]" if setting.when.text else ""
-    yield f"#   {setting.source.name}: {one_line(str(setting.source))}{where}"
+def _by_folder(paths: Sequence[str]) -> Iterator[str]:
+    """Paths as `folder/{one,other}.yaml`."""
+    for (folder, suffix), group in groupby(paths, key=lambda path: (path.rpartition("/")[0], path.rpartition(".")[2])):
+        names = [path.rpartition("/")[2].removesuffix(f".{suffix}") for path in group]
+        yield f"{folder}/{names[0] if len(names) == 1 else '{' + ','.join(names) + '}'}.{suffix}"
 
 
-def missing(step: Step) -> str:
-    """What a script says where a variable is expected and unset, or another one lacks what a setting needs."""
-    setting, need = step.setting, step.setting.needs
-    if setting.policy == EXPECTED:
-        return f"{setting.name} is not set: {one_line(setting.reason)}"
-    if need is None:
-        return ""
-    return f"{setting.name}={setting.value} needs {need.contains} in {need.variable}: {need.hint}"
+def verb(setting: Setting) -> str:
+    """What the table says to a setting."""
+    return VERBS.get(setting.policy, "default")
+
+
+def _script_header(plan: ActivationPlan, dialect: Dialect, again: str) -> Iterator[str]:
+    system = plan.system
+    name = f"activate/{system.name}.{dialect.extension}"
+    usage = {f"source {name}": "sets what is unset, says what it overrides"}
+    if system.scheduler == SLURM:
+        usage["srun sh -uc 'eval \"$UENVTOOL_RANK\"' python train.py"] = (
+            "gives each task its RANK, MASTER_ADDR and so on"
+        )
+    usage["uenvtool_deactivate"] = "brings the environment back as it was"
+    before = "Before: UENVTOOL_VENV=PATH for a virtual environment, UENVTOOL_QUIET=1 for silence"
+    if len(plan.runtimes) > 1:
+        before += f", UENVTOOL_RUNTIME={'|'.join(runtime.name for runtime in plan.runtimes)}"
+    width = max(map(len, usage))
+    yield from comments([f"{system.name}: {system.description} For {dialect.shells}."])
+    yield from comments(
+        [f"  {command.ljust(width)}  {what}" for command, what in usage.items()], more=" " * (width + 4)
+    )
+    yield from comments([f"{before}."])
+    yield from comments(origin(plan, again))
+    sources = legend(plan)
+    if sources:
+        yield from comments(sources, more=" " * 4)
+    if dialect.extension == "sh":
+        yield "# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154"
+
+
+def _table(plan: ActivationPlan, dialect: Dialect) -> Iterator[str]:
+    """The rows of the table; what has the same condition stands together, what has none first."""
+    groups: dict[tuple[tuple[Term, ...], frozenset[str], str], list[Setting]] = {((), frozenset(), ""): []}
+    for planned in plan.settings:
+        setting = planned.setting
+        counts = frozenset(term.fact for term in planned.guard if term.fact in SOFTWARE) & setting.unseen
+        groups.setdefault((planned.guard, counts, setting.together), []).append(setting)
+    for (guard, counts, together), settings in groups.items():
+        before, after = (
+            dialect.branch([dialect.test(term, term.fact in counts) for term in guard]) if guard else ("", "")
+        )
+        indent = "  " if guard else ""
+        if guard:
+            yield from _branch_line(before, guard, counts)
+        if together:
+            yield from _set(plan, dialect, settings, indent)
+        else:
+            yield from (line for setting in settings for line in _rows(setting, dialect, indent))
+        if guard:
+            yield after
+
+
+def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> Iterator[str]:
+    """The line that opens a condition, with the versions in it as the knowledge writes them."""
+    versions = [term_text(term) for term in guard if term.fact in SOFTWARE and term.values]
+    unseen = f", or no {' or '.join(sorted(counts))} is seen" if counts else ""
+    note = " and ".join(versions) + unseen
+    yield from _beside(before, note if versions else "", "")
+
+
+def _beside(line: str, note: str, indent: str) -> Iterator[str]:
+    """A line with a comment beside it, or above it if that is too long."""
+    if note and len(line) + len(note) + 3 <= WIDTH - INDENT:
+        yield f"{line} # {note}"
+    else:
+        yield from comments([note], indent) if note else ()
+        yield line
+
+
+def _set(plan: ActivationPlan, dialect: Dialect, settings: Sequence[Setting], indent: str) -> Iterator[str]:
+    """The rows of a set: gone through once to look if one is set otherwise, and once to set them."""
+    name = settings[0].together
+    opening, closing = dialect.passes()
+    yield from _beside(indent + opening[0], f"all or none: {plan.set_reasons[name]}", indent)
+    yield from (indent + line for line in opening[1:])
+    yield from (line for setting in settings for line in _rows(setting, dialect, indent + "  "))
+    yield from (indent + line for line in closing)
+    need = next((setting.needs for setting in settings if setting.needs), None)
+    needed = f" {need.variable} {need.contains} {dialect.quote(need.hint)}" if need else ""
+    yield f"{indent}ue_together {name}{needed}"
+
+
+def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
+    """The line or lines of one setting: name, value, reason, and who says so."""
+    words = [f"ue_{verb(setting)}", setting.name]
+    source = f"[{setting.source.name}]"
+    reason = one_line(setting.reason)
+    if setting.computed:
+        words.append(dialect.variable(setting.computed))
+        if setting.computed in MESSAGES:
+            yield f"{indent}ue_here {setting.name} {dialect.variable(MESSAGES[setting.computed])}"
+    elif setting.policy not in (UNSET, EXPECTED):
+        words.append(_word(setting.value or "", dialect))
+    if setting.policy in (AT_MOST, REQUIRED, UNSET, EXPECTED):
+        yield from _spoken(" ".join(words), dialect.quote(reason), source, indent)
+    else:
+        yield from _silent(" ".join(words), f"{reason} {source}", indent)
+
+
+def _silent(row: str, reason: str, indent: str) -> Iterator[str]:
+    """A row whose reason is a comment: beside it, or above it if that is too long."""
+    lines = (f"{(indent + row).ljust(REASON_COLUMN)} # {reason}", f"{indent}{row} # {reason}")
+    fitting = [line for line in lines if len(line) <= WIDTH - INDENT]
+    if fitting:
+        yield fitting[0]
+    else:
+        yield from comments([reason], indent)
+        yield indent + row
+
+
+def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
+    """A row whose reason is said when it acts: a word of the row, on a line of its own if that is too long."""
+    line = f"{indent}{row} {reason} # {source}"
+    if len(line) <= WIDTH - INDENT:
+        yield line
+    else:
+        yield from (f"{indent}{row} \\", f"{indent}  {reason} # {source}")
+
+
+def _word(text: str, dialect: Dialect) -> str:
+    """A value as a word, quoted if it must be."""
+    plain = bool(text) and all(character.isalnum() or character in "_./:-" for character in text)
+    return text if plain and not text.startswith("-") else dialect.quote(text)
+
+
+def signs(found: Iterable[Sign]) -> tuple[list[str], list[str]]:
+    """The variables and the files of some signs."""
+    return [sign.env for sign in found if sign.env], [sign.file for sign in found if sign.file]
+
+
+def seen_by_views(plan: ActivationPlan) -> str:
+    """The runtime whose libraries lie in views; empty if there is none."""
+    return next((runtime.name for runtime in plan.runtimes if runtime.libraries == VIEWS), "")
+
+
+def nothing_seen(plan: ActivationPlan) -> str:
+    """What is said if none of the runtimes shows: then only what is right in all of them is set."""
+    missing = " and no ".join(runtime.name for runtime in plan.runtimes)
+    return f"no {missing} here: only what is right in each is set"
+
+
+def wrapped(names: Sequence[str]) -> str:
+    """Names as words of a command that may go on over several lines."""
+    return " \\\n  ".join(textwrap.wrap(" ".join(names), WIDTH - 9))

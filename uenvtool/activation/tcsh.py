@@ -1,120 +1,172 @@
-"""Activation scripts for tcsh."""
+"""Activation scripts for tcsh.
+
+tcsh has no functions: its verbs are aliases, and the table stands first because the script jumps over it and back.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uenvtool.activation.plan import Step
-from uenvtool.activation.script import Dialect, missing, one_line
-from uenvtool.activation.versions import number, zero_needs_care
+from uenvtool import quoting
+from uenvtool.activation.fragments import fragment
+from uenvtool.activation.plan import ActivationPlan
+from uenvtool.activation.script import (
+    LIBRARY_FOLDERS,
+    Dialect,
+    first_blocks,
+    function_names,
+    knows_runtime,
+    last_blocks,
+    nothing_seen,
+    seen_by_views,
+)
+from uenvtool.activation.versions import LOWEST, number, unseen_needs_care
 from uenvtool.model.condition import Term
-from uenvtool.model.tuning import DEFAULT, EXPECTED, UNSET
-from uenvtool.quoting import csh
+from uenvtool.model.runtime import Runtime
+from uenvtool.model.tuning import SOFTWARE
+
+LATER = ("require", "remove", "at_most", "prepend", "expect", "need")
+"""The verbs that are noted in the table and done after it."""
+MISSING = ("keep", "libraries", "roce_functions")
+"""What is no function here."""
 
 
-def guard(term: Term, unseen: bool) -> str:
-    """A term as an expression."""
-    negated = "" if term.operator == "present" else "! "
-    if term.fact.isupper():
-        return f"{negated}$?{term.fact}"
-    variable = f'"$ue_{term.fact}"'
-    if term.operator in ("present", "absent"):
-        return f"{variable} {'!=' if term.operator == 'present' else '=='} ''"
-    if term.fact == "runtime":
-        return f"{variable} {term.operator} {term.values[0]}"
-    test = f"$ue_{term.fact} {term.operator} {number(term)}"
-    if not zero_needs_care(term, unseen):
-        return test
-    return f"( {test} || $ue_{term.fact} == 0 )" if unseen else f"{test} && $ue_{term.fact} != 0"
+class Tcsh(Dialect):
+    """tcsh."""
 
+    extension = "csh"
+    shells = "tcsh"
+    extends_default = True
 
-def opening(tests: Sequence[str]) -> str:
-    """The line before what is done where all tests hold."""
-    return f"if ( {' && '.join(tests)} ) then"
+    def quote(self, text: str) -> str:
+        return quoting.csh(text)
 
+    def test(self, term: Term, counts_unseen: bool) -> str:
+        negated = "" if term.operator == "present" else "! "
+        if term.fact.isupper():
+            return f"{negated}$?{term.fact}"
+        value = f'"$ue_{term.fact}"'
+        if term.operator in ("present", "absent"):
+            nothing = "0" if term.fact in SOFTWARE else "''"
+            return f"{value} {'!=' if term.operator == 'present' else '=='} {nothing}"
+        if term.fact not in SOFTWARE:
+            joint, operator = (" && ", "!=") if term.operator == "!=" else (" || ", "==")
+            test = joint.join(f"{value} {operator} {name}" for name in term.values)
+            return f"( {test} )" if len(term.values) > 1 else test
+        test = f"$ue_{term.fact} {term.operator} {number(term)}"
+        if not unseen_needs_care(term, counts_unseen):
+            return test
+        known = f"$ue_{term.fact} >= {LOWEST}"
+        return f"( {test} || ! ( {known} ) )" if counts_unseen else f"{test} && {known}"
 
-def statements(step: Step) -> list[str]:
-    """The lines of one setting."""
-    setting = step.setting
-    name = setting.name
-    value = csh(setting.value or "")
-    if setting.policy == EXPECTED:
-        told = f"  echo {csh('uenvtool: ' + missing(step))} >>! /dev/stderr"
-        return [f"if ( ! $?{name} && $ue_say && ! $ue_again ) then", told, "endif"]
-    if setting.policy == UNSET:
-        return [f"if ( $?{name} ) then", *_overridden(step, "unset"), f"  unsetenv {name}", "endif"]
-    if setting.computed:
-        variable = f"ue_{setting.computed}"
-        return [f"if ( ! $?{name} && \"${variable}\" != '' ) setenv {name} ${variable}:q"]
-    if setting.policy != DEFAULT:
-        return [
-            f"if ( ! $?{name} ) then",
-            *_indented(_kept(name)),
-            f"  setenv {name} {value}",
-            f"else if ( ${name}:q != {value} ) then",
-            *_overridden(step, value),
-            f"  setenv {name} {value}",
-            "endif",
+    def branch(self, tests: Sequence[str]) -> tuple[str, str]:
+        return f"if ( {' && '.join(tests)} ) then", "endif"
+
+    def passes(self) -> tuple[list[str], list[str]]:
+        return ["foreach ue_pass ( look set )", "  eval ue_pass_$ue_pass"], ["end"]
+
+    def variable(self, name: str) -> str:
+        return f"$ue_{name}:q"
+
+    def runtime(self, plan: ActivationPlan) -> list[str]:
+        names = [runtime.name for runtime in plan.runtimes]
+        alone = len(names) == 1
+        lines = [
+            f"set ue_runtime = '{names[0] if alone else ''}'",
+            "set ue_container = ''",
+            "set ue_image = ''",
+            "set ue_along = ''",
         ]
-    return [f"if ( ! $?{name} ) setenv {name} {value}", *_need(step, value)]
+        if not alone:
+            lines = [
+                "# Which runtime this is; a container's own marks count more than a variable that came along.",
+                *lines,
+            ]
+        for runtime in sorted(plan.runtimes, key=lambda runtime: not runtime.container):
+            if runtime.container or not alone:
+                lines += _shown(runtime)
+        for image, name in plan.images.items():
+            lines += [f"if ( $?{name} ) then", f"  if ( ${name}:q != '' ) set ue_image = {image}", "endif"]
+        if knows_runtime(plan):
+            lines += [
+                "if ( $?UENVTOOL_RUNTIME ) then",
+                "  set ue_is = 0",
+                f"  foreach ue_name ( {' '.join(names)} )",
+                "    if ( $UENVTOOL_RUNTIME:q == $ue_name ) set ue_is = 1",
+                "  end",
+                "  if ( $ue_is ) then",
+                "    set ue_runtime = $UENVTOOL_RUNTIME",
+                "  else if ( $UENVTOOL_RUNTIME:q != '' ) then",
+                f"    ue_tell 'UENVTOOL_RUNTIME is none of {' '.join(names)}'",
+                "  endif",
+                "endif",
+                f"if ( \"$ue_runtime\" == '' ) ue_tell {quoting.csh(nothing_seen(plan))}",
+            ]
+            lines[-1:] = ["if ( \"$ue_runtime\" == '' ) then", f"  ue_tell {quoting.csh(nothing_seen(plan))}", "endif"]
+        return lines
+
+    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
+        views = seen_by_views(plan)
+        lines = ["set ue_folders = ( )"]
+        usual = " ".join((*plan.system.libraries, *LIBRARY_FOLDERS))
+        lines += [
+            "if ( $?LD_LIBRARY_PATH ) then",
+            "  set ue_folders = ( $LD_LIBRARY_PATH:as/:/ / )",
+            "endif",
+            "set ue_folders = ( $ue_folders:q \\",
+            f"  {usual} )",
+        ]
+        if views:
+            lines.append(f'if ( "$ue_runtime" == {views} ) set ue_folders = ( $ue_views:q )')
+        for fact in facts:
+            software = SOFTWARE[fact]
+            lines += [f"set ue_{fact} = 0", "set ue_seen = ( )"]
+            if software.variable:
+                lines += [
+                    f"if ( $?{software.variable} ) then",
+                    f"  set ue_seen = ( {software.library}.${software.variable}:q )",
+                    "endif",
+                ]
+            lines.append(self.block("library", FACT=fact, LIBRARY=software.library))
+        return lines
+
+    def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
+        names = [name for name in function_names(plan, self) if name not in MISSING]
+        later = [name for name in names if name in LATER]
+        return [
+            "goto ue_begin # the settings are gone through after it",
+            "ue_settings:",
+            *table,
+            "goto ue_done",
+            "",
+            "ue_begin:",
+            self.block("begin"),
+            *(self.block(name) for name in names if name not in later),
+            *([self.block("rows")] if later else []),
+            *(self.block(name) for name in later),
+            *first_blocks(plan, self),
+            "goto ue_settings",
+            "",
+            "ue_done:",
+            *([self.block("todo")] if later else []),
+            *last_blocks(plan, self),
+            self.block("end"),
+        ]
+
+    def block(self, name: str, **values: str) -> str:
+        keep = {"KEEP": fragment(self.extension, "keep")} if "@KEEP@" in fragment(self.extension, name) else {}
+        return super().block(name, **values, **keep)
 
 
-def _overridden(step: Step, value: str) -> list[str]:
-    """Keep what a variable was, and say that it changes."""
-    name, reason = step.setting.name, one_line(step.setting.reason)
-    said = f"'uenvtool: {name} was something else, now '{value}': '{csh(reason)}"
-    return _indented(["if ( $ue_say ) then", f"  echo {said} >>! /dev/stderr", "endif", *_kept(name)])
-
-
-def _kept(name: str) -> list[str]:
-    """Keep what a variable is, unless it is kept already; a list cannot hold an empty word."""
-    kept = "uenvtool_deactivate"
-    return [
-        f"if ( \"$ue_undo\" !~ *' {name}'[\\ \\;]* ) then",
-        f"  if ( $?{name} ) then",
-        f"    if ( ${name}:q == '' ) then",
-        f"      set ue_undo = \"$ue_undo setenv {name} '';\"",
-        "    else",
-        f"      set {kept} = ( ${kept}:q ${name}:q )",
-        f'      set ue_undo = "$ue_undo setenv {name} "\\$"{kept}[$#{kept}]:q;"',
-        "    endif",
-        "  else",
-        f'    set ue_undo = "$ue_undo unsetenv {name};"',
-        "  endif",
-        "endif",
-    ]
-
-
-def remembered(defaults: Sequence[str], ranks: Sequence[str]) -> list[str]:
-    """Note the names that are unset now, and keep the ranks' variables."""
-    lines = [f'if ( ! $?{name} ) set ue_undo = "$ue_undo unsetenv {name};"' for name in defaults]
-    return [*lines, *(line for name in ranks for line in _kept(name))]
-
-
-def overlay() -> list[str]:
-    """Keep what a virtual environment changes."""
-    return [line for name in ("VIRTUAL_ENV", "PATH", "PYTHONHOME") for line in _kept(name)]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
-
-
-def _need(step: Step, value: str) -> list[str]:
-    setting, need = step.setting, step.setting.needs
-    if need is None:
-        return []
-    return [
-        f"if ( ${setting.name}:q == {value} && $?SLURM_JOB_ID && $ue_say && ! $ue_again ) then",
-        "  set ue_there = 0",
-        f"  if ( $?{need.variable} ) then",
-        f"    if ( ${need.variable}:q =~ *{need.contains}* ) set ue_there = 1",
-        "  endif",
-        "  if ( ! $ue_there ) then",
-        f"    echo {csh('uenvtool: ' + missing(step))} >>! /dev/stderr",
-        "  endif",
-        "endif",
-    ]
-
-
-TCSH = Dialect("csh", csh, guard, opening, "endif", statements, " ", remembered, overlay)
+def _shown(runtime: Runtime) -> list[str]:
+    """The lines that look for a runtime's signs."""
+    found = f"set ue_runtime = {runtime.name}"
+    lines = ["set ue_is = 0"]
+    for sign in runtime.signs:
+        if sign.env:
+            lines += [f"if ( $?{sign.env} ) then", f"  if ( ${sign.env}:q != '' ) set ue_is = 1", "endif"]
+        else:
+            lines.append(f'if ( -e "${{ue_root}}{sign.file}" ) set ue_is = 1')
+    if runtime.container:
+        return [*lines, "if ( $ue_is ) then", f"  {found}", "  set ue_container = 1", "endif"]
+    return [*lines, f"if ( $ue_is && \"$ue_runtime\" == '' ) {found}"]

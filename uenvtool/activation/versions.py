@@ -8,12 +8,14 @@ from uenvtool.model.condition import Term
 STEP = 1000
 COMPARE = {">=": "-ge", "<": "-lt", ">": "-gt", "<=": "-le"}
 """The comparisons as `test` knows them."""
+LOWEST = 1000
+"""A smaller number is no version: 1 of a library that does not show it, 0 of none."""
 
 
 def number(term: Term) -> int:
     """The number of the version that a term compares with.
 
-    Raises BadInput where the term names more than two parts: scripts tell versions apart by two.
+    Raises BadInput if the term does not name two parts: scripts tell versions apart by two.
     """
     parts = term.values[0].split(".")
     if len(parts) != 2 or not all(part.isdigit() for part in parts):
@@ -24,6 +26,6 @@ def number(term: Term) -> int:
     return int(parts[0]) * STEP + int(parts[1])
 
 
-def zero_needs_care(term: Term, unseen: bool) -> bool:
-    """Whether the number 0, of a version that is not seen, has to be asked for beside the comparison."""
-    return unseen != term.operator.startswith("<")
+def unseen_needs_care(term: Term, counts_unseen: bool) -> bool:
+    """Tell if a version that is not seen has to be asked for beside the comparison."""
+    return counts_unseen != term.operator.startswith("<")

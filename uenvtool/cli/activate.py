@@ -6,23 +6,42 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.cli.options import SYSTEM, UARCH
+from uenvtool.cli import complete
+from uenvtool.cli.options import UARCH
 
 
 def activate(
-    system: str | None = SYSTEM,
+    system: str | None = typer.Option(
+        None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
+    ),
     uarch: str | None = UARCH,
     runtime: str | None = typer.Option(
-        None, "--runtime", metavar="NAME", help="uenv, ce, apptainer or runai; default: seen where it is sourced."
+        None,
+        "--runtime",
+        metavar="NAME",
+        help="The runtime, such as uenv or ce; default: seen in the job.",
+        autocompletion=complete.runtimes,
     ),
-    recipe: str | None = typer.Option(None, "--recipe", metavar="RECIPE", help="Take the versions of this recipe."),
-    nccl: str | None = typer.Option(None, "--nccl", metavar="VERSION", help="The version of NCCL, where it is known."),
+    recipe: str | None = typer.Option(
+        None, "--recipe", metavar="RECIPE", help="Take the versions of a recipe.", autocompletion=complete.recipes
+    ),
+    nccl: str | None = typer.Option(None, "--nccl", metavar="VERSION", help="The version of NCCL, if it is known."),
     fact: list[str] = typer.Option([], "--fact", metavar="NAME=VALUE", help="Another fact, such as image=alps."),
     shell: str = typer.Option(
-        "bash", "--shell", metavar="NAME", help="bash, zsh, fish, tcsh, json, env, edf, docker or slurm."
+        "bash",
+        "--shell",
+        metavar="NAME",
+        help="bash, zsh, fish, tcsh; or a file: edf, docker, podman, dotenv, slurm, json.",
+        autocompletion=complete.shells,
     ),
     venv: str | None = typer.Option(None, "--venv", metavar="PATH", help="A virtual environment to activate too."),
-    workaround: list[str] = typer.Option([], "--workaround", metavar="NAME", help="Set a named workaround too."),
+    workaround: list[str] = typer.Option(
+        [],
+        "--workaround",
+        metavar="NAME",
+        help="Set this workaround too; may be given again.",
+        autocompletion=complete.workarounds,
+    ),
     check: bool = typer.Option(False, "--check", help="Exit 1 with a diff if activate/ is not up to date."),
     write: bool = typer.Option(False, "--write", help="Write activate/ anew, one script a system and shell."),
     force: bool = typer.Option(False, "--force", help="With --write: replace scripts that were changed by hand."),

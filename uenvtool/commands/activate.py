@@ -7,26 +7,30 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool import drift, files
-from uenvtool.activation.bash import BASH
-from uenvtool.activation.fish import FISH
+from uenvtool.activation.bash import Bash
+from uenvtool.activation.fish import Fish
 from uenvtool.activation.formats import FORMATS
-from uenvtool.activation.plan import Plan, known_facts, plan_activation
-from uenvtool.activation.script import render_script
-from uenvtool.activation.tcsh import TCSH
+from uenvtool.activation.plan import ActivationPlan, known_facts, plan_activation
+from uenvtool.activation.script import Dialect, render_script
+from uenvtool.activation.tcsh import Tcsh
 from uenvtool.errors import BadInput, unknown
 from uenvtool.knowledge import system_name
 from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available
 from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
+from uenvtool.model.runtime import Runtime
+from uenvtool.model.runtime_reader import known_images, load_runtime
 from uenvtool.model.source import read
+from uenvtool.model.system import System
 from uenvtool.model.system_reader import load_system, recognised
 from uenvtool.model.tuning import recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.result import Result
 
-SHELLS = {"bash": BASH, "zsh": BASH, "fish": FISH, "tcsh": TCSH}
-EDF, CONTAINER_ENGINE = "edf", "ce"
+DIALECTS = (Bash(), Fish(), Tcsh())
+SHELLS: dict[str, Dialect] = dict(zip(("bash", "zsh", "fish", "tcsh"), (DIALECTS[0], *DIALECTS), strict=True))
+JSON = "json"
 
 
 def activate(
@@ -41,7 +45,7 @@ def activate(
     shell: str = "bash",
 ) -> Result:
     """The script or file that sets a shell or a job up. Raises BadInput for names that do not exist."""
-    versions = known_facts(facts or {})
+    versions = known_facts(facts or {}, known_images())
     activation = plan(
         system,
         uarch=uarch,
@@ -84,21 +88,19 @@ def plan(
     workarounds: Sequence[str] = (),
     venv: str | None = None,
     shell: str = "bash",
-) -> Plan:
+) -> ActivationPlan:
     """The plan for names as a user gives them. Raises BadInput for those that do not exist."""
     loaded = read_recipe(recipe) if recipe else None
     chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or _here())
-    if shell == EDF and runtime is None and CONTAINER_ENGINE in chosen.runtimes:
-        runtime = CONTAINER_ENGINE  # nothing else reads such a file
     given: dict[str, str | None] = {}
     if loaded:
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
         given = dict(recipe_facts(loaded, chosen.facts(node)))
     return plan_activation(
         chosen,
+        runtimes_for(chosen, runtime, shell),
         load_tuning(chosen.tuning, chosen.tree.position),
         uarch=uarch,
-        runtime=runtime,
         versions={**given, **(versions or {})},
         workarounds=workarounds,
         venv=venv,
@@ -106,7 +108,25 @@ def plan(
     )
 
 
-def text(activation: Plan, shell: str, again: str) -> str:
+def runtimes_for(system: System, runtime: str | None, shell: str) -> tuple[Runtime, ...]:
+    """The runtimes that a script or file is for: the one that is named, else for a form the first that reads it.
+
+    Raises BadInput for a runtime that the system does not have, and for a form that none of its runtimes reads.
+    """
+    known = {name: load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes}
+    if runtime is not None and runtime not in known:
+        raise BadInput([unknown(f"runtime of {system.name}", runtime, known)])
+    candidates = tuple(found for name, found in known.items() if runtime in (None, name))
+    if shell in SHELLS or shell == JSON or shell not in FORMATS:
+        return candidates
+    readers = [found for found in candidates if shell in found.forms]
+    if not readers:
+        reads = "; ".join(f"{found.name} reads {', '.join(found.forms)}" for found in known.values())
+        raise BadInput(f"no runtime of {system.name} reads --shell {shell}", hint=f"{reads}; or take --shell bash")
+    return (readers[0],)
+
+
+def text(activation: ActivationPlan, shell: str, again: str) -> str:
     """The script or file of a plan; again: the command that makes it again."""
     if shell in SHELLS:
         return render_script(activation, SHELLS[shell], again)
@@ -116,14 +136,14 @@ def text(activation: Plan, shell: str, again: str) -> str:
 
 
 def command(
-    activation: Plan, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
+    activation: ActivationPlan, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
 ) -> str:
     """The command that makes the same text again, wherever it is run."""
     words = ["uenvtool", "activate", "--system", activation.system.name]
-    asked = {"--uarch": uarch, "--runtime": runtime, "--recipe": activation.recipe, "--venv": activation.venv}
-    words += [word for option, value in asked.items() if value for word in (option, value)]
+    given = {"--uarch": uarch, "--runtime": runtime, "--recipe": activation.recipe, "--venv": activation.venv}
+    words += [word for option, value in given.items() if value for word in (option, value)]
     words += [word for name, value in facts.items() for word in ("--fact", f"{name}={value}")]
-    words += [word for each in activation.workarounds for word in ("--workaround", each.name)]
+    words += [word for workaround in activation.workarounds for word in ("--workaround", workaround.name)]
     return shlex.join([*words, "--shell", shell])
 
 
@@ -131,12 +151,10 @@ def scripts() -> dict[str, str]:
     """The committed scripts: name to text, one a system and shell."""
     found = {}
     for name in _concrete_systems():
-        system = load_system(name)
-        activation = plan_activation(system, load_tuning(system.tuning, system.tree.position))
-        for dialect in dict.fromkeys(SHELLS.values()):
-            found[f"{name}.{dialect.extension}"] = render_script(
-                activation, dialect, f"uenvtool activate --write, or --system {name} for this one"
-            )
+        activation = plan(name)
+        for dialect in DIALECTS:
+            again = "uenvtool activate --write"
+            found[f"{name}.{dialect.extension}"] = render_script(activation, dialect, again)
     return found
 
 

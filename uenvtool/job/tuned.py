@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from uenvtool.job.parts import OUTER, Part, Source
 from uenvtool.model.condition import Facts
-from uenvtool.model.tuning import DEFAULT, REQUIRED, UNSET, Setting, Tuning, applicable
+from uenvtool.model.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, Tuning, applicable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ Knowledge = Callable[[Source], "Tuned | None"]
 def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     """Variables whose value is none that holds here."""
     for part, settings in _tuned_parts(source, knowledge):
-        values = [setting for setting in settings if setting.policy in (DEFAULT, REQUIRED)]
+        values = [setting for setting in settings if setting.policy in (DEFAULT, AT_MOST, REQUIRED)]
         known = {setting.value for setting in values}
         if values and None not in known and part.text not in known:
             wanted = " or ".join(f"{setting.value} ({setting.source.name}: {setting.reason})" for setting in values)

@@ -90,6 +90,14 @@ TUNING = Kind(
     heading="variables",
     column="variables",
 )
+RUNTIME = Kind(
+    name="runtime",
+    folder="runtimes",
+    pattern="*.yaml",
+    reader="uenvtool.model.runtime_reader:load_runtime",
+    heading="reads",
+    column="forms",
+)
 PUBLISHED = Kind(
     name="published",
     folder="recipes",
@@ -106,7 +114,7 @@ RULES = Kind(
     column="rules",
 )
 
-KINDS = (RECIPE, SYSTEM, TUNING, PUBLISHED, RULES)
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 

@@ -128,7 +128,10 @@ class Marker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class System:
-    """A system with everything that it inherits."""
+    """A system with everything that it inherits.
+
+    libraries: folders where the system's NCCL may lie, beside the usual ones. notes: what its users should know.
+    """
 
     name: str
     description: str
@@ -145,6 +148,8 @@ class System:
     mount: str
     scratch: tuple[str, ...]
     tuning: tuple[str, ...]
+    libraries: tuple[str, ...]
+    notes: tuple[str, ...]
     markers: tuple[Marker, ...]
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)

@@ -84,6 +84,8 @@ class _Reader(TreeReader):
             mount=text(tree, "mount"),
             scratch=self.strings("scratch"),
             tuning=self.strings("tuning"),
+            libraries=self.strings("libraries"),
+            notes=self.strings("notes"),
             markers=tuple(_markers(tree)),
             chain=self.chain,
             tree=tree,

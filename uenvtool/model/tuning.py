@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from uenvtool.errors import Position
 from uenvtool.model.condition import (
@@ -16,32 +16,55 @@ from uenvtool.model.recipe import Recipe
 from uenvtool.model.system import FACTS as SYSTEM_FACTS
 from uenvtool.model.version import Versions
 
-PACKAGES = {
-    "nccl": "nccl",
-    "aws-ofi-nccl": "aws-ofi-nccl",
-    "libfabric": "libfabric",
-    "cuda": "cuda",
-    "nvshmem": "nvshmem",
-    "torch": "py-torch",
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A package whose version decides.
+
+    package: its Spack name. library: the file that shows it where a script looks, such as `libnccl.so`; a version
+    is read from a longer name (`libnccl.so.2.26.2`). variable: one that may hold its version. Both may be empty:
+    then a script cannot see it.
+    """
+
+    package: str
+    library: str = ""
+    variable: str = ""
+
+
+SOFTWARE = {
+    "nccl": Software("nccl", "libnccl.so", "NCCL_VERSION"),
+    "aws-ofi-nccl": Software("aws-ofi-nccl"),
+    "libfabric": Software("libfabric"),
+    "cuda": Software("cuda"),
+    "nvshmem": Software("nvshmem", "libnvshmem_host.so"),
+    "torch": Software("py-torch"),
 }
-"""Facts that are versions, and the Spack packages whose versions they are."""
-FACTS = (*SYSTEM_FACTS, "runtime", "image", "overlay", *PACKAGES)
-"""What a condition can ask for: of the system and node type, the runtime, the container's image, whether a
-virtual environment is laid over the base, and versions."""
-DEFAULT, REQUIRED, UNSET, EXPECTED = "default", "required", "unset", "expected"
+"""Facts that are versions. The name of libfabric's library counts interfaces, not releases."""
+FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "overlay", *SOFTWARE)
+"""What a condition can ask for: of the system and node type, the runtime, whether this is inside a container, its
+image, whether a virtual environment lies over the base, and versions."""
+DEFAULT, AT_MOST, PREPEND, REQUIRED, UNSET, EXPECTED = (
+    "default",
+    "at-most",
+    "prepend",
+    "required",
+    "unset",
+    "expected",
+)
 VALUELESS = (UNSET, EXPECTED)
-"""The policies that set nothing: removed, or left to somebody else and told where it is missing."""
+"""The policies that set nothing: removed, or left to somebody else."""
 
 Value = str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who says something, and since when: YYYY, YYYY-MM or YYYY-MM-DD."""
+    """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public."""
 
     name: str
     title: str
     date: str
+    url: str = ""
 
     def __str__(self) -> str:
         return f"{self.title}, {self.date}"
@@ -56,33 +79,38 @@ class Need:
     hint: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """What one variable is set to under one condition.
 
-    value: the text; None where it is computed, or unset. computed: what it is computed from.
-    otherwise: the value where nothing can be computed. unseen: whether it applies where a version
-    of the condition cannot be seen. workaround: the set that it is of, if any.
+    value: the text; None if it is computed, or removed. computed: what it is computed from. otherwise: the value
+    if nothing can be computed. unseen: the facts of the condition that count as true where they cannot be seen.
+    workaround: the workaround that it is of, if any. together: the set that it is of, if any: all of a set is set,
+    or nothing.
     """
 
     name: str
     value: Value
-    computed: str
-    otherwise: Value
     when: Condition
-    unseen: bool
     policy: str
     reason: str
     source: Source
-    conflicts: tuple[str, ...]
-    needs: Need | None
     position: Position
+    computed: str = ""
+    otherwise: Value = None
+    unseen: frozenset[str] = frozenset()
+    conflicts: tuple[str, ...] = ()
+    needs: Need | None = None
     workaround: str = ""
+    together: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TunedVariable:
-    """A variable, what its values are, what each source says of it, and its settings."""
+    """A variable, what its values are, what each source says of it, and its settings.
+
+    about: what the variable is, if no setting says it. prints: what its reader prints, and what that means.
+    """
 
     name: str
     kind: str
@@ -91,33 +119,47 @@ class TunedVariable:
     settings: tuple[Setting, ...]
     position: Position
     file: str
+    about: str = ""
+    prints: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Workaround:
-    """Settings against a symptom, off unless they are asked for by name."""
+    """Settings against a symptom, off unless they are asked for by name. cost: what one pays for them."""
 
     name: str
     symptom: str
+    cost: str
     source: Source
     settings: tuple[Setting, ...]
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningSet:
+    """Settings that belong together, and why."""
+
+    name: str
+    reason: str
+    settings: tuple[Setting, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
     """One file of variables, or several as one."""
 
     name: str
     description: str
     variables: tuple[TunedVariable, ...]
+    sets: dict[str, TuningSet]
     workarounds: dict[str, Workaround]
     chain: tuple[Location, ...]
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Every setting, in the order of the files."""
-        return tuple(setting for variable in self.variables for setting in variable.settings)
+        """Every setting but those of workarounds, in the order of the files, the sets last."""
+        of_sets = [setting for found in self.sets.values() for setting in found.settings]
+        return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
 
 def applicable(settings: Iterable[Setting], facts: Facts) -> Iterator[tuple[Setting, tuple[Term, ...]]]:
@@ -128,23 +170,23 @@ def applicable(settings: Iterable[Setting], facts: Facts) -> Iterator[tuple[Sett
 
 
 def holding(settings: Iterable[Setting], facts: Facts) -> Iterator[Setting]:
-    """The settings that hold; one whose condition cannot be decided holds where it says so."""
+    """The settings that hold, if what is not known counts as each setting says."""
     for setting, left in applicable(settings, facts):
-        if not left or setting.unseen:
+        if all(term.fact in setting.unseen for term in left):
             yield setting
 
 
 def recipe_facts(recipe: Recipe, system: Facts) -> Facts:
     """The versions that a recipe gives, as facts. A package that it does not name is absent."""
-    asked: dict[str, str] = {}
+    wanted: dict[str, str] = {}
     for group in recipe.groups:
         for root in group.specs:
             if root.when.holds(system):
-                asked[root.spec.package] = _version(root.spec.versions)
+                wanted[root.spec.package] = _version(root.spec.versions)
     for package, pin in recipe.require.items():
-        if package in asked and not asked[package] and pin.when.holds(system):
-            asked[package] = _version(pin.versions)
-    return {fact: asked.get(package) for fact, package in PACKAGES.items()}
+        if package in wanted and not wanted[package] and pin.when.holds(system):
+            wanted[package] = _version(pin.versions)
+    return {fact: wanted.get(software.package) for fact, software in SOFTWARE.items()}
 
 
 def _version(constraint: Versions | None) -> str:
@@ -152,7 +194,7 @@ def _version(constraint: Versions | None) -> str:
 
 
 def wrong_kind(variable: TunedVariable, value: str) -> str:
-    """What is wrong with a value of a variable; nothing where it is of its kind."""
+    """What is wrong with a value of a variable; an empty text if it is of its kind."""
     if variable.choices and value not in variable.choices:
         return f"{value!r} is not one of {', '.join(variable.choices)}"
     if variable.kind == "flag" and value not in ("0", "1"):

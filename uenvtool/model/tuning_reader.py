@@ -15,10 +15,11 @@ from uenvtool.model.locate import Location, available, locate
 from uenvtool.model.reader import TreeReader, children, text
 from uenvtool.model.source import Node
 from uenvtool.model.tuning import (
+    AT_MOST,
     DEFAULT,
     FACTS,
-    PACKAGES,
     REQUIRED,
+    SOFTWARE,
     UNSET,
     VALUELESS,
     Need,
@@ -26,6 +27,7 @@ from uenvtool.model.tuning import (
     Source,
     TunedVariable,
     Tuning,
+    TuningSet,
     Value,
     Workaround,
     wrong_kind,
@@ -43,6 +45,7 @@ def load_tuning(names: Iterable[str], asked: Position | None = None) -> Tuning:
         name=", ".join(part.name for part in parts),
         description=" ".join(part.description for part in parts),
         variables=tuple(variable for part in parts for variable in part.variables),
+        sets={name: found for part in parts for name, found in part.sets.items()},
         workarounds={name: found for part in parts for name, found in part.workarounds.items()},
         chain=tuple(location for part in parts for location in part.chain),
     )
@@ -75,7 +78,10 @@ def load_sources() -> dict[str, Source]:
 
 
 def _sources(tree: Node) -> dict[str, Source]:
-    return {name: Source(name, text(node, "title"), text(node, "date")) for name, node in children(tree, SOURCES)}
+    return {
+        name: Source(name, text(node, "title"), text(node, "date"), text(node, "url"))
+        for name, node in children(tree, SOURCES)
+    }
 
 
 def _load(location: Location) -> Tuning:
@@ -83,8 +89,8 @@ def _load(location: Location) -> Tuning:
 
 
 def _refuse(tuning: Tuning, described: Iterable[TunedVariable]) -> None:
-    """Raise BadInput for settings that contradict each other, and workarounds that do not fit the variables."""
-    problems = [*_contradictions(tuning), *_unfit_workarounds(tuning, described)]
+    """Raise BadInput for settings that contradict each other, and what does not fit the variables."""
+    problems = [*_contradictions(tuning), *_unfit(tuning, described)]
     if problems:
         raise BadInput(problems)
 
@@ -108,15 +114,16 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
             )
 
 
-def _unfit_workarounds(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
-    """Workarounds that set a variable nobody describes, or to a value that it cannot have."""
+def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
+    """Sets and workarounds that set a variable nobody describes, or to a value that it cannot have."""
     known = {variable.name: variable for variable in described}
-    for workaround in tuning.workarounds.values():
-        for setting in workaround.settings:
-            if setting.name not in known:
-                yield unknown("variable", setting.name, known, setting.position)
-            elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
-                yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")
+    for setting in (
+        each for group in (tuning.workarounds, tuning.sets) for found in group.values() for each in found.settings
+    ):
+        if setting.name not in known:
+            yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
+        elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
+            yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")
 
 
 class _Reader(TreeReader):
@@ -128,6 +135,7 @@ class _Reader(TreeReader):
             name=self.chain[0].name,
             description=text(self.tree, "description"),
             variables=tuple(self.variable(name, node) for name, node in self.entries("variables")),
+            sets={name: self.set_of(name, node) for name, node in self.entries("sets")},
             workarounds={name: self.workaround(name, node) for name, node in self.entries("workarounds")},
             chain=self.chain,
         )
@@ -142,15 +150,19 @@ class _Reader(TreeReader):
         variable = TunedVariable(
             name=name,
             kind=text(node, "type"),
-            choices=tuple(str(child.value) for child in choices.value) if choices else (),
+            choices=_texts(choices) if choices else (),
             says={source: _value(child) for source, child in says},
             settings=tuple(self.setting(name, child) for child in node.value["settings"].value),
             position=node.key or node.position,
             file=self.chain[0].logical,
+            about=text(node, "about"),
+            prints={line: str(child.value) for line, child in children(node, "prints")},
         )
         for setting in variable.settings:
             if setting.value is not None and (wrong := wrong_kind(variable, setting.value)):
                 self.problem(f"{name}: {wrong}", setting.position, "correct the value or the type")
+            if setting.policy == AT_MOST and not (setting.value or "").isdigit():
+                self.problem(f"{name}: policy at-most needs a whole number", setting.position, "write one as `value`")
         return variable
 
     def setting(self, name: str, node: Node) -> Setting:
@@ -160,21 +172,48 @@ class _Reader(TreeReader):
             said = "takes no value" if policy in VALUELESS else "needs either `value` or `from`"
             self.problem(f"policy {policy} {said}", node.position, "see `uenvtool schema tuning`")
         conflicts = node.get("conflicts")
-        needs = node.get("needs")
+        when = self.known_facts(node)
         return Setting(
             name=name,
             value=_value(value),
             computed=computed,
             otherwise=_value(node.get("otherwise")),
-            when=self.known_facts(node),
-            unseen=text(node, "unseen") == "apply",
+            when=when,
+            unseen=self.unseen(node, when),
             policy=policy,
             reason=text(node, "reason"),
             source=self.source(text(node, "source"), node.value["source"].position),
-            conflicts=tuple(str(child.value) for child in conflicts.value) if conflicts else (),
-            needs=Need(text(needs, "variable"), text(needs, "contains"), text(needs, "hint")) if needs else None,
+            conflicts=_texts(conflicts) if conflicts else (),
             position=node.position,
         )
+
+    def set_of(self, name: str, node: Node) -> TuningSet:
+        """Settings of several variables that share condition and source."""
+        when = self.known_facts(node)
+        source = self.source(text(node, "source"), node.value["source"].position)
+        settings = tuple(
+            Setting(
+                name=variable,
+                value=_value(child.get("value")),
+                when=when,
+                unseen=self.unseen(node, when),
+                policy=UNSET if child.value["value"].value is None else DEFAULT,
+                reason=text(child, "reason"),
+                source=source,
+                needs=_need(child),
+                position=child.position,
+                together=name,
+            )
+            for variable, child in children(node, "values")
+        )
+        return TuningSet(name=name, reason=text(node, "reason"), settings=settings)
+
+    def unseen(self, node: Node, when: Condition) -> frozenset[str]:
+        """The facts of a condition that count as true where they cannot be seen."""
+        facts = node.get("unseen")
+        if facts is None or facts.value == "skip":
+            return frozenset()
+        return frozenset(term.fact for term in when.terms if facts.value == "apply" or term.fact in _texts(facts))
 
     def known_facts(self, node: Node) -> Condition:
         """The condition of a setting, whose facts are known and whose versions scripts can compare."""
@@ -183,7 +222,7 @@ class _Reader(TreeReader):
             position = node.value["when"].position
             if term.fact not in FACTS and not term.fact.isupper():
                 self.problems.append(unknown("fact", term.fact, FACTS, position))
-            if term.fact in PACKAGES and term.values and not _MAJOR_MINOR.fullmatch(term.values[0]):
+            if term.fact in SOFTWARE and term.values and not _MAJOR_MINOR.fullmatch(term.values[0]):
                 self.problem(
                     f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR",
                     position,
@@ -203,22 +242,33 @@ class _Reader(TreeReader):
             Setting(
                 name=variable,
                 value=_value(child),
-                computed="",
-                otherwise=None,
                 when=ALWAYS,
-                unseen=False,
                 policy=UNSET if child.value is None else REQUIRED,
                 reason=f"workaround {name}: {symptom}",
                 source=source,
-                conflicts=(),
-                needs=None,
                 position=child.position,
                 workaround=name,
             )
             for variable, child in children(node, "set")
         )
-        return Workaround(name, symptom, source, settings, node.key or node.position)
+        return Workaround(
+            name=name,
+            symptom=symptom,
+            cost=text(node, "cost"),
+            source=source,
+            settings=settings,
+            position=node.key or node.position,
+        )
 
 
 def _value(node: Node | None) -> Value:
     return None if node is None or node.value is None else str(node.value)
+
+
+def _texts(node: Node) -> tuple[str, ...]:
+    return tuple(str(child.value) for child in node.value)
+
+
+def _need(node: Node) -> Need | None:
+    needs = node.get("needs")
+    return Need(text(needs, "variable"), text(needs, "contains"), text(needs, "hint")) if needs else None

@@ -450,7 +450,8 @@ def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variabl
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     """The tuning that holds for the recipe's versions where its image runs; what is computed there is left out."""
     runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
-    known = {**facts, **recipe_facts(recipe, facts), "runtime": runtime, "image": None, "overlay": None}
+    outside = dict.fromkeys(("container", "image", "overlay"))
+    known = {**facts, **recipe_facts(recipe, facts), "runtime": runtime, **outside}
     tuning = load_tuning(system.tuning, system.tree.position)
     for setting in holding(tuning.settings, known):
         if not setting.computed and setting.policy != EXPECTED:

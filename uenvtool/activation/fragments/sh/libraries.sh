@@ -1,0 +1,15 @@
+# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154 # its variables are those of the whole script
+# FACT LIBRARY VERSION FOLDERS: in ue_FACT 2026 of version 2.26.2; 1 of a library without a version, 0 of none.
+ue_library() {
+  [[ -z ${ZSH_VERSION-} ]] || emulate -L sh
+  local ue_found=$3 ue_rest=$4: ue_file='' ue_is=0
+  while [[ $ue_found != [0-9]*.[0-9]* && $ue_is == 0 && -n $ue_rest ]]; do
+    for ue_file in "${ue_rest%%:*}/$2" "${ue_rest%%:*}/$2".[0-9] "${ue_rest%%:*}/$2".[0-9]*.[0-9]*; do
+      [[ ! -e $ue_file ]] || { ue_is=1 && ue_found=${ue_file##*"$2".}; }
+    done
+    ue_rest=${ue_rest#*:}
+  done
+  ue_rest=${ue_found#*.} && ue_rest=${ue_rest%%[!0-9]*}
+  [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))
+  eval "ue_$1=$ue_is"
+}

@@ -1,0 +1,54 @@
+"""Reads a runtime from `runtimes/`."""
+
+from __future__ import annotations
+
+from uenvtool.errors import Position
+from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import RUNTIME
+from uenvtool.model.locate import available, locate
+from uenvtool.model.reader import TreeReader, children, text
+from uenvtool.model.runtime import Runtime, Sign, Use
+from uenvtool.model.source import Node
+
+
+def load_runtime(name: str, origin: Position | None = None) -> Runtime:
+    """The runtime of that name or path. origin: where it is named. Raises BadInput for what is wrong in its file."""
+    return _Reader(load_extended(locate(RUNTIME, name, origin), RUNTIME)).runtime()
+
+
+def known_images() -> list[str]:
+    """The kinds of images that conditions can name."""
+    return sorted({image for name in available(RUNTIME) for image in load_runtime(name).images})
+
+
+class _Reader(TreeReader):
+    """Makes a Runtime of a tree."""
+
+    def runtime(self) -> Runtime:
+        container = self.tree.get("container")
+        return Runtime(
+            name=self.chain[0].name,
+            description=text(self.tree, "description"),
+            container=container is not None and container.value is True,
+            signs=tuple(_sign(node) for node in self.items("signs")),
+            images={name: _sign(node) for name, node in children(self.tree, "images")},
+            libraries=text(self.tree, "libraries"),
+            forms=self.strings("forms"),
+            uses=tuple(Use(where=text(node, "where"), lines=_lines(node, "lines")) for node in self.items("use")),
+            mount=_lines(self.tree, "mount"),
+            paths=_lines(self.tree, "paths"),
+            launch=_lines(self.tree, "launch"),
+            load=_lines(self.tree, "load"),
+            limits=self.strings("limits"),
+            chain=self.chain,
+        )
+
+
+def _sign(node: Node) -> Sign:
+    return Sign(text(node, "env"), text(node, "file"))
+
+
+def _lines(node: Node, name: str) -> str:
+    """A text as it is written, without the newline at its end."""
+    child = node.get(name)
+    return "" if child is None else str(child.value).removesuffix("\n")
