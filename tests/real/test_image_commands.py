@@ -207,3 +207,39 @@ def test_a_damaged_image_is_refused(place: Path, cli: Cli) -> None:
     image.write_bytes(content)
 
     assert cli("image", "verify", str(image)).code == 2
+
+
+def test_a_bill_of_materials_lists_every_package_by_its_address(place: Path, cli: Cli) -> None:
+    pytest.importorskip("cyclonedx", reason="no cyclonedx-python-lib; pip install cyclonedx-python-lib")
+
+    tool, store = (json.loads(cli("image", "sbom", str(image)).stdout) for image in (overlay(place), uenv(place)))
+
+    assert (tool["bomFormat"], tool["specVersion"]) == ("CycloneDX", "1.6")
+    assert [component["purl"] for component in tool["components"]] == ["pkg:pypi/my-tool@1.0"]
+    assert [component["purl"] for component in store["components"]] == ["pkg:generic/spack/zlib-ng@2.0"]
+    assert tool["metadata"]["component"]["name"] == "tool-1.0"
+    assert tool["metadata"]["timestamp"].startswith("1980-01-01")
+
+
+def test_a_bill_of_materials_is_valid_and_the_same_each_time(place: Path, cli: Cli) -> None:
+    pytest.importorskip("cyclonedx", reason="no cyclonedx-python-lib; pip install cyclonedx-python-lib")
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    image = overlay(place)
+    (place / "again").mkdir()
+    again = shutil.copy(image, place / "again")
+
+    text = cli("image", "sbom", str(image)).stdout
+
+    assert cli("image", "sbom", str(again)).stdout == text
+    assert str(place) not in text
+    if validator_is_installed():
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+
+
+def validator_is_installed() -> bool:
+    """Whether the extra `json-validation` of cyclonedx-python-lib is there."""
+    from importlib.util import find_spec
+
+    return all(find_spec(name) for name in ("jsonschema", "referencing", "fqdn"))

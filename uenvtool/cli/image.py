@@ -9,7 +9,7 @@ import typer
 from uenvtool.cli.options import JSON
 
 image = typer.Typer(
-    help="Show, verify and compare images: packed overlays, and any uenv.",
+    help="Show, verify, compare and list the packages of images: packed overlays, and any uenv.",
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -50,3 +50,12 @@ def diff(
     from uenvtool.commands.image.diff import diff as command
 
     return console.show(command(before, after), as_json=json_)
+
+
+@image.command()
+def sbom(path: Path = typer.Argument(..., metavar="FILE", help="An image.")) -> int:
+    """Print an image's packages as a CycloneDX bill of materials, for scanners and audits."""
+    from uenvtool import console
+    from uenvtool.commands.image.sbom import sbom as command
+
+    return console.show(command(path))
