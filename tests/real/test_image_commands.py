@@ -221,6 +221,21 @@ def test_a_bill_of_materials_lists_every_package_by_its_address(place: Path, cli
     assert tool["metadata"]["timestamp"].startswith("1980-01-01")
 
 
+def test_a_bill_of_materials_has_the_vulnerabilities_on_record(place: Path, cli: Cli) -> None:
+    pytest.importorskip("cyclonedx", reason="no cyclonedx-python-lib; pip install cyclonedx-python-lib")
+    names = {"torch": "2.9.1+cu128", "pytest": "9.0.3"}
+    files = {f"lib/{name}-{version}.dist-info/RECORD": b"" for name, version in names.items()}
+
+    bill = json.loads(cli("image", "sbom", str(uenv(place, extra=files))).stdout)
+
+    [vulnerability] = bill["vulnerabilities"]
+    assert vulnerability["id"] == "CVE-2026-24747"
+    assert vulnerability["recommendation"] == "take py-torch 2.10.0 or later"
+    [affected] = vulnerability["affects"]
+    [torch] = [component for component in bill["components"] if component["bom-ref"] == affected["ref"]]
+    assert torch["purl"] == "pkg:pypi/torch@2.9.1%2Bcu128"
+
+
 def test_a_bill_of_materials_is_valid_and_the_same_each_time(place: Path, cli: Cli) -> None:
     pytest.importorskip("cyclonedx", reason="no cyclonedx-python-lib; pip install cyclonedx-python-lib")
     from cyclonedx.schema import SchemaVersion

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uenvtool.errors import BadInput
 from uenvtool.image.contents import PYTHON, Contents, Package, read
+from uenvtool.model.kinds import RECIPE
+from uenvtool.model.locate import available
+from uenvtool.model.recipe import Vulnerability
+from uenvtool.model.recipe_reader import load_recipe
+from uenvtool.model.version import Version
 from uenvtool.result import Result
 
 if TYPE_CHECKING:
     from cyclonedx.model.component import Component
+    from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
 
 
 def sbom(image: Path) -> Result:
@@ -41,7 +50,48 @@ def render(contents: Contents) -> str:
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(contents.head.time, tz=timezone.utc)
     bom.register_dependency(whole, components)
+    for cve, affected in known_vulnerabilities(contents.packages).items():
+        bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
+    """The vulnerabilities on record in recipes (`cves:`) that these versions have, in the order of their names.
+
+    A recipe names Spack's packages; `py-NAME` is also the Python package NAME. A recipe that cannot be read
+    has no record.
+    """
+    recorded: list[Vulnerability] = []
+    for location in available(RECIPE).values():
+        with contextlib.suppress(BadInput):
+            recorded += load_recipe(str(location.path)).cves
+    found: dict[Vulnerability, list[Package]] = {}
+    for cve in sorted(set(recorded), key=lambda cve: (cve.id, cve.package)):
+        affected = [package for package in packages if _has(package, cve)]
+        if affected:
+            found[cve] = affected
+    return found
+
+
+def _has(package: Package, cve: Vulnerability) -> bool:
+    name = f"py-{package.name}" if package.kind == PYTHON else package.name
+    return name == cve.package and cve.versions.contains(Version(package.version.partition("+")[0]))
+
+
+def _vulnerability(cve: Vulnerability, affected: Sequence[Package]) -> BomVulnerability:
+    from cyclonedx.model.vulnerability import BomTarget
+    from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
+
+    return BomVulnerability(
+        id=cve.id,
+        bom_ref=f"{cve.id}:{cve.package}",
+        recommendation=f"take {cve.package} {cve.fixed} or later" if cve.fixed else None,
+        affects=[BomTarget(ref=_reference(package)) for package in affected],
+    )
+
+
+def _reference(package: Package) -> str:
+    return f"{package.kind}:{package.folder}"
 
 
 def _whole(contents: Contents) -> Component:
@@ -69,7 +119,7 @@ def _component(package: Package) -> Component:
         name=package.name,
         version=package.version,
         type=ComponentType.LIBRARY,
-        bom_ref=f"{package.kind}:{package.folder}",
+        bom_ref=_reference(package),
         purl=PackageURL(type=kind, namespace=namespace, name=package.name, version=package.version),
         properties=[
             Property(name="uenvtool:folder", value=package.folder),
