@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.support import peers
 from tests.support.needs import need, skip_without
-from tests.support.overlays import wheel
+from tests.support.overlays import extension_source, wheel
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm
 from tests.support.uenv import uenv_image
@@ -127,7 +127,7 @@ def made(folder: Path) -> World:
 def _environ(folder: Path, home: Path, programs: Path) -> dict[str, str]:
     command = folder / "bin" / "uenvtool"
     command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -E -c "{_main()}" "$@"\n')
+    command.write_text(f"#!{sys.executable} -E\n{_main()}\n")
     command.chmod(0o755)
     return {
         "PATH": f"{command.parent}:{programs}:/usr/local/bin:/usr/bin:/bin:/usr/sbin",
@@ -166,6 +166,7 @@ def _uenv_repository(world: World, folder: Path) -> None:
     image = uenv_image(folder / "pytorch.squashfs", MOUNT, packages, name="pytorch")
     wheel(folder / "wheels", "lightning", "2.5.0", requires=["torch>=2.1"])
     wheel(folder / "wheels", "einops", "0.8.0")
+    extension_source(folder / "wheels", "flash-attn", "2.8.3")
     for words in (f"create {folder}/repo",):
         world.run(f"uenv repo {words}")
     added = world.run(f"uenv image add {LABEL}@clariden%gh200 {image}")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,49 +10,15 @@ import pytest
 import tomlkit
 
 from tests.conftest import Answer
-from tests.support.overlays import BaseHere, install, wheel
-
-PROJECT = """
-[build-system]
-requires = []
-build-backend = "backend"
-backend-path = ["."]
-"""
-BACKEND = """
-import pathlib, zipfile
-import torch{more}
-META = "Metadata-Version: 2.1\\nName: ext\\nVersion: {version}\\nRequires-Dist: torch\\n"
-WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-def build_wheel(folder, settings=None, metadata=None):
-    name = "ext-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        archive.writestr("ext.py", f"built_with = {{torch.__version__!r}}\\n")
-        for file, text in (("METADATA", META), ("WHEEL", WHEEL), ("RECORD", "")):
-            archive.writestr(f"ext-{version}.dist-info/{{file}}", text)
-    return name
-"""
+from tests.support.overlays import BaseHere, extension_source, install, wheel
 
 
 @pytest.fixture
 def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place / "old", "torch", "2.6.0a0+d883142"))
-    source(wheels, "1.0")
+    extension_source(wheels, "ext", "1.0")
     return found
-
-
-def source(wheels: Path, version: str, more: str = "") -> None:
-    """The source of an extension whose build imports torch, and more."""
-    texts = {
-        "pyproject.toml": PROJECT,
-        "backend.py": BACKEND.format(version=version, more=more),
-        "PKG-INFO": f"Metadata-Version: 2.1\nName: ext\nVersion: {version}\n",
-    }
-    with tarfile.open(wheels / f"ext-{version}.tar.gz", "w:gz") as archive:
-        for name, text in texts.items():
-            member = tarfile.TarInfo(f"ext-{version}/{name}")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
 
 
 def built_with(folder: str) -> list[str]:
@@ -87,7 +51,7 @@ def test_it_is_made_again_from_the_lock_and_the_record(
 ) -> None:
     assert cli("venv", "v", "--no-build-isolation", "ext").code == 0
     wheel(wheels, "more", "1.0")
-    source(wheels, "1.1")
+    extension_source(wheels, "ext", "1.1")
 
     from_lock = cli("venv", "w", "--from", "v/.uenvtool/pylock.toml")
     added = cli("venv", "v", "more")
@@ -123,7 +87,7 @@ def test_a_wheel_is_left_for_the_source(here: BaseHere, cli: Callable[..., Answe
 def test_what_the_build_needs_comes_from_the_words_beside_it(
     here: BaseHere, cli: Callable[..., Answer], wheels: Path
 ) -> None:
-    source(wheels, "2.0", more=", helping")
+    extension_source(wheels, "ext", "2.0", more=", helping")
     missing = cli("venv", "v", "--no-build-isolation", "ext")
     wheel(wheels, "helping", "1.0")
 

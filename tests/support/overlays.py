@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import os
 import subprocess
+import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LAYOUTS", "BaseHere", "base", "clean_environment", "install", "run", "seen", "wheel"]
+__all__ = ["LAYOUTS", "BaseHere", "base", "clean_environment", "extension_source", "install", "run", "seen", "wheel"]
 
 LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container")
 
@@ -52,6 +54,45 @@ def wheel(
     with zipfile.ZipFile(path, "w") as archive:
         for each, content in contents.items():
             archive.writestr(each, content)
+    return path
+
+
+PROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """
+import pathlib, zipfile
+import torch{more}
+META = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\nRequires-Dist: torch\\n"
+WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+def build_wheel(folder, settings=None, metadata=None):
+    name = "{module}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
+        archive.writestr("{module}.py", f"built_with = {{torch.__version__!r}}\\n")
+        for file, text in (("METADATA", META), ("WHEEL", WHEEL), ("RECORD", "")):
+            archive.writestr(f"{module}-{version}.dist-info/{{file}}", text)
+    return name
+"""
+
+
+def extension_source(folder: Path, name: str, version: str, more: str = "") -> Path:
+    """The source of an extension of torch: its build imports torch, and more (", other")."""
+    module = name.replace("-", "_")
+    texts = {
+        "pyproject.toml": PROJECT,
+        "backend.py": BACKEND.format(name=name, module=module, version=version, more=more),
+        "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{module}-{version}.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        for file, text in texts.items():
+            member = tarfile.TarInfo(f"{module}-{version}/{file}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
     return path
 
 
