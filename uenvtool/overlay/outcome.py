@@ -1,4 +1,4 @@
-"""What came of it: each package from the base, installed or overridden, with who asked; as table and data."""
+"""What came of it: each package from the base, installed or overridden, with what asks for it; as table and data."""
 
 from __future__ import annotations
 
@@ -60,17 +60,17 @@ def outcome(
 ) -> tuple[PackageRow, ...]:
     """The packages that this overlay is about: what is new, and what new packages or the user take of the base."""
     environment = marker_environment(base)
-    asked = _origins(request, overrides)
+    askers = _origins(request, overrides)
     for name, distribution in sorted(new.items()):
         for requirement in requirements(distribution, environment):
-            asked.setdefault(canonical(requirement.name), []).append(name)
+            askers.setdefault(canonical(requirement.name), []).append(name)
     for name, who in _of_extras({**base.packages, **new}, new, request, environment):
-        asked.setdefault(name, []).append(who)
+        askers.setdefault(name, []).append(who)
     counted = as_releases(base, new)
-    rows = [_row(base, name, new[name].version, asked.get(name, ())) for name in new]
+    rows = [_row(base, name, new[name].version, askers.get(name, ())) for name in new]
     rows += [
         _base_row(base.packages[name], who, counted.get(name, ()))
-        for name, who in asked.items()
+        for name, who in askers.items()
         if name in base.packages and name not in new
     ]
     return tuple(sorted(rows, key=lambda row: row.name))
@@ -87,13 +87,13 @@ def rows_of_resolution(
     rows = []
     for package in resolution.packages:
         via = [_with_extra(base, name, package, environment) for name in package.via if name in new | extras]
-        asked = [*origins.get(package.name, ()), *via]
-        if not asked:
+        askers = [*origins.get(package.name, ()), *via]
+        if not askers:
             continue  # of the base, and only its own packages want it
         if package.from_base:
-            rows.append(_base_row(base.packages[package.name], asked, ()))
+            rows.append(_base_row(base.packages[package.name], askers, ()))
         else:
-            rows.append(_row(base, package.name or package.line, package.version or "?", asked))
+            rows.append(_row(base, package.name or package.line, package.version or "?", askers))
     return tuple(sorted(rows, key=lambda row: row.name))
 
 
@@ -198,27 +198,27 @@ def _with_extra(base: Base, asker: str, wanted: ResolvedPackage, environment: di
     return asker
 
 
-def _row(base: Base, name: str, version: str, asked: Sequence[str]) -> PackageRow:
+def _row(base: Base, name: str, version: str, askers: Sequence[str]) -> PackageRow:
     """The row of a package that lies in the overlay."""
     in_base = base.packages.get(name)
     return PackageRow(
         name=name,
         version=version,
         how=OVERRIDDEN if in_base else INSTALLED,
-        asked_by=tuple(dict.fromkeys(asked)),
+        asked_by=tuple(dict.fromkeys(askers)),
         base_version=in_base.version if in_base else None,
         note=f"over the base's {in_base.version}" if in_base else "",
     )
 
 
-def _base_row(package: Distribution, asked: Sequence[str], counted: Sequence[str]) -> PackageRow:
+def _base_row(package: Distribution, askers: Sequence[str], counted: Sequence[str]) -> PackageRow:
     """The row of a package of the base. counted: who takes a pre-release for its release."""
     note = f"a vendor's pre-release, counts as its release: {'; '.join(counted[:2])}" if counted else ""
     return PackageRow(
         name=package.key,
         version=package.version,
         how=FROM_BASE,
-        asked_by=tuple(dict.fromkeys(asked)),
+        asked_by=tuple(dict.fromkeys(askers)),
         base_version=package.version,
         note=note,
     )

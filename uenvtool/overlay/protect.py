@@ -10,9 +10,13 @@ from pathlib import Path
 DATA = Path(__file__).parent / "protected.yaml"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One line of protected.yaml."""
+    """One line of protected.yaml.
+
+    cost: what replacing the package costs. refuse_missing: it is not installed for another package beside a base
+    that has torch. harmless: names that the pattern covers and that carry no library.
+    """
 
     pattern: str
     cost: str
@@ -20,9 +24,9 @@ class Rule:
     harmless: tuple[str, ...] = ()
 
     def covers(self, name: str) -> bool:
-        """Whether the rule is about a normalized name."""
+        """Tell if the rule is about a normalized name."""
         return fnmatch.fnmatchcase(name, self.pattern) and not any(
-            fnmatch.fnmatchcase(name, each) for each in self.harmless
+            fnmatch.fnmatchcase(name, pattern) for pattern in self.harmless
         )
 
 
@@ -33,11 +37,16 @@ def rules() -> tuple[Rule, ...]:
 
     data = yaml.load(DATA.read_bytes(), Loader=yaml.CSafeLoader)
     return tuple(
-        Rule(each["name"], " ".join(each["cost"].split()), each["missing"] == "refuse", tuple(each.get("except", ())))
-        for each in data["protected"]
+        Rule(
+            pattern=rule["name"],
+            cost=" ".join(rule["cost"].split()),
+            refuse_missing=rule["missing"] == "refuse",
+            harmless=tuple(rule.get("except", ())),
+        )
+        for rule in data["protected"]
     )
 
 
 def protected(name: str) -> Rule | None:
-    """The rule that protects a normalized name, or None."""
+    """The rule that protects a normalized name; None if nothing does."""
     return next((rule for rule in rules() if rule.covers(name)), None)

@@ -124,7 +124,9 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
             raise BadInput(f"format {data['format']} is not known here", Position(shown), "use a newer uenvtool")
         return OverlayRecord(
             base=dict(data["base"]),
-            requests=tuple({"text": str(each["text"]), "origin": str(each["origin"])} for each in data["requests"]),
+            requests=tuple(
+                {"text": str(request["text"]), "origin": str(request["origin"])} for request in data["requests"]
+            ),
             overrides=tuple(map(str, data["overrides"])),
             built_on_base=tuple(map(str, data.get("built_on_base", ()))),
             precedence=str(data["settings"]["precedence"]),

@@ -148,7 +148,7 @@ def _arguments(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iter
 
 
 def _built_on_base(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iterator[str]:
-    """What the user has told pip or uv to build without isolation; it is recorded, unlike their settings."""
+    """What the settings of pip and uv build without isolation; it is recorded, unlike the others."""
     if _on(pip, "no-build-isolation") or environ.get("UV_NO_BUILD_ISOLATION", "").lower() not in _FALSE:
         yield ALL
     yield from environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()

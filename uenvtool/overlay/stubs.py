@@ -41,8 +41,8 @@ def write_stubs(folder: Path, base: Base) -> dict[str, str]:
 def stub(name: str, version: str, requires: tuple[str, ...], extras: tuple[str, ...]) -> bytes:
     """A wheel of one distribution without files."""
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}"]
-    lines += [f"Requires-Dist: {each}" for each in requires]
-    lines += [f"Provides-Extra: {each}" for each in extras]
+    lines += [f"Requires-Dist: {requirement}" for requirement in requires]
+    lines += [f"Provides-Extra: {extra}" for extra in extras]
     info = f"{name.replace('-', '_')}-{_wheel_version(version)}.dist-info"
     wheel = "Wheel-Version: 1.0\nGenerator: uenvtool\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     stream = io.BytesIO()

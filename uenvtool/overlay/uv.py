@@ -72,7 +72,7 @@ class Uv:
     def run_again(self, arguments: Sequence[str | Path]) -> str:
         """Run uv on what it has just resolved, from its cache: an index that mirrors feed can answer two ways.
 
-        If the cache has not all of it, as when an index forbids that, the index is asked.
+        If the cache has not all of it, as when an index forbids that, the index answers.
         """
         try:
             return self.run([*arguments, "--offline"])

@@ -151,8 +151,8 @@ def _python_on_path(environ: Mapping[str, str]) -> str | None:
     if sys.prefix != sys.base_prefix:
         skipped.add(os.path.realpath(os.path.join(sys.prefix, "bin")))
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    usable = os.pathsep.join(folder for folder in folders if folder and os.path.realpath(folder) not in skipped)
-    found = shutil.which("python3", path=usable) or shutil.which("python", path=usable)
+    search_path = os.pathsep.join(folder for folder in folders if folder and os.path.realpath(folder) not in skipped)
+    found = shutil.which("python3", path=search_path) or shutil.which("python", path=search_path)
     fallback: str | None = getattr(sys, "_base_executable", None) or sys.executable or None
     path = found or fallback
     return os.path.abspath(path) if path else None

@@ -177,7 +177,7 @@ def _without_removed(
     for name in sorted(removed - wanted):
         raise AnswerIsNo(*_not_wanted(name, previous, sorted(wanted)))
     return (
-        replace(request, requirements=tuple(each for each in request.requirements if each.name not in removed)),
+        replace(request, requirements=tuple(wanted for wanted in request.requirements if wanted.name not in removed)),
         tuple(text for text in overrides if names_of([text])[0] not in removed),
         tuple(name for name in built_on_base if name not in removed),
     )

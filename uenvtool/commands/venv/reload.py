@@ -18,7 +18,7 @@ OPTIONS = ("--uenv", "--view")
 def in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     """Become `uenv run IMAGE --view=VIEW -- <this command>`.
 
-    Raises ToolMissing where this machine has no uenv client.
+    Raises ToolMissing if this machine has no uenv client.
     """
     client = shutil.which("uenv", path=environ.get("PATH"))
     if client is None:

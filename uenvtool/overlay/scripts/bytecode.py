@@ -56,7 +56,7 @@ def cache_path(path: bytes) -> bytes:
 
 
 def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes | None:
-    """The bytecode of a module, None where it is no Python: as compileall, this leaves such files alone."""
+    """The bytecode of a module, None if it is no Python: as compileall, this leaves such files alone."""
     try:
         with open(path, "rb") as stream:
             source = stream.read()

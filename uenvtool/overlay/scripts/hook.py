@@ -50,25 +50,25 @@ def order() -> None:
     recorded = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
     base = mounted_now(recorded, found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", ""))
     moved = dict(zip(recorded, base, strict=True))
-    there = [folder for folder in base if os.path.isdir(folder)]
-    if len(there) < len(base):
-        gone = next(folder for folder in base if folder not in there)
+    present = [folder for folder in base if os.path.isdir(folder)]
+    if len(present) < len(base):
+        gone = next(folder for folder in base if folder not in present)
         load = found.get("uenvtool-load", "")
         sys.stderr.write(
             f"uenvtool: the base of this overlay is not here: {gone}{load and '; load it first: ' + load}\n"
         )
     standard, own, rest = parts(before, here)
     editables_first()
-    first = standard + own + [folder for folder in there if folder not in own]
+    first = standard + own + [folder for folder in present if folder not in own]
     sys.path[:] = first + [entry for entry in rest if entry not in first]
     sites = found.get("uenvtool-base-site", "").split(os.pathsep)
-    run_pth_files([moved.get(folder, folder) for folder in sites], there, len(first))
+    run_pth_files([moved.get(folder, folder) for folder in sites], present, len(first))
 
 
 def mounted_now(base: list[str], mount: str, known: str) -> list[str]:
     """The base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
 
-    What is mounted there and is another base is said, and not taken if it is elsewhere.
+    Another base that is mounted in its place is named; one at another mount is not taken either.
     """
     if not mount:
         return base
@@ -99,20 +99,19 @@ def say_once(text: str) -> None:
 
 
 def say_if_older() -> None:
-    """Say that this image is older than the overlay beside it, once for all that this Python starts, on one rank."""
-    if os.environ.get("UENVTOOL_SEEN") == sys.prefix or os.environ.get("SLURM_PROCID", "0") != "0":
+    """Say that this image is older than the overlay beside it."""
+    if os.environ.get("SLURM_PROCID", "0") != "0":
         return
     for item in os.environ.get("UENV_MOUNT_LIST", "").split(","):
         image, _, mount = item.rpartition(":")
         if mount == sys.prefix:
-            os.environ["UENVTOOL_SEEN"] = sys.prefix
             packed = text_of(os.path.join(sys.prefix, "meta", "extra", "uenvtool.json"))
             folder, name = os.path.split(image.rpartition(".")[0])
             for beside in (os.path.join(folder, name), os.path.join(folder, "." + name)):
                 loose = text_of(os.path.join(beside, ".uenvtool", "uenvtool.json"))
                 if packed and loose and loose != packed:
                     again = f"pack it again with: uenvtool venv {beside} --squash {image}"
-                    sys.stderr.write(f"uenvtool: {image} is older than {beside}; {again}\n")
+                    say_once(f"{image} is older than {beside}; {again}")
 
 
 def text_of(path: str) -> bytes:
@@ -134,7 +133,7 @@ def editables_first() -> None:
         sys.meta_path[:] = others[:at] + ours + others[at:]
 
 
-def run_pth_files(sites: list[str], there: list[str], length: int) -> None:
+def run_pth_files(sites: list[str], present: list[str], length: int) -> None:
     """Process the base's own .pth files as its Python would; what they add stands behind the base."""
     import site
 
@@ -143,7 +142,7 @@ def run_pth_files(sites: list[str], there: list[str], length: int) -> None:
     del sys.path[length:]
     try:
         for folder in sites:
-            if folder in there:
+            if folder in present:
                 site.addsitedir(folder, known)
     finally:
         sys.path.extend(entry for entry in behind if entry not in sys.path)

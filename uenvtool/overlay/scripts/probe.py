@@ -47,7 +47,7 @@ def console_scripts(distribution: metadata.Distribution) -> dict[str, str]:
 
 
 def described(distribution: metadata.Distribution, folder: str) -> dict[str, object] | None:
-    """One distribution as data, or None where it has no name or version."""
+    """One distribution as data, or None if it has no name or version."""
     try:
         name, version = distribution.metadata["Name"], distribution.version
         requires = distribution.requires or []
