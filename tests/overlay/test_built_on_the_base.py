@@ -87,7 +87,7 @@ def test_a_wheel_is_left_for_the_source(here: BaseHere, cli: Callable[..., Answe
 def test_what_the_build_needs_comes_from_the_words_beside_it(
     here: BaseHere, cli: Callable[..., Answer], wheels: Path
 ) -> None:
-    extension_source(wheels, "ext", "2.0", more=", helping")
+    extension_source(wheels, "ext", "2.0", importing="torch, helping")
     missing = cli("venv", "v", "--no-build-isolation", "ext")
     wheel(wheels, "helping", "1.0")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import random
 import shutil
 import types
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
+from tests.support.disks import small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
@@ -126,6 +128,22 @@ class TestOverlays:
         assert answer.code == 4, answer.stderr
         assert "mksquashfs failed" in answer.stderr
         assert state(place) == before
+
+    def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
+        self, here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+    ) -> None:
+        with small_disk(place / "disk", "2500k") as disk:
+            assert cli("venv", "disk/v", "small==1.0", "--squash").code == 0
+            before = state(disk)
+            noise = random.Random(4).randbytes(1_400_000)  # does not get smaller when it is packed
+            wheel(wheels, "large", "1.0", files={"large/data.bin": noise})
+
+            answer = cli("venv", "disk/v", "large", "--squash")
+
+            assert answer.code == 4, answer.stderr
+            assert "No space left" in answer.stderr
+            assert "nothing was changed" in answer.stderr
+            assert state(disk) == before
 
     def test_a_run_killed_at_a_step_of_publishing_leaves_whole_ones(
         self, here: BaseHere, cli: Callable[..., Answer], place: Path

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.support.overlays import BaseHere, clean_environment, install, seen, wheel
+from tests.support.overlays import BaseHere, clean_environment, extension_source, install, seen, wheel
 from uenvtool.overlay.base import read_base
 from uenvtool.overlay.resolve import conflicts_of_explanation
 from uenvtool.overlay.where import find
@@ -236,6 +236,20 @@ def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Callab
     wheel(wheels, "heavy", "1.0")
 
     assert packages(cli("venv", "v", "heavy>=1", "--json"))["heavy"]["version"] == "1.0"
+
+
+def test_an_older_release_that_has_only_its_source_is_not_gone_back_to_in_silence(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    wheel(wheels, "heavy", "3.1", requires=("torch>=2.9",))
+    extension_source(wheels, "heavy", "3.0", importing="json")
+
+    refused = cli("venv", "v", "heavy")
+    allowed = cli("venv", "v", "heavy", "--allow-older")
+
+    assert refused.code == 1, refused.stderr
+    assert "heavy goes back from 3.1 to 3.0 on this base, which has no wheel for this Python" in refused.stderr
+    assert allowed.code == 0, allowed.stderr
 
 
 def test_a_placeholder_without_a_wheel_is_not_gone_back_to(

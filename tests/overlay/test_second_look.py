@@ -79,6 +79,20 @@ class TestNoBase:
         assert accepted.code == 0, accepted.stderr
 
 
+def test_an_overlay_that_is_made_again_on_another_base_says_so(
+    here: BaseHere, cli: Callable[..., Answer], place: Path
+) -> None:
+    first = cli("venv", "v", "other")
+    same = cli("venv", "v", "small")
+    install(here.site, wheel(place.parent / "old", "more", "1.0"))
+
+    answer = cli("venv", "v", "--update")
+
+    assert answer.code == 0, answer.stderr
+    assert "the base has changed since this overlay was made on stack" in answer.stderr
+    assert "has changed" not in first.stderr + same.stderr
+
+
 class TestRemove:
     """--remove takes a package away, with what only it brought."""
 

@@ -65,25 +65,27 @@ backend-path = ["."]
 """
 BACKEND = """
 import pathlib, zipfile
-import torch{more}
+import {importing}
 META = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\nRequires-Dist: torch\\n"
 WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
 def build_wheel(folder, settings=None, metadata=None):
     name = "{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        archive.writestr("{module}.py", f"built_with = {{torch.__version__!r}}\\n")
+        archive.writestr("{module}.py", f"built_with = {{getattr({first}, '__version__', None)!r}}\\n")
         for file, text in (("METADATA", META), ("WHEEL", WHEEL), ("RECORD", "")):
             archive.writestr(f"{module}-{version}.dist-info/{{file}}", text)
     return name
 """
 
 
-def extension_source(folder: Path, name: str, version: str, more: str = "") -> Path:
-    """The source of an extension of torch: its build imports torch, and more (", other")."""
+def extension_source(folder: Path, name: str, version: str, importing: str = "torch") -> Path:
+    """The source of an extension of torch: its build imports torch, or other modules ("torch, other")."""
     module = name.replace("-", "_")
     texts = {
         "pyproject.toml": PROJECT,
-        "backend.py": BACKEND.format(name=name, module=module, version=version, more=more),
+        "backend.py": BACKEND.format(
+            name=name, module=module, version=version, importing=importing, first=importing.partition(",")[0]
+        ),
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
     }
     folder.mkdir(parents=True, exist_ok=True)

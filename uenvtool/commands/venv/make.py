@@ -106,17 +106,19 @@ def _made(plan: Plan, target: Path, folder: Path, work: Path | None, on_step: St
         base=plan.base,
         changes=changes(built.rows, before, older),
         notes=built.notes,
-        warnings=(*_plain_warning(plan), *built.warnings),
+        warnings=(*_base_warnings(plan), *built.warnings),
         dry_run=work is None,
     )
     return made if work is None else _placed(plan, made, built.folder, target, work, on_step)
 
 
-def _plain_warning(plan: Plan) -> Iterator[str]:
-    """What a user should know who may have meant to load something."""
-    was_plain = plan.previous is not None and plan.previous.base.get("kind") == PLAIN
-    if plan.base.is_plain and not plan.order.no_base and not was_plain:
-        yield f"no base is loaded here: this is a plain environment on {plan.base.python}, a torch in it is the index's"
+def _base_warnings(plan: Plan) -> Iterator[str]:
+    """What a user should know of the base who may have meant to load another one."""
+    base, before = plan.base, plan.previous.base if plan.previous else {}
+    if base.is_plain and not plan.order.no_base and before.get("kind") != PLAIN:
+        yield f"no base is loaded here: this is a plain environment on {base.python}, a torch in it is the index's"
+    elif before and not base.is_plain and before.get("fingerprint") != base.fingerprint():
+        yield f"the base has changed since this overlay was made on {before.get('name')}: it is {base.described()} now"
 
 
 def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Path, on_step: Step) -> MadeOverlay:
