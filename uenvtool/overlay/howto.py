@@ -12,7 +12,6 @@ from typing import Any
 
 from uenvtool import quoting
 from uenvtool.overlay.packed import VIEW
-from uenvtool.overlay.where import CONTAINER, UENV
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +30,14 @@ class Line:
 def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
     """How to use an image. name: of the uenv that it is. base: what the overlay's record says of it.
 
-    Each ends in what to run. A base that is neither a uenv nor a container has to be there where the image
-    is mounted, so that every way of mounting is named.
+    Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
+    container.
     """
-    path, kind = os.path.abspath(image), base.get("kind")
-    if kind != CONTAINER:
-        yield from _of_uenv(path, name, str(base.get("image") or ""), str(base.get("view") or ""))
-    if kind != UENV:
-        yield from _of_container(path, mount, str(base.get("name") or "") if kind == CONTAINER else "")
+    path, base_image = os.path.abspath(image), str(base.get("image") or "")
+    if base.get("in_container"):
+        yield from _of_container(path, mount, base_image)
+    else:
+        yield from _of_uenv(path, name, base_image, str(base.get("view") or ""))
 
 
 def _of_uenv(path: str, name: str, base: str, base_view: str) -> Iterator[Line]:

@@ -71,6 +71,7 @@ def record_text(
             "load": base.found.load,
             "image": base.found.image,
             "view": base.found.view,
+            "in_container": base.found.in_container,
             "root": base.found.root,
             "python": base.python,
             "version": base.version,

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uenvtool import tools
@@ -27,7 +27,8 @@ _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 class FoundBase:
     """A Python to lie on: its path as a user calls it, what kind of base it is, and how to load it.
 
-    root: a view's folder. mounts: of all loaded uenvs. image, view: what the uenv client is given to load it.
+    root: a view's folder. mounts: of all loaded uenvs. image, view: what the uenv client is given to load it; in a
+    container, image is the container's name. in_container: it is there in a container alone.
     """
 
     python: str
@@ -38,6 +39,7 @@ class FoundBase:
     mounts: tuple[str, ...] = ()
     image: str = ""
     view: str = ""
+    in_container: bool = False
 
 
 def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
@@ -50,7 +52,9 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
     if python is not None:
         path = named_python(python, environ)
         of_path = [view for view in views if path.startswith(view.mount + "/")]
-        return _of_view(of_path[0], path, mounts, environ) if of_path else FoundBase(python=path, kind=NAMED, name=path)
+        return (
+            _of_view(of_path[0], path, mounts, environ) if of_path else _on_host_or_in_container(path, NAMED, environ)
+        )
     for view in views:
         if _is_overlay(view.root):
             continue
@@ -66,7 +70,7 @@ def plain_python(environ: Mapping[str, str]) -> FoundBase:
     python = _python_on_path(environ)
     if python is None:
         raise BadInput("no Python is here to make an overlay on", hint="load a uenv, or name one with --base PYTHON")
-    return FoundBase(python=python, kind=PLAIN, name=python)
+    return _on_host_or_in_container(python, PLAIN, environ)
 
 
 def named_python(python: str, environ: Mapping[str, str]) -> str:
@@ -79,6 +83,12 @@ def named_python(python: str, environ: Mapping[str, str]) -> str:
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise BadInput(f"--base {python}: no such program", hint="name a Python, for example --base /usr/bin/python3")
     return os.path.abspath(path)
+
+
+def _on_host_or_in_container(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
+    inside = in_container(environ)
+    image = container_name(environ) if inside else ""
+    return FoundBase(python=python, kind=kind, name=python, image=image, in_container=inside)
 
 
 def label(image: str, environ: Mapping[str, str]) -> str:
@@ -132,10 +142,9 @@ def _of_environment(environ: Mapping[str, str]) -> FoundBase:
     if in_container(environ):
         name = container_name(environ)
         load = f"start the container {name}" if name else "start its container"
-        return FoundBase(python=plain.python, kind=CONTAINER, name=name, load=load)
+        return replace(plain, kind=CONTAINER, name=name, load=load)
     if environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"):
-        load = "load the modules that this was made with"
-        return FoundBase(python=plain.python, kind=ENVIRONMENT, name=plain.python, load=load)
+        return replace(plain, kind=ENVIRONMENT, load="load the modules that this was made with")
     return plain
 
 
