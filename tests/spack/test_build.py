@@ -18,6 +18,7 @@ from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
 from uenvtool.spack.explain_failure import clashes
+from uenvtool.spack.folder import digest
 
 Write = Callable[[str, str | bytes], Path]
 Cli = Callable[..., Answer]
@@ -333,6 +334,97 @@ class TestSpack:
         assert data["uarch"] == "gh200"
 
 
+UNWRAPPED = json.dumps(
+    {
+        **json.loads(LOCK),
+        "concrete_specs": {
+            "a": {
+                **json.loads(LOCK)["concrete_specs"]["a"],
+                "dependencies": [{"name": "gcc", "hash": "c", "parameters": {"virtuals": ["c"]}}],
+            }
+        },
+    }
+)
+
+
+@pytest.mark.usefixtures("recipe")
+class TestALockWithoutTheCompilerWrapper:
+    """Installed from it, a package gets no RPATH, and `spack install` says nothing."""
+
+    def test_is_refused_when_spack_makes_it(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        answer = cli("build", "small", "--spack", spack(f"LOCK = {UNWRAPPED!r}\n{SOLVES}"))
+
+        assert answer.code == 1
+        assert "has no compiler-wrapper for zlib-ng" in answer.stderr
+        assert not Path("envs/small/clariden-gh200/spack.lock").exists()
+
+    def test_is_refused_where_it_lies(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        cli("build", "small", "--spack", spack(SOLVES))
+        lock, record = Path("envs/small/clariden-gh200/spack.lock"), Path("envs/small/clariden-gh200/.uenvtool.json")
+        lock.write_text(UNWRAPPED)
+        record.write_text(record.read_text().replace(digest(LOCK), digest(UNWRAPPED)))
+
+        for words in (["build", "small", "--no-concretize"], ["build", "small", "--check"], ["diff", lock, lock]):
+            answer = cli(*words)
+
+            assert answer.code == 1, words
+            assert "has no compiler-wrapper for" in answer.stderr
+
+    def test_is_made_again_if_spack_can(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        self.test_is_refused_where_it_lies(cli, spack)
+
+        assert cli("build", "small", "--spack", spack(SOLVES)).code == 0
+        assert Path("envs/small/clariden-gh200/spack.lock").read_text() == LOCK
+
+
+@pytest.mark.usefixtures("recipe")
+class TestASpackThatTakesNoAnswers:
+    """Only the internals of Spack 1.1 are known: another version asks the machine that it runs on."""
+
+    def test_leaves_the_lock_to_a_node(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')", "1.2.0"))
+
+        assert answer.code == 0
+        assert "Spack 1.2.0 can make this lock only on a node of clariden" in answer.stderr
+        assert "uenvtool build small --system clariden --concretize  # on a node of clariden" in answer.stderr
+        assert not Path("envs/small/clariden-gh200/spack.lock").exists()
+
+    def test_fails_if_it_is_told_to_resolve(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')", "1.2.0"), "--concretize")
+
+        assert answer.code == 4
+        assert "hint: use Spack v1.1.0, which the recipe pins" in answer.stderr
+
+
+def test_a_system_that_names_no_c_library_is_told_what_to_add(
+    cli: Cli, recipe: Path, spack: Callable[..., Path], write: Write
+) -> None:
+    write(
+        "systems/bare.yaml",
+        "description: A system of few words.\nsite: here\nfabric: none\n"
+        "nodes: {gh200: {target: neoverse_v2, os: sles15, gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}}}\n",
+    )
+
+    answer = cli("build", "small", "--system", "bare", "--spack", spack("sys.exit('must not run')"))
+
+    assert answer.code == 2
+    assert "bare does not say which C library its nodes have" in answer.stderr
+    assert "glibc@VERSION" in answer.stderr
+
+
+def test_the_next_command_takes_the_same_spack_and_the_same_repository(
+    cli: Cli, recipe: Path, spack: Callable[..., Path], write: Write
+) -> None:
+    write("packages/repos/spack_repo/builtin/repo.yaml", "repo: {namespace: builtin}\n")
+    root = spack(SOLVES)
+
+    answer = cli("build", "small", "--spack", root, "--repo", "builtin=packages")
+
+    repository = Path("packages/repos/spack_repo/builtin").resolve()
+    command = f"uenvtool image build envs/small/clariden-gh200 --spack {root} --repo builtin={repository}"
+    assert command in answer.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_ends_spack_too_and_leaves_no_trace(
     recipe: Path, spack: Callable[..., Path], place: Path, number: signal.Signals
@@ -412,14 +504,14 @@ class TestCheck:
 
         assert cli("build", "small", "--check").code == 1
 
-    @pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
-    @pytest.mark.parametrize("system", ["clariden", "bristen"])
+    @pytest.mark.parametrize("folder", sorted(ROOT.glob("envs/*/*")), ids=lambda folder: folder.name)
     def test_the_committed_environments_are_what_their_inputs_give(
-        self, cli: Cli, monkeypatch: pytest.MonkeyPatch, recipe: str, system: str
+        self, cli: Cli, monkeypatch: pytest.MonkeyPatch, folder: Path
     ) -> None:
         monkeypatch.chdir(ROOT)
+        system, _, uarch = folder.name.rpartition("-")
 
-        answer = cli("build", recipe, "--system", system, "--check")
+        answer = cli("build", folder.parent.name, "--system", system, "--uarch", uarch, "--check")
 
         assert answer.code == 0, answer.stderr
 

@@ -1,4 +1,4 @@
-"""`uenvtool image`: what images are made of, checked, compared, and as a bill of materials."""
+"""`uenvtool image`: images are built, shown, checked and compared."""
 
 from __future__ import annotations
 
@@ -6,15 +6,57 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.cli.options import JSON
+from uenvtool.cli.options import JSON, SYSTEM, UARCH
 
 image = typer.Typer(
-    help="Show, verify, compare and list the packages of images: packed overlays, and any uenv.",
+    help="Build, show, verify and compare images, and list their packages: packed overlays, and any uenv.",
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 IMAGES = typer.Argument(..., metavar="FILE...", help="Images: squashfs files.")
+
+
+@image.command()
+def build(
+    source: str = typer.Argument(..., metavar="RECIPE|DIR", help="A recipe, or the folder of a resolved environment."),
+    system: str | None = SYSTEM,
+    uarch: str | None = UARCH,
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="FILE", help="The image; default: NAME.squashfs."
+    ),
+    store: Path | None = typer.Option(
+        None, metavar="DIR", help="Install into DIR, which later runs go on with; default: one in the cache folder."
+    ),
+    spack: Path | None = typer.Option(
+        None, "--spack", metavar="PATH", help="The Spack to use, before SPACK_ROOT and PATH."
+    ),
+    repo: list[str] = typer.Option([], "--repo", metavar="NAME=PATH", help="Take a package repository from disk."),
+    jobs: int | None = typer.Option(None, "--jobs", "-j", min=1, help="Processes of one package's build."),
+    mirror: list[str] = typer.Option([], "--mirror", metavar="URL", help="Take sources from a mirror; repeatable."),
+    cache: list[str] = typer.Option([], "--cache", metavar="URL", help="Take packages from a build cache; repeatable."),
+    unsigned: bool = typer.Option(False, "--unsigned", help="Take packages from a cache without checking who signed."),
+    json_: bool = JSON,
+) -> int:
+    """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
+    from uenvtool import console
+    from uenvtool.cli.options import named_paths
+    from uenvtool.commands.image.build import ImageRequest, build_image
+
+    request = ImageRequest(
+        source=source,
+        system=system,
+        uarch=uarch,
+        output=output,
+        store=store,
+        spack=spack,
+        repos=named_paths(repo, "--repo"),
+        jobs=jobs,
+        mirrors=tuple(mirror),
+        caches=tuple(cache),
+        unsigned=unsigned,
+    )
+    return console.show(build_image(request, console.progress), as_json=json_)
 
 
 @image.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.errors import BadInput, ExitCode
@@ -14,8 +15,13 @@ from uenvtool.model.source import read
 from uenvtool.result import Result, Table
 from uenvtool.spack.compare import Versions, changes
 from uenvtool.spack.folder import LOCK
-from uenvtool.spack.lock import read_lock
+from uenvtool.spack.lock import read_lock, require_installable
 from uenvtool.spack.manifest import MANIFEST
+
+ONLY_NAMED = (
+    "a recipe names only what it asks for: a package that one side lacks may still be in its lock, as a dependency; "
+    "to compare all packages, name the folders in envs/"
+)
 
 
 def diff(before: str, after: str) -> Result:
@@ -23,7 +29,8 @@ def diff(before: str, after: str) -> Result:
 
     Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
     """
-    found = changes(contents(before), contents(after))
+    old, new = contents(before), contents(after)
+    found = changes(old.versions, new.versions)
     if not found:
         return Result(data=[], notes=("the same packages at the same versions",))
     rows = [(change.kind, change.package, ", ".join(change.before), ", ".join(change.after)) for change in found]
@@ -33,22 +40,36 @@ def diff(before: str, after: str) -> Result:
             for change in found
         ],
         tables=(Table(headings=("change", "package", before, after), rows=rows),),
+        notes=() if old.complete and new.complete else (ONLY_NAMED,),
         exit_code=ExitCode.NO,
     )
 
 
-def contents(name: str) -> Versions:
-    """The packages of what a user names, with their versions. Raises BadInput if it has none."""
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Packages with their versions. complete: False for a recipe, which does not name what Spack adds."""
+
+    versions: Versions
+    complete: bool
+
+
+def contents(name: str) -> Contents:
+    """The packages of what a user names.
+
+    Raises BadInput if it has none, AnswerIsNo if it is a lock that would not install.
+    """
     path = Path(name)
     if path.is_dir() and (path / LOCK).is_file():
         path = path / LOCK
     elif path.is_dir() and (path / MANIFEST).is_file():
         raise BadInput(f"{path} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
     if path.is_file() and path.suffix == ".lock":
-        return read_lock(path, shown(path)).versions()
+        lock = read_lock(path, shown(path))
+        require_installable(lock, shown(path))
+        return Contents(lock.versions(), complete=True)
     if path.is_file() and path.name != "recipe.yaml" and read(path, shown(path)).get("source"):
-        return load_published(str(path)).versions_of()
-    return of_recipe(load_recipe(name))
+        return Contents(load_published(str(path)).versions_of(), complete=True)
+    return Contents(of_recipe(load_recipe(name)), complete=False)
 
 
 def of_recipe(recipe: Recipe) -> Versions:

@@ -14,6 +14,8 @@ MAX_CLASH_LINES = 9
 MAX_CAUSE_LINES = 3
 MAX_LINE_WIDTH = 160
 _CAUSE_INDENT = 8
+LOG_LINES = 12
+"""The last lines of a package's log, which say why it did not build."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +48,12 @@ KNOWN_FAILURES = (
         seen="1.1.0",
     ),
     KnownFailure(
+        pattern=r"with_mount: no ",
+        message="this machine gives no place to install to",
+        hint="the mount point must exist, and a user may need rights for it: run as root, or allow user namespaces",
+        seen="none",
+    ),
+    KnownFailure(
         pattern=r"this Spack has no [\w.]+|this Spack sees ",
         message="this Spack cannot resolve for another machine: its internals are not those of Spack v1.1.0",
         hint="use the Spack that the recipe pins, or make the lock on a node",
@@ -69,6 +77,28 @@ def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolF
     errors = [line for line in output.splitlines() if line.startswith("==> Error")] or output.strip().splitlines()
     why = errors[0].removeprefix("==> Error:").strip() if errors else "it printed nothing"
     return ToolFailed(f"Spack {spack.version} failed (exit code {code}): {why}", hint=hint)
+
+
+def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
+    """The error for an installation that failed: which package, the last lines of its log, where the log is."""
+    going_on = f"Spack's whole output: {log}\nwhat is installed stays; run it again to go on"
+    if unfetched := re.search(r"All fetchers failed for spack-stage-(\S+)-[a-z0-9]{32}", output):
+        message = f"Spack {spack.version} could not fetch the source of {unfetched[1]}"
+        return ToolFailed(message, hint=f"check the network, or name a source mirror: --mirror URL\n{going_on}")
+    build_log = re.search(r"^See \w+ log for details:\n\s+(/\S+)$", output, re.MULTILINE)
+    if build_log is None:
+        return explain_failure(spack, code=code, output=output, log=log)
+    package = re.search(r"/spack-stage-(\S+)-[a-z0-9]{32}/", build_log[1])
+    lines = "".join(f"\n  {line}" for line in _last_lines(Path(build_log[1])))
+    message = f"Spack {spack.version} could not install {package[1] if package else 'a package'}{lines}"
+    return ToolFailed(message, hint=f"the package's log: {build_log[1]}\n{going_on}")
+
+
+def _last_lines(log: Path) -> list[str]:
+    try:
+        return log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
+    except OSError:
+        return []
 
 
 def clashes(output: str) -> list[str]:

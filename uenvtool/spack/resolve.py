@@ -16,7 +16,7 @@ from uenvtool.spack.lock import Lock, parse_lock, require_installable
 from uenvtool.spack.manifest import MANIFEST, render_manifest
 from uenvtool.spack.node import is_this_machine, node_answers
 from uenvtool.spack.program import Spack
-from uenvtool.spack.runner import Runner, user_cache
+from uenvtool.spack.runner import Runner, user_cache, write_scope
 
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
 ANSWERS = "node.json"
@@ -55,7 +55,8 @@ def resolve(
         if FITTING.match(spack.version):
             write(scratch / ANSWERS, answers.text())
             words.append(scratch / ANSWERS)
-        runner = Runner(spack=spack, folder=folder, settings=_settings(environment, scratch))
+        write_scope(scratch / "configuration", {"config": _places(environment, scratch)})
+        runner = Runner(spack=spack, folder=folder, scope=scratch / "configuration")
         completed = runner.run("python", *words, on_step=on_step)
         lock = folder / LOCK
         if completed.code == 0 and lock.is_file():
@@ -88,12 +89,12 @@ def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
     return lock
 
 
-def _settings(environment: Environment, scratch: Path) -> tuple[str, ...]:
+def _places(environment: Environment, scratch: Path) -> dict[str, object]:
     """Where Spack keeps what it would otherwise write beside itself; an index of packages for each kind of CPU."""
     import archspec.cpu
 
     family = archspec.cpu.TARGETS[environment.node.target].family.name
-    settings = [f"config:install_tree:root:{scratch / 'store'}"]
+    places: dict[str, object] = {"install_tree": {"root": str(scratch / "store")}}
     if family != archspec.cpu.host().family.name:  # 69 packages have other sources there
-        settings.append(f"config:misc_cache:{user_cache() / f'cache-{family}'}")
-    return tuple(settings)
+        places["misc_cache"] = str(user_cache() / f"cache-{family}")
+    return places

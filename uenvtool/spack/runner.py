@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool import tools
+from uenvtool.files import write_all
 from uenvtool.result import Step
 from uenvtool.spack.program import Spack
 
@@ -28,24 +29,24 @@ FOREIGN_VARIABLES = (
 class Runner:
     """Spack at work on one environment.
 
-    folder: the environment's folder. settings: Spack's configuration values that come before the
-    environment's own, each `SECTION:KEY:VALUE`. variables: environment variables to set besides.
+    folder: the environment's folder. scope: a folder of configuration that comes before the
+    environment's own, see `write_scope`. prefix: a command that runs Spack, such as one that mounts.
     """
 
     spack: Spack
     folder: Path
-    settings: tuple[str, ...] = ()
-    variables: Mapping[str, str] | None = None
+    scope: Path
+    prefix: tuple[str, ...] = ()
 
     def command(self, *words: str | Path) -> list[str]:
         """The argument list that runs a command of Spack on the environment."""
-        settings = [word for setting in self.settings for word in ("-c", setting)]
-        return list(map(str, [self.spack.program, "--color", "never", *settings, "-e", self.folder, *words]))
+        options = ["--color", "never", "-C", self.scope, "-e", self.folder]
+        return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
 
     def environment(self) -> dict[str, str]:
         """Spack's environment variables: the user's, without what would change the answer."""
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
-        return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **(self.variables or {})}
+        return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1"}
 
     def run(self, *words: str | Path, on_step: Step | None = None) -> tools.Completed:
         """Run a command of Spack to its end; its exit code is the caller's to judge.
@@ -53,6 +54,13 @@ class Runner:
         on_step takes each line in which Spack says what it does. Raises ToolFailed if Spack does not start.
         """
         return tools.run(self.command(*words), env=self.environment(), on_line=_steps(on_step))
+
+
+def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
+    """Write a folder of Spack's configuration, a file a section; Spack reads JSON as the YAML that it is."""
+    import json
+
+    write_all(folder, {f"{name}.yaml": json.dumps({name: section}, indent=1) for name, section in sections.items()})
 
 
 def user_cache() -> Path:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from uenvtool.spack.environment import Environment
-from uenvtool.spack.folder import COMPILER
 from uenvtool.spack.manifest import again
 from uenvtool.spack.program import Spack, how_to_get
 
@@ -27,17 +26,15 @@ def build_again(environment: Environment, folder: Path) -> str:
 def next_steps(
     environment: Environment, folder: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
 ) -> tuple[str, ...]:
-    """The commands to go on with: they make the lock if there is none, else they install it on a node."""
+    """The command to go on with: it makes the lock if there is none, else the image, on a node."""
     command = build_again(environment, folder)
     from_disk = "".join(f" --repo {shlex.quote(f'{name}={path}')}" for name, path in repos.items())
     if not resolved and spack is None:
         return (how_to_get(environment.recipe.spack, command + from_disk),)
     if not resolved:
         return (f"{command}{from_disk} --concretize  # on a node of {environment.system.name}",)
-    settings = "".join(f" -c {shlex.quote(f'repos:{name}:{path}')}" for name, path in repos.items())
-    program = f"{spack.command if spack else 'spack'}{settings}"
-    install = f"{program} -e {shlex.quote(os.fspath(folder))} install"
-    if environment.compiler and environment.compiler.first:
-        first = f"{program} -e {shlex.quote(os.fspath(folder / COMPILER))} install"
-        return (f"{first}  # on a node of {environment.system.name}", install)
-    return (install,)
+    program = (
+        f" --spack {shlex.quote(str(spack.program.parent.parent))}" if spack and spack.found_by == "--spack" else ""
+    )
+    build_image = f"uenvtool image build {shlex.quote(os.fspath(folder))}{program}{from_disk}"
+    return (f"{build_image}  # on a node of {environment.system.name}",)

@@ -47,7 +47,14 @@ class Outcome:
         return rows
 
     def warnings(self) -> list[str]:
-        """What to know of the pinned versions: a line for each package with known vulnerabilities."""
+        """What to know of the pinned versions: a line for each with known vulnerabilities, or taken back."""
+        taken_back = [
+            f"{yanked.package}@{yanked.versions} was taken back by its makers: {yanked.reason}"
+            for yanked in self.environment.yanked
+        ]
+        return [*self._vulnerabilities(), *taken_back]
+
+    def _vulnerabilities(self) -> list[str]:
         pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
         by_package: dict[str, dict[str, list[str]]] = {}
         for cve in self.environment.cves:
@@ -74,6 +81,10 @@ class Outcome:
             "cves": [
                 {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
                 for cve in self.environment.cves
+            ],
+            "yanked": [
+                {"package": yanked.package, "versions": str(yanked.versions), "reason": yanked.reason}
+                for yanked in self.environment.yanked
             ],
             "next": "\n".join(self.next_steps),
         }

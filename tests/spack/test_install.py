@@ -1,0 +1,91 @@
+"""Installing: what Spack sees at the mount point, and what a failure says; with stand-ins for Spack."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.ordinary_user import public_folder, run_as_ordinary_user
+from uenvtool.spack.explain_failure import explain_failed_install
+from uenvtool.spack.install import WITH_MOUNT
+from uenvtool.spack.program import Spack
+
+SPACK = Spack(Path("/spack/bin/spack"), "1.1.0", "PATH")
+HASH = "q7z6cxi3epbr7e73s6ljvxn42zarvmle"
+
+
+def stood_in(folder: Path) -> None:
+    (folder / "store").mkdir()
+    (folder / "mount").mkdir()
+    (folder / "mount" / "of-another").write_text("image")
+
+
+def test_only_the_command_sees_the_store_at_the_mount_point(place: Path) -> None:
+    stood_in(place)
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount", "touch", place / "mount" / "installed"]
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    if "a private mount namespace" in done.stderr:
+        pytest.skip("needs a mount namespace, which this container forbids")
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(place / "store") == ["installed"]
+    assert os.listdir(place / "mount") == ["of-another"]
+
+
+def test_an_ordinary_user_has_a_mount_point_too() -> None:
+    with public_folder() as folder:
+        stood_in(folder)
+        words = [
+            sys.executable,
+            WITH_MOUNT,
+            folder / "store",
+            folder / "mount",
+            "touch",
+            folder / "mount" / "installed",
+        ]
+
+        done = run_as_ordinary_user(words, folder=folder, env={})
+
+        if "a private mount namespace" in done.stderr:
+            pytest.skip("needs user namespaces: sysctl kernel.unprivileged_userns_clone=1")
+        assert done.returncode == 0, done.stderr
+        assert os.listdir(folder / "store") == ["installed"]
+        assert os.listdir(folder / "mount") == ["of-another"]
+
+
+def test_a_mount_point_that_is_absent_is_told(place: Path) -> None:
+    (place / "store").mkdir()
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "absent", "true"]
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 125
+    assert done.stderr.startswith("with_mount: no ")
+
+
+def test_a_failed_build_says_which_package_and_how_its_log_ends(place: Path) -> None:
+    log = place / f"spack-stage-zlib-ng-2.2.2-{HASH}" / "spack-build-out.txt"
+    log.parent.mkdir()
+    log.write_text("".join(f"line {i}\n" for i in range(40)) + "make: *** [all] Error 1\n")
+    output = f"==> Error: ProcessError: Command exited with status 2:\n\nSee build log for details:\n  {log}\n"
+
+    error = explain_failed_install(SPACK, code=1, output=output, log=place / "spack.log")
+
+    assert "could not install zlib-ng-2.2.2" in str(error)
+    assert "  make: *** [all] Error 1" in str(error)
+    assert "line 1\n" not in str(error)
+    assert f"the package's log: {log}" in str(error)
+
+
+def test_a_source_that_cannot_be_fetched_is_named(place: Path) -> None:
+    output = f"==> Error: FetchError: All fetchers failed for spack-stage-compiler-wrapper-1.1.0-{HASH}\n"
+
+    error = explain_failed_install(SPACK, code=1, output=output, log=place / "spack.log")
+
+    assert "could not fetch the source of compiler-wrapper-1.1.0" in str(error)
+    assert "--mirror URL" in str(error)
