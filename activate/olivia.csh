@@ -21,11 +21,6 @@ ue_at_most FI_CXI_DEFAULT_TX_SIZE 16384 \
   'libfabric'\''s maximum; for more (32768 until 2025-11) it takes 1024' # [docs-2026]
 ue_default FI_CXI_DISABLE_HOST_REGISTER 1      # libfabric must not register host memory with CUDA [docs-2026]
 ue_default FI_MR_CACHE_MONITOR userfaultfd     # the default, memhooks, can hang [docs-2026]
-# --bind /opt/cray/libfabric/1.22.0/lib64:/opt/libfabric/lib, and include likewise [olivia]
-ue_default LIBFABRIC_HOME /opt/libfabric
-ue_default NCCL_HOME /opt/nccl                 # --bind /cluster/work/support/nccl:/opt/nccl [olivia]
-# --bind /opt/nvidia/hpc_sdk/Linux_aarch64/24.11/compilers/lib:/opt/nvidia/hpc_sdk/lib [olivia]
-ue_default NVIDIA_HPC_HOME /opt/nvidia/hpc_sdk
 ue_require MPICH_GPU_SUPPORT_ENABLED 0 'GPU-aware MPI beside NCCL can deadlock; clusters preset 1' # [docs-2026]
 ue_default CUDA_CACHE_DISABLE 1 # keeps kernels compiled on the spot off the shared filesystem [docs-2026]
 ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1   # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
@@ -43,6 +38,11 @@ if ( $ue_nccl < 2029 ) then # nccl < 2.29, or no nccl is seen
   ue_default FI_CXI_RX_MATCH_MODE software     # hardware matching runs out of entries at scale [docs-2026]
 endif
 if ( "$ue_container" != '' ) then
+  # --bind /opt/cray/libfabric/1.22.0/lib64:/opt/libfabric/lib, and include likewise [olivia]
+  ue_default LIBFABRIC_HOME /opt/libfabric
+  ue_default NCCL_HOME /opt/nccl               # --bind /cluster/work/support/nccl:/opt/nccl [olivia]
+  # --bind /opt/nvidia/hpc_sdk/Linux_aarch64/24.11/compilers/lib:/opt/nvidia/hpc_sdk/lib [olivia]
+  ue_default NVIDIA_HPC_HOME /opt/nvidia/hpc_sdk
   # the host's libraries before the container's own [olivia]
   ue_prepend LD_LIBRARY_PATH /opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64
   ue_prepend CPATH /opt/libfabric/include      # headers that belong to that libfabric [olivia]

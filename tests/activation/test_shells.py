@@ -209,8 +209,9 @@ def test_olivia_puts_the_hosts_libraries_first_inside_the_container(shell: str) 
 
     folders = "/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64"
     assert (inside["LD_LIBRARY_PATH"], empty["LD_LIBRARY_PATH"]) == (f"{folders}:/mine", folders)
+    assert (inside["NCCL_HOME"], inside["LIBFABRIC_HOME"]) == ("/opt/nccl", "/opt/libfabric")
     assert outside["LD_LIBRARY_PATH"] == "/mine"
-    assert (outside["NCCL_HOME"], outside["LIBFABRIC_HOME"]) == ("/opt/nccl", "/opt/libfabric")
+    assert "NCCL_HOME" not in outside
 
 
 READS_PROC = [param for param in ALL if param.values[0] != "tcsh"]

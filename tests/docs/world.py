@@ -142,6 +142,7 @@ def _environ(folder: Path, home: Path, programs: Path) -> dict[str, str]:
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(folder / "wheels"),
         "SLURM_NETWORK": "disable_rdzv_get",
+        "UENVTOOL_ROOT": str(folder / "nothing"),  # this machine may be a container itself
     }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from uenvtool.activation.plan import ActivationPlan, known_facts, settled
 from uenvtool.commands.activate import plan
+from uenvtool.commands.job.rules import rule_text, rules_named
 from uenvtool.errors import BadInput, Problem, unknown
 from uenvtool.model.runtime_reader import known_images
 from uenvtool.model.tuning import (
@@ -52,7 +53,7 @@ def explain(
     recipe: str | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> Result:
-    """What is known of variables; with a system, runtime, recipe or version: what will be set there.
+    """What is known of variables and rules of `job check`; with a system, runtime or version, what is set there.
 
     Raises BadInput for a name that nobody knows, and if nothing is named.
     """
@@ -65,11 +66,14 @@ def explain(
         raise BadInput(
             "name a variable, --system for what is set there, or --all", hint="for example: uenvtool explain NCCL_NET"
         )
+    rules = rules_named(names) if any(name.islower() for name in names) else []
+    others = [name for name in names if name not in {entry["rule"] for entry in rules}]
     tuning = load_all()
     variables = _by_name(tuning)
-    wanted = sorted(variables) if everything else _known_names(names, variables)
+    wanted = sorted(variables) if everything else _known_names(others, variables)
     entries = [_data(name, variables[name], tuning, here) for name in wanted]
-    return Result(data=entries, text="\n\n".join("\n".join(_lines(entry)) for entry in entries))
+    texts = [*map(rule_text, rules), *("\n".join(_lines(entry)) for entry in entries)]
+    return Result(data=[*rules, *entries], text="\n\n".join(texts))
 
 
 def compare(sources: Sequence[str]) -> Result:

@@ -10,7 +10,7 @@ from uenvtool.errors import BadInput, unknown
 from uenvtool.job.request import NCCL_TEST, SRUN, TORCHRUN, JobRequest, Overlay
 from uenvtool.model.jobs import Explained, JobKnowledge
 from uenvtool.model.system import System
-from uenvtool.model.tuning import DEFAULT, REQUIRED, UNSET, Setting
+from uenvtool.model.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting
 
 UENV, CE, APPTAINER, RUNAI, LOCAL = "uenv", "ce", "apptainer", "runai", "local"
 WRITTEN = (UENV, CE, APPTAINER, RUNAI, LOCAL)
@@ -190,7 +190,7 @@ def _fitting(settings: Sequence[Setting], runtime: str) -> tuple[Setting, ...]:
     return tuple(
         each
         for each in settings
-        if each.policy == UNSET or (each.policy in (DEFAULT, REQUIRED) and each.value is not None)
+        if each.policy == UNSET or (each.policy in (DEFAULT, AT_MOST, REQUIRED) and each.value is not None)
     )
 
 

@@ -51,13 +51,18 @@ def conflicting(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str
 
 
 def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
-    """Values that need an option of the job that it lacks."""
+    """Values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
-    for part, settings in _tuned_parts(source, knowledge):
-        for setting in settings:
-            need = setting.needs
-            if need and setting.value == part.text and not any(need.contains in option for option in options):
-                yield part.offset, f"{part.name}={part.text} needs {need.hint}"
+    tuned = knowledge(source)
+    needs = {
+        (setting.name, setting.value): setting.needs
+        for setting in (tuned.tuning.settings if tuned else ())
+        if setting.needs
+    }
+    for part in _set_parts(source):
+        need = needs.get((_plain(part.name), part.text))
+        if need and not any(need.contains in option for option in options):
+            yield part.offset, f"{part.name}={part.text} needs {need.hint}"
 
 
 def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
@@ -71,7 +76,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
         setting.name
         for setting, left in applicable(tuned.tuning.settings, tuned.facts)
         if not left and "fabric" in setting.when.text and setting.value is not None
-        and setting.policy in (DEFAULT, REQUIRED) and setting.name not in names
+        and setting.policy in (DEFAULT, AT_MOST, REQUIRED) and setting.name not in names
     ]  # fmt: skip
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""

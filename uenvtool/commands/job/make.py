@@ -13,7 +13,7 @@ from uenvtool import files, tools
 from uenvtool.commands import activate
 from uenvtool.errors import BadInput, ToolFailed, ToolMissing, unknown
 from uenvtool.host import on_this_machine
-from uenvtool.job.plan import APPTAINER, CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
+from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
 from uenvtool.job.render import render_job
 from uenvtool.job.request import JobRequest, Overlay, checked
 from uenvtool.loaded import loaded_views
@@ -124,7 +124,7 @@ def _settings(
     facts: dict[str, str | None] = {
         **system.facts(uarch),
         "runtime": "none" if request.runtime == LOCAL else request.runtime,
-        "container": "yes" if request.runtime in (CE, APPTAINER, RUNAI) else None,
+        "container": "yes" if request.runtime in (CE, RUNAI) else None,  # Apptainer's job exports them outside
         "image": "alps" if extended else None,
         "overlay": None,
     }
