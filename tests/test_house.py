@@ -73,7 +73,7 @@ KNOWS = {
     "model": {"errors", "model"},
     "spack": {"model", "spack"},
     "activation": {"model", "activation"},
-    "overlay": {"overlay", "image"},
+    "overlay": {"model", "overlay", "image"},
     "image": {"image"},
     "job": {"model", "job"},
     "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job"},

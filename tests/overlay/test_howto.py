@@ -25,16 +25,17 @@ NAMED = {"kind": "named", "name": "/usr/bin/python3"}
 CONTAINER = {"kind": "container", "in_container": True}
 
 
-def lines(image: str, base: Mapping[str, str]) -> dict[str, howto.Line]:
-    return {line.use: line for line in howto.lines(Path(image), "my", "/user-tools", base)}
+def lines(image: str, base: Mapping[str, object]) -> dict[str, howto.Line]:
+    """The lines by the last word of where they belong: in a shell, in a batch script, with Apptainer, ..."""
+    return {line.use.split()[-1]: line for line in howto.lines(Path(image), "my", "/user-tools", base)}
 
 
 def test_an_overlay_on_a_uenv_is_loaded_beside_it_and_only_with_uenv() -> None:
     found = {use: line.text for use, line in lines("/s/my.squashfs", UENV).items()}
 
     assert found == {
-        "uenv": "uenv start pytorch/v2.6.0:v1,/s/my.squashfs --view=default,my:venv\npython script.py",
-        "slurm": "#SBATCH --uenv=pytorch/v2.6.0:v1,/s/my.squashfs\n#SBATCH --view=default,my:venv\n"
+        "shell": "uenv start pytorch/v2.6.0:v1,/s/my.squashfs --view=default,my:venv\npython script.py",
+        "script": "#SBATCH --uenv=pytorch/v2.6.0:v1,/s/my.squashfs\n#SBATCH --view=default,my:venv\n"
         "srun python script.py",
     }
 
@@ -52,9 +53,9 @@ def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
     found = {use: line.text for use, line in lines("/s/my.squashfs", {**CONTAINER, "image": name}).items()}
 
     assert found == {
-        "edf": f'image = "{edf_image}"\nmounts = ["/s/my.squashfs:/user-tools:sqsh"]\n'
+        "Engine": f'image = "{edf_image}"\nmounts = ["/s/my.squashfs:/user-tools:sqsh"]\n'
         "# srun --environment=./FILE.toml /user-tools/bin/python script.py",
-        "apptainer": f"apptainer exec -B /s/my.squashfs:/user-tools:image-src=/ {source} "
+        "Apptainer": f"apptainer exec -B /s/my.squashfs:/user-tools:image-src=/ {source} "
         "/user-tools/bin/python script.py",
     }
 
@@ -62,8 +63,8 @@ def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
 def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:
     found = lines("/s/my.squashfs", NAMED)
 
-    assert found["uenv"].text == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
-    assert set(found) == {"uenv", "slurm"}
+    assert found["shell"].text == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
+    assert set(found) == {"shell", "script"}
 
 
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1))
@@ -71,11 +72,11 @@ def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None
     path = f"/s/x{name}.squashfs"
     found = {**lines(path, NAMED), **lines(path, CONTAINER)}
 
-    assert shlex.split(found["uenv"].text)[2] == path
-    assert shlex.split(found["apptainer"].text)[3] == f"{path}:/user-tools:image-src=/"
+    assert shlex.split(found["shell"].text)[2] == path
+    assert shlex.split(found["Apptainer"].text)[3] == f"{path}:/user-tools:image-src=/"
     if tomllib:
-        assert tomllib.loads(found["edf"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
-    assert bool(found["uenv"].caveat) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
+        assert tomllib.loads(found["Engine"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
+    assert bool(found["shell"].caveat) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
 
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", "a\nb"])

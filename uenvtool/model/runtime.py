@@ -20,10 +20,14 @@ class Sign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """The lines that load an image or overlay, with marks, and where they belong."""
+    """The lines that load an image or overlay, with marks, and where they belong.
+
+    note: what to know before they are used. The marks: `overlay/howto.py`.
+    """
 
     where: str
     lines: str
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

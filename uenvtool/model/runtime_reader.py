@@ -34,7 +34,7 @@ class _Reader(TreeReader):
             images={name: _sign(node) for name, node in children(self.tree, "images")},
             libraries=text(self.tree, "libraries"),
             forms=self.strings("forms"),
-            uses=tuple(Use(where=text(node, "where"), lines=_lines(node, "lines")) for node in self.items("use")),
+            uses=tuple(_use(node) for node in self.items("use")),
             mount=_lines(self.tree, "mount"),
             paths=_lines(self.tree, "paths"),
             launch=_lines(self.tree, "launch"),
@@ -42,6 +42,10 @@ class _Reader(TreeReader):
             limits=self.strings("limits"),
             chain=self.chain,
         )
+
+
+def _use(node: Node) -> Use:
+    return Use(where=text(node, "where"), lines=_lines(node, "lines"), note=text(node, "note"))
 
 
 def _sign(node: Node) -> Sign:

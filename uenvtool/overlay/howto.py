@@ -1,4 +1,9 @@
-"""The exact lines that use a packed overlay where it works: with the uenv or in the container that it lies on."""
+"""The exact lines that use a packed overlay where it works: with the uenv or in the container that it lies on.
+
+The lines are those of `runtimes/NAME.yaml`, key `use`. Their marks: @IMAGES@ and @VIEWS@ for uenv, @MOUNT_SH@ and
+@MOUNT_TOML@ for an image that is mounted into a container, @BASE_SH@ and @BASE_TOML@ for that container, and
+@COMMAND@, what is run.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +11,31 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool import quoting
+from uenvtool.filling import filled
+from uenvtool.model.kinds import RUNTIME
+from uenvtool.model.locate import available
+from uenvtool.model.runtime import Runtime
+from uenvtool.model.runtime_reader import load_runtime
 from uenvtool.overlay.packed import VIEW
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """What the lines are for, the lines, and what to know before they are used."""
+    """How one runtime uses an image. use: where the text belongs. caveat: what to know before it is used."""
 
+    runtime: str
     use: str
     text: str
     caveat: str = ""
 
     def data(self) -> dict[str, str]:
         """As data for --json."""
-        return {"use": self.use, "text": self.text, "caveat": self.caveat}
+        return asdict(self)
 
 
 def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
@@ -33,40 +44,39 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
     container.
     """
-    path, base_image = os.path.abspath(image), str(base.get("image") or "")
-    if base.get("in_container"):
-        yield from _of_container(path, mount, base_image)
-    else:
-        yield from _of_uenv(path, name, base_image, str(base.get("view") or ""))
+    path, in_container = os.path.abspath(image), bool(base.get("in_container"))
+    for runtime in map(load_runtime, available(RUNTIME)):
+        if runtime.container == in_container:
+            yield from _of_runtime(runtime, path, name, mount, base)
 
 
-def _of_uenv(path: str, name: str, base: str, base_view: str) -> Iterator[Line]:
-    """Both images, the base first.
-
-    uenv takes an image as a label or as a path that starts with `/` or `.` and has only letters,
-    digits and `_ . / -`; several are separated by commas (uenv 9.2, src/uenv/parse.cpp). From version 10 on
-    a job that is submitted inside `uenv start` is refused.
-    """
-    images = f"{base},{path}" if base else path
+def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
+    base_image, base_view = str(base.get("image") or ""), str(base.get("view") or "")
     own = f"{name}:{VIEW}"
-    views = f"{base_view},{own}" if base and base_view else own
-    odd = re.search(r"[^A-Za-z0-9_./-]", path)
-    caveat = f"uenv cannot take a path with {odd[0]!r} in it: rename the image" if odd else ""
-    image_option, view_option = f"--uenv={shlex.quote(images)}", f"--view={shlex.quote(views)}"
-    yield Line("uenv", f"uenv start {shlex.quote(images)} {view_option}\npython script.py", caveat)
-    text = f"#SBATCH {image_option}\n#SBATCH {view_option}\nsrun python script.py"
-    yield Line("slurm", text, caveat or "submit it from a shell without a loaded uenv")
+    mounted = filled(runtime.mount, IMAGE=path, MOUNT=mount) if runtime.mount else ""
+    values = {
+        "IMAGES": shlex.quote(f"{base_image},{path}" if base_image else path),
+        "VIEWS": shlex.quote(f"{base_view},{own}" if base_image and base_view else own),
+        "MOUNT_SH": shlex.quote(mounted),
+        "MOUNT_TOML": quoting.toml(mounted),
+        "BASE_SH": shlex.quote(_as_oci(base_image)),
+        "BASE_TOML": quoting.toml(_as_edf(base_image)),
+        "COMMAND": f"{mount}/bin/python script.py" if runtime.container else "python script.py",
+    }
+    odd = re.search(runtime.paths, path) if runtime.paths else None
+    caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename the image" if odd else ""
+    for use in runtime.uses:
+        used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
+        yield Line(runtime=runtime.name, use=use.where, text=filled(use.lines, **used), caveat=caveat or use.note)
 
 
-def _of_container(path: str, mount: str, container: str) -> Iterator[Line]:
-    odd = re.search(r"[:,$\n]", path)
-    caveat = f"a mount cannot have {odd[0]!r} in its path: rename the image" if odd else ""
-    python = f"{mount}/bin/python script.py"
-    is_file = container.startswith("/")
-    registry = re.sub(r"^([^/]+\.[^/]+)/", r"\1#", container)  # the registry's host ends in # there
-    image = f"image = {quoting.toml(container if is_file else registry)}\n" if container else ""
-    mounts = f"mounts = [{quoting.toml(f'{path}:{mount}:sqsh')}]"
-    yield Line("edf", f"{image}{mounts}\n# srun --environment=./FILE.toml {python}", caveat)
-    source = container if is_file else f"docker://{container}" if container else "IMAGE"
-    option = f"-B {shlex.quote(f'{path}:{mount}:image-src=/')}"
-    yield Line("apptainer", f"apptainer exec {option} {shlex.quote(source)} {python}", caveat)
+def _as_oci(container: str) -> str:
+    """A container for Apptainer: a file, else an image of a registry."""
+    if not container:
+        return "IMAGE"
+    return container if container.startswith("/") else f"docker://{container}"
+
+
+def _as_edf(container: str) -> str:
+    """A container for an EDF: a file, else [REGISTRY#]IMAGE."""
+    return re.sub(r"^([^/]+\.[^/]+)/", r"\1#", container) or "IMAGE"

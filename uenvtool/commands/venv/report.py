@@ -9,14 +9,6 @@ from uenvtool.commands.venv.results import MadeOverlay, shown_path
 from uenvtool.overlay.outcome import FROM_BASE, HEADINGS, SAME, table_rows
 from uenvtool.result import Result, Table
 
-USES = {
-    "uenv": "in a shell",
-    "slurm": "in a batch script",
-    "edf": "in an EDF of the Container Engine",
-    "apptainer": "with Apptainer",
-}
-"""Where the lines that use an image belong."""
-
 
 def result_of(made: MadeOverlay, *, verbose: bool) -> Result:
     """The answer of `uenvtool venv`. verbose: with every package, not only those that changed."""
@@ -65,6 +57,6 @@ def _next_lines(made: MadeOverlay) -> Iterator[str]:
 def use_lines(lines: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """The lines that use an image, as data, for a reader."""
     for line in lines:
-        yield "\n".join([f"{USES[line['use']]}:", *(f"  {text}" for text in line["text"].splitlines())])
+        yield "\n".join([f"{line['use']}:", *(f"  {text}" for text in line["text"].splitlines())])
         if line["caveat"]:
             yield f"  ({line['caveat']})"
