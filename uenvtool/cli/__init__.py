@@ -10,10 +10,12 @@ import typer
 from uenvtool.cli.activate import activate
 from uenvtool.cli.build import build
 from uenvtool.cli.diff import diff
+from uenvtool.cli.edit import edit
 from uenvtool.cli.explain import explain
 from uenvtool.cli.image import image
 from uenvtool.cli.job import Job, job
 from uenvtool.cli.list import list_
+from uenvtool.cli.new import new
 from uenvtool.cli.schema import schema
 from uenvtool.cli.show import show
 from uenvtool.cli.validate import validate
@@ -87,6 +89,8 @@ app.command()(show)
 app.command()(validate)
 app.command()(diff)
 app.command()(schema)
+app.add_typer(new, name="new")
+app.command()(edit)
 app.command()(activate)
 app.command()(explain)
 app.command(cls=WithVerbs)(venv)

@@ -9,6 +9,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.errors import BadInput, Position, unknown
 from uenvtool.model.kinds import Kind
+from uenvtool.model.source import is_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
         return _by_path(kind, Path(name), origin)
     for folder in search_folders():
         path = folder / kind.file(name)
-        if os.path.isfile(path):  # Path.is_file raises if a folder on the way may not be read
+        if is_file(path):
             return Location(name, path, kind.file(name))
     raise BadInput([unknown(kind.name, name, available(kind), origin)])
 
@@ -102,7 +103,7 @@ def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
     in_folder = "/" in kind.pattern
     if in_folder and os.path.isdir(path):
         path = path / file
-    if not os.path.isfile(path):
+    if not is_file(path):
         raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
     if in_folder and path.name == file:
         name = Path(os.path.abspath(path)).parent.name

@@ -8,9 +8,12 @@ few lines into gigabytes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ MAX_DEPTH = 40
 MAX_VALUES = 100_000
 """A recipe of 10,000 packages, each with a reason, has half of it."""
 
+_unwritten: ContextVar[Mapping[str, bytes]] = ContextVar("unwritten", default={})  # noqa: B039  nobody changes it
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
@@ -86,9 +90,28 @@ def parse(data: bytes, shown: str) -> Node:
     return tree
 
 
+@contextlib.contextmanager
+def instead_of_file(path: Path, data: bytes) -> Iterator[None]:
+    """Let a text stand for a file that is not written yet, so that it can be checked first."""
+    token = _unwritten.set({**_unwritten.get(), os.path.abspath(path): data})
+    try:
+        yield
+    finally:
+        _unwritten.reset(token)
+
+
+def is_file(path: Path) -> bool:
+    """If a file can be read there, or a text stands for it; folders that may not be read hold none."""
+    return os.path.abspath(path) in _unwritten.get() or os.path.isfile(path)
+
+
 def _content(path: Path, shown: str) -> bytes:
     """The bytes of a regular file; a pipe or a device, which may never end, is refused before it is read."""
     place = Position(shown)
+    if unwritten := _unwritten.get():
+        data = unwritten.get(os.path.abspath(path))
+        if data is not None:
+            return data
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
         try:

@@ -1,0 +1,258 @@
+"""`uenvtool new` and `uenvtool edit`: what is asked for changes, and nothing else in the file."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT, SMALL, Answer
+from uenvtool.commands.edit.changes import Changes, edited
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+COMMENTED = """\
+# What this is for.
+
+description:   "A 'small' recipe."   # a remark
+home: 'clariden'
+uarchs: [ any,  ]
+spack: {url: https://github.com/spack/spack.git, tag: v1.1.0}
+repos: {builtin: {url: https://github.com/spack/spack-packages.git, tag: v2026.06.0}}
+groups:
+    all:
+        # the files
+        specs:
+          - zlib-ng      # fast
+
+          -   {spec: "hdf5@1.14 +mpi", reason: files}
+          - spec: zstd
+            reason: >-
+              small
+              and fast
+          # nothing more
+view: {link: all}
+
+# the end
+"""
+
+
+def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
+    """The lines that are only in the one or only in the other text."""
+    found = list(difflib.ndiff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    return [line[2:] for line in found if line[0] == "-"], [line[2:] for line in found if line[0] == "+"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "removed", "added"),
+    [
+        (Changes(add=["pigz"]), [], ["          - pigz\n"]),
+        (Changes(add=["pigz@2"], reason="a: b"), [], ["          - {spec: pigz@2, reason: 'a: b'}\n"]),
+        (
+            Changes(add=["zlib-ng@2.2"]),
+            ["          - zlib-ng      # fast\n"],
+            ["          - zlib-ng@2.2      # fast\n"],
+        ),
+        (
+            Changes(add=["hdf5@1.12"]),
+            ['          -   {spec: "hdf5@1.14 +mpi", reason: files}\n'],
+            ['          -   {spec: "hdf5@1.12", reason: files}\n'],
+        ),
+        (Changes(remove=["hdf5"]), ['          -   {spec: "hdf5@1.14 +mpi", reason: files}\n'], []),
+        (
+            Changes(remove=["zstd"]),
+            [
+                "          - spec: zstd\n",
+                "            reason: >-\n",
+                "              small\n",
+                "              and fast\n",
+            ],
+            [],
+        ),
+        (Changes(pin=["zstd@1.5"]), [], ["require:\n", "  zstd: '1.5'\n"]),
+        (Changes(pin=["zstd@3.10"], reason="why"), [], ["require:\n", "  zstd: {version: '3.10', reason: why}\n"]),
+    ],
+)
+def test_a_change_touches_its_own_lines_alone(changes: Changes, removed: list[str], added: list[str]) -> None:
+    assert changed_lines(COMMENTED, edited(COMMENTED, changes)) == (removed, added)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "expected"),
+    [
+        ("groups: {a: {specs: [x]}}", Changes(add=["w"]), "groups: {a: {specs: [x, w]}}"),
+        ("groups: {a: {specs: [x,]}}", Changes(add=["w"]), "groups: {a: {specs: [x, w,]}}"),
+        ("groups: {a: {specs: []}}", Changes(add=["w"]), "groups: {a: {specs: [w]}}"),
+        ("groups: {a: {specs: [x, w, z]}}", Changes(remove=["w"]), "groups: {a: {specs: [x, z]}}"),
+        ("groups: {a: {specs: [x, w]}}", Changes(remove=["w"]), "groups: {a: {specs: [x ]}}"),
+        ("groups: {a: {specs: [x]}}", Changes(remove=["x"]), "groups: {a: {specs: []}}"),
+        ("groups:\n  a:\n    specs:\n    - x\n", Changes(remove=["x"]), "groups:\n  a:\n    specs: []\n"),
+        ("require: {a: 1}", Changes(pin=["a@2"]), "require: {a: '2'}"),
+        (
+            "require:\n  a: {version: 1, reason: r}\n",
+            Changes(pin=["a@2"]),
+            "require:\n  a: {version: '2', reason: r}\n",
+        ),
+        ("a: 1\r\nrequire:\r\n  b: 1 # c\r\n", Changes(pin=["c@2"]), "a: 1\r\nrequire:\r\n  b: 1 # c\r\n  c: '2'\r\n"),
+        ("extends: x", Changes(add=["w"]), "extends: x\ngroups:\n  added:\n    specs:\n    - w\n"),
+        ("{extends: x}", Changes(add=["w"]), "{extends: x, groups: {added: {specs: [w]}}}"),
+    ],
+)
+def test_every_way_to_write_a_list_is_kept(text: str, changes: Changes, expected: str) -> None:
+    assert edited(text, changes) == expected
+
+
+names = st.sampled_from(["zlib-ng", "hdf5", "zstd", "pigz", "boost", "fmt", "lz4"])
+remarks = st.sampled_from(["", "  # why: [a, 'b'", " #x", "   "])
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A recipe's groups in one of the many ways that YAML has, and the packages in it."""
+    packages = draw(st.lists(names, min_size=1, max_size=5, unique=True))
+    quote = draw(st.sampled_from(["", "'", '"']))
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    lines = [f"description: d{draw(remarks)}", f"groups:{draw(remarks)}", "  all:"]
+    if draw(st.booleans()):
+        inner = draw(st.sampled_from([", ", ",", " , "])).join(f"{quote}{name}{quote}" for name in packages)
+        lines.append(f"    specs: [ {inner} ]{draw(remarks)}")
+    else:
+        lines.append(f"    specs:{draw(remarks)}")
+        indent = " " * draw(st.integers(4, 8))
+        for name in packages:
+            lines += [f"{indent}# about {name}"] * draw(st.integers(0, 1)) + [""] * draw(st.integers(0, 1))
+            spec = f"{quote}{name}{quote}"
+            form = draw(st.sampled_from([f"- {spec}", f"- {{spec: {spec}, reason: r}}", f"-   spec: {spec}"]))
+            lines.append(f"{indent}{form}{draw(remarks)}")
+    lines += [f"view: {{link: all}}{draw(remarks)}", "# end"]
+    return newline.join(lines) + draw(st.sampled_from(["", newline])), packages
+
+
+@settings(max_examples=150, deadline=None)
+@given(recipes(), names, st.sampled_from(["add", "remove", "pin"]))
+def test_what_is_not_touched_stays_byte_for_byte(recipe: tuple[str, list[str]], name: str, action: str) -> None:
+    text, packages = recipe
+    if action == "remove" and name not in packages:
+        return
+    changes = Changes(**{action: [f"{name}@1.2" if action == "pin" else f"{name} +x" if action == "add" else name]})
+
+    after = edited(text, changes)
+
+    old, new = yaml.safe_load(text), yaml.safe_load(after)
+    assert {key: value for key, value in new.items() if key not in ("groups", "require")} == {
+        key: value for key, value in old.items() if key != "groups"
+    }
+    listed = [entry["spec"] if isinstance(entry, dict) else entry for entry in new["groups"]["all"]["specs"]]
+    expected = {
+        "add": [f"{name} +x" if each == name else each for each in packages] + [f"{name} +x"] * (name not in packages),
+        "remove": [each for each in packages if each != name],
+        "pin": packages,
+    }[action]
+    assert listed == expected
+    removed, added = changed_lines(text, after)
+    assert len(removed) <= 2
+    assert len(added) <= 2
+    lost = [line for line in removed if not (action == "remove" and name in line)]  # its own remark goes with it
+    assert all(line.partition("#")[2] in after for line in lost)
+    if action == "pin":
+        assert "".join(line for line in after.splitlines(keepends=True) if line not in added).startswith(
+            text.rstrip("\r\n")
+        )
+
+
+class TestEdit:
+    def test_the_change_is_shown_and_written(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+
+        answer = cli("edit", "mine", "--add", "pigz", "--reason", "parallel")
+
+        assert answer.code == 0, answer.stderr
+        assert "+          - {spec: pigz, reason: parallel}\n" in answer.stdout
+        assert "{spec: pigz, reason: parallel}" in path.read_text()
+        assert "pigz" in cli("show", "mine").stdout
+
+    def test_a_dry_run_writes_nothing(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+
+        assert "+          - pigz\n" in cli("edit", "mine", "--add", "pigz", "--dry-run").stdout
+        assert path.read_text() == COMMENTED
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["--add", "hdf5@1.14@@"],
+            ["--add", "+mpi"],
+            ["--remove", "nosuch"],
+            ["--pin", "hdf5"],
+            ["--pin", "hdf5@1.12"],  # the file asks for 1.14
+            [],
+        ],
+    )
+    def test_what_validate_would_refuse_leaves_the_file_as_it_was(
+        self, cli: Cli, write: Write, words: list[str]
+    ) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+
+        answer = cli("edit", "mine", *words)
+
+        assert answer.code == 2
+        assert "hint:" in answer.stderr
+        assert path.read_text() == COMMENTED
+
+    def test_a_built_in_recipe_is_extended_by_one_of_the_users(self, cli: Cli, place: Path) -> None:
+        before = (ROOT / "recipes/hello/recipe.yaml").read_bytes()
+
+        first = cli("edit", "hello", "--add", "zstd@1.5.6", "--remove", "pigz")
+        second = cli("edit", "hello", "--add", "lz4")
+
+        assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
+        assert (ROOT / "recipes/hello/recipe.yaml").read_bytes() == before
+        values = json.loads(cli("show", "my-hello", "--json").stdout)["values"]
+        entries = [entry for group in values["groups"].values() for entry in group["specs"]]
+        specs = [entry["spec"] if isinstance(entry, dict) else entry for entry in entries]
+        assert sorted(specs) == ["lz4", "zlib-ng", "zstd@1.5.6"]
+        assert cli("validate", "recipes/my-hello").code == 0
+
+    def test_an_inherited_package_is_removed_by_name(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", "extends: hello\ndescription: mine\n")
+
+        assert cli("edit", "mine", "--remove", "zstd").code == 0
+        assert path.read_text() == "extends: hello\ndescription: mine\nremove: [zstd]\n"
+
+
+class TestNew:
+    @pytest.mark.parametrize(
+        ("words", "path"),
+        [
+            (["recipe", "mine"], "recipes/mine/recipe.yaml"),
+            (["recipe", "mine", "--from", "pytorch-2.9"], "recipes/mine/recipe.yaml"),
+            (["system", "mine"], "systems/mine.yaml"),
+            (["system", "mine", "--from", "clariden"], "systems/mine.yaml"),
+        ],
+    )
+    def test_the_file_is_valid_as_it_stands_and_what_is_next_works(self, cli: Cli, words: list[str], path: str) -> None:
+        answer = cli("new", *words)
+
+        assert (answer.code, answer.stdout) == (0, f"{path}\n")
+        assert Path(path).read_text().startswith("# yaml-language-server: $schema=")
+        assert cli("validate", path).code == 0
+        build = answer.stderr.splitlines()[-1].split()
+        assert cli(*build[1:], "--no-concretize", "--dry-run").code == 0
+
+    @pytest.mark.parametrize("name", ["", "../mine", "a b", "-x", "a\nb", ".hidden", "x.yaml"])
+    def test_a_name_that_is_none_is_refused(self, cli: Cli, place: Path, name: str) -> None:
+        assert cli("new", "recipe", "--", name).code == 2
+        assert list(place.rglob("*.yaml")) == []
+
+    def test_a_file_that_is_there_is_not_replaced(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", SMALL)
+
+        assert cli("new", "recipe", "mine").code == 2
+        assert path.read_text() == SMALL

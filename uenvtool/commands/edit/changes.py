@@ -1,0 +1,152 @@
+"""A recipe's text with packages added, removed and pinned. Pure: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from uenvtool.commands.edit.document import Document
+from uenvtool.errors import BadInput
+from uenvtool.model.spec import SpecSyntaxError, parse_spec
+from uenvtool.spack.yamltext import scalar
+
+ADDED = "added"
+"""The group that new specs go into if the recipe has several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a user wants changed. add: specs. remove: packages. pin: PKG@VERSION. reason: why, for add and pin."""
+
+    add: Sequence[str] = ()
+    remove: Sequence[str] = ()
+    pin: Sequence[str] = ()
+    reason: str = ""
+
+
+def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = None) -> str:
+    """The text of a recipe with changes. inherited: the packages of what it extends, each with its group;
+    an empty one for a pin.
+
+    Raises BadInput for a spec that is none, and for a package to remove that is not in the recipe.
+    """
+    inherited = inherited or {}
+    document = Document(text)
+    for spec in changes.add:
+        document = _added(document, spec, changes.reason, inherited)
+    for package in changes.remove:
+        document = _removed(document, package, inherited)
+    for pin in changes.pin:
+        document = _pinned(document, pin, changes.reason)
+    return document.text
+
+
+def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
+    package = _package(spec)
+    entry = f"{{spec: {scalar(spec)}, reason: {scalar(reason)}}}" if reason else scalar(spec)
+    found = _root(document, package)
+    if found is not None:
+        group, index = found
+        item = document.at("groups", group, "specs").value[index]
+        if not _is_mapping(item):
+            return document.replaced(item, entry)
+        document = document.replaced(_spec_of(item), scalar(spec))
+        return _with_reason(document, ("groups", group, "specs"), index, reason)
+    groups = document.at("groups")
+    if groups is None:
+        name = inherited.get(package) or ADDED
+        lines = ["", f"  {scalar(name)}:", "    specs:", f"    - {entry}"]
+        return document.with_entry(document.top, "groups", lines, f"{{{scalar(name)}: {{specs: [{entry}]}}}}")
+    names = [key.value for key, _ in groups.value]
+    name = inherited.get(package) or (names[0] if len(names) == 1 else ADDED)
+    specs = document.at("groups", name, "specs")
+    if specs is not None and isinstance(specs.value, list):
+        return document.with_item(specs, entry)
+    if name in names:
+        return document.with_entry(document.at("groups", name), "specs", ["", f"- {entry}"], f"[{entry}]")
+    return document.with_entry(groups, name, ["", "  specs:", f"  - {entry}"], f"{{specs: [{entry}]}}")
+
+
+def _removed(document: Document, package: str, inherited: Mapping[str, str]) -> Document:
+    found = _root(document, package)
+    if found is None and package not in inherited:
+        raise BadInput(f"{package} is not in this recipe", hint="`uenvtool show RECIPE` prints what is")
+    if found is not None:
+        group, index = found
+        document = document.without_item(("groups", group, "specs"), index)
+    if package not in inherited:
+        return document
+    remove = document.at("remove")
+    if remove is None:
+        return document.with_entry(document.top, "remove", [f"[{scalar(package)}]"], f"[{scalar(package)}]")
+    return document.with_item(remove, scalar(package))
+
+
+def _pinned(document: Document, pin: str, reason: str) -> Document:
+    package, at, version = pin.partition("@")
+    if not (at and version) or _package(pin) != package:
+        raise BadInput(f"--pin {pin}: not PKG@VERSION", hint="for example --pin py-torch@2.7.1")
+    value = f"{{version: {scalar(version)}, reason: {scalar(reason)}}}" if reason else scalar(version)
+    require = document.at("require")
+    if require is None:
+        lines = ["", f"  {scalar(package)}: {value}"]
+        return document.with_entry(document.top, "require", lines, f"{{{scalar(package)}: {value}}}")
+    known = document.at("require", package)
+    if known is None:
+        return document.with_entry(require, package, [value], value)
+    if _is_mapping(known):
+        return document.replaced(document.at("require", package, "version"), scalar(version))
+    return document.replaced(known, value)
+
+
+def _root(document: Document, package: str) -> tuple[str, int] | None:
+    """The group and the index of a package's root spec in the file itself."""
+    groups = document.at("groups")
+    for key, _ in groups.value if groups is not None else ():
+        specs = document.at("groups", key.value, "specs")
+        for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
+            node = (
+                next((value for name, value in item.value if name.value == "spec"), None) if _is_mapping(item) else item
+            )
+            if node is not None and _package_or_none(node.value) == package:
+                return key.value, index
+    return None
+
+
+def _with_reason(document: Document, names: tuple[str, ...], index: int, reason: str) -> Document:
+    """With another reason in an entry that is a mapping."""
+    if not reason:
+        return document
+    item = document.at(*names).value[index]
+    known = next((value for key, value in item.value if key.value == "reason"), None)
+    if known is not None:
+        return document.replaced(known, scalar(reason))
+    return document.with_entry(item, "reason", [scalar(reason)], scalar(reason))
+
+
+def _spec_of(item: Any) -> Any:
+    """The scalar with the spec of an entry, which is it or has it."""
+    return next((value for key, value in item.value if key.value == "spec"), None) if _is_mapping(item) else item
+
+
+def _is_mapping(node: object) -> bool:
+    value = getattr(node, "value", None)
+    return isinstance(value, list) and bool(value) and isinstance(value[0], tuple)
+
+
+def _package(spec: str) -> str:
+    try:
+        package = parse_spec(spec).package
+    except SpecSyntaxError as error:
+        raise BadInput(f"{spec!r} is not a spec: {error}", hint="for example hdf5@1.14 +mpi") from error
+    if not package:
+        raise BadInput(f"{spec!r} names no package", hint="for example hdf5@1.14 +mpi")
+    return package
+
+
+def _package_or_none(text: str) -> str | None:
+    try:
+        return parse_spec(text).package
+    except SpecSyntaxError:
+        return None
