@@ -1,7 +1,15 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
 from uenvtool.files.atomic import locked, set_shared_mode, sync, write, write_all, write_error
-from uenvtool.files.generated import left_over, read_record, refuse_foreign, write_generated
+from uenvtool.files.generated import (
+    TOLERATED,
+    content_inside,
+    digest,
+    left_over,
+    read_record,
+    refuse_foreign,
+    write_generated,
+)
 from uenvtool.files.places import memory_folder, scratch_folder, working_folder, workplace
 from uenvtool.files.reading import read_bytes
 from uenvtool.files.together import Replacement, publish
@@ -18,8 +26,11 @@ from uenvtool.files.trees import (
 )
 
 __all__ = [
+    "TOLERATED",
     "Replacement",
+    "content_inside",
     "copy_tree",
+    "digest",
     "fill",
     "fill_from",
     "fill_start",

@@ -50,7 +50,9 @@ class Record:
 
     def text(self) -> str:
         """The record as its file holds it."""
-        data: dict[str, Any] = {"generator": "uenvtool", **self.more, "files": dict(sorted(self.files.items()))}
+        texts = {name: value for name, value in self.more.items() if isinstance(value, str)}
+        data: dict[str, Any] = {"generator": "uenvtool", **texts, "files": dict(sorted(self.files.items()))}
+        data |= {name: value for name, value in self.more.items() if name not in texts}
         if self.writing:
             data["writing"] = dict(sorted(self.writing.items()))
         return json.dumps(data, indent=1) + "\n"
@@ -112,7 +114,7 @@ def refuse_foreign(
     """Refuse to replace or remove what is not the tool's, or was changed since the tool wrote it.
 
     contents: what will be written; a file that has that content already is taken over. reserved: names
-    that will be written later. tolerated: names of others that may stand in the folder. `force` lets the
+    that may be written later. tolerated: names of others that may stand in the folder. `force` lets the
     tool's own changed files be replaced; somebody else's are never touched. Raises BadInput.
     """
     if not folder.is_dir():
@@ -133,8 +135,8 @@ def refuse_foreign(
             hint="choose another folder with -o, or write beside them with --force",
         )
     for name, content in sorted(present.items()):
-        if name not in identical and name not in reserved and not record.has(name, content):
-            _refuse_changed(folder / name, is_wanted=name in contents, force=force)
+        if name not in identical and not record.has(name, content):
+            _refuse_changed(folder / name, is_wanted=name in contents or name in reserved, force=force)
 
 
 def write_generated(

@@ -14,7 +14,7 @@ from typing import Any
 
 from uenvtool import drift
 from uenvtool.errors import BadInput
-from uenvtool.files import locked
+from uenvtool.files import left_over, locked
 from uenvtool.model.parts import GitPin
 from uenvtool.model.spec import parse_spec
 from uenvtool.spack import folder as env_folder
@@ -72,12 +72,14 @@ def write_recipe(environment: Environment, version: int, folder: Path, *, force:
 
 def check_recipe(environment: Environment, version: int, folder: Path) -> None:
     """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
-    files = render_recipe(environment, version)
-    left_over = [
-        name for name in env_folder.read_record(folder).files if name not in files and (folder / name).exists()
-    ]
-    again_with = f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}"
-    drift.check(folder, files, left_over=left_over, again=again_with)
+    expected = render_recipe(environment, version)
+    drift.check(
+        folder,
+        expected,
+        left_over=left_over(folder, expected),
+        remarks=env_folder.did_not_end(folder),
+        again=f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}",
+    )
 
 
 def _format(version: int) -> str:

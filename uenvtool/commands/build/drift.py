@@ -1,11 +1,11 @@
-"""Whether a committed environment is what its inputs give: its files, its lock, the table of the lock."""
+"""If a committed environment is what its inputs give: its files, its lock, the table of the lock."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from uenvtool import drift
+from uenvtool import drift, files
 from uenvtool.commands.build.next_steps import build_again
 from uenvtool.spack import folder as env_folder
 from uenvtool.spack.environment import Environment
@@ -17,14 +17,12 @@ from uenvtool.spack.table import render_table
 def check_environment(environment: Environment, folder: Path) -> None:
     """Raise AnswerIsNo, with the diff, if an environment on disk is not what its inputs give."""
     expected = render(environment)
-    recorded = env_folder.read_record(folder).files
-    left_over = {name for name in recorded if name not in {*expected, env_folder.LOCK, env_folder.TABLE}}
     drift.check(
         folder,
         {**expected, **_expected_table(environment, folder)},
         again=build_again(environment, folder),
-        left_over=[name for name in left_over if (folder / name).exists()],
-        remarks=_remarks_on_lock(folder, env_folder.fingerprint(expected)),
+        left_over=files.left_over(folder, {*expected, env_folder.LOCK, env_folder.TABLE}),
+        remarks=[*env_folder.did_not_end(folder), *_remarks_on_lock(folder, env_folder.fingerprint(expected))],
     )
 
 
