@@ -16,6 +16,7 @@ from uenvtool.cli.image import image
 from uenvtool.cli.job import Job, job
 from uenvtool.cli.list import list_
 from uenvtool.cli.new import new
+from uenvtool.cli.readers import SENTENCES, ByReader
 from uenvtool.cli.schema import schema
 from uenvtool.cli.show import show
 from uenvtool.cli.validate import validate
@@ -23,17 +24,16 @@ from uenvtool.cli.venv import WithVerbs, venv
 
 app = typer.Typer(
     name="uenvtool",
+    cls=ByReader,
     help="From nothing to a tuned PyTorch job on an HPC system.",
+    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
+    "4 an external program failed, 130 interrupted.",
     rich_markup_mode=None,  # rich takes longer to load than --help may take to answer
     pretty_exceptions_enable=False,  # errors are told by __main__, without traceback
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
-
-
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
-
-
 COMPLETION = "_UENVTOOL_COMPLETE"
 """The variable with which a shell's completion calls the program."""
 
@@ -71,28 +71,19 @@ def main(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
 ) -> None:
-    """From nothing to a tuned PyTorch job on an HPC system.
-
-    Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing,
-    4 an external program failed, 130 interrupted.
-    """
+    """Without a command: where to begin."""
     if context.invoked_subcommand is None:
         from uenvtool import console
-        from uenvtool.result import Result
+        from uenvtool.commands import start as command
 
-        raise typer.Exit(console.show(Result(text=context.get_help())))
+        raise typer.Exit(console.show(command.start(os.environ)))
 
 
-app.command()(build)
-app.command("list")(list_)
-app.command()(show)
-app.command()(validate)
-app.command()(diff)
-app.command()(schema)
+COMMANDS = (build, show, validate, diff, schema, edit, activate, explain)
+for command in COMMANDS:
+    app.command(short_help=SENTENCES[command.__name__])(command)
+app.command("list", short_help=SENTENCES["list"])(list_)
+app.command(cls=WithVerbs, short_help=SENTENCES["venv"])(venv)
+app.command(cls=Job, short_help=SENTENCES["job"])(job)
 app.add_typer(new, name="new")
-app.command()(edit)
-app.command()(activate)
-app.command()(explain)
-app.command(cls=WithVerbs)(venv)
 app.add_typer(image, name="image")
-app.command(cls=Job)(job)

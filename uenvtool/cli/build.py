@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.cli.options import JSON, SYSTEM, UARCH
+from uenvtool.cli.options import JSON, RECIPE, SYSTEM, UARCH
 
 
 class Format(str, Enum):
@@ -19,7 +19,7 @@ class Format(str, Enum):
 
 
 def build(
-    recipe: str = typer.Argument(..., metavar="RECIPE", help="A recipe's name, or the path of its file."),
+    recipe: str = RECIPE,
     system: str | None = SYSTEM,
     uarch: str | None = UARCH,
     output: Path | None = typer.Option(

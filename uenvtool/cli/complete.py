@@ -1,4 +1,4 @@
-"""What the shell completes: the names that there are, for options and arguments."""
+"""What the shell completes: the names that exist, for options and arguments."""
 
 from __future__ import annotations
 

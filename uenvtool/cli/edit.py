@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from uenvtool.cli.options import JSON
+from uenvtool.cli.options import JSON, RECIPE
 
 
 def edit(
-    recipe: str = typer.Argument(..., metavar="RECIPE", help="A recipe's name, or the path of its file."),
+    recipe: str = RECIPE,
     add: list[str] = typer.Option([], "--add", metavar="SPEC", help="Add a package, or replace its spec."),
     remove: list[str] = typer.Option([], "--remove", metavar="PKG", help="Leave a package out."),
     pin: list[str] = typer.Option([], "--pin", metavar="PKG@VERSION", help="Accept this version alone."),

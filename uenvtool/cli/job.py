@@ -6,10 +6,13 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.cli.options import JSON
+from uenvtool.cli import complete
+from uenvtool.cli.options import JSON, WORKAROUND
 from uenvtool.cli.verbs import BEHIND, with_verbs
 
-SYSTEM = typer.Option(None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.")
+SYSTEM = typer.Option(
+    None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
+)
 
 
 def job(
@@ -27,7 +30,7 @@ def job(
     account: str = typer.Option("", "--account", "-A", metavar="NAME", help="Your project."),
     partition: str = typer.Option("", "--partition", "-p", metavar="NAME", help="The partition."),
     name: str = typer.Option("", "--name", "-J", metavar="NAME", help="The job's name; default: the script's."),
-    workaround: list[str] = typer.Option([], "--workaround", metavar="NAME", help="Set a named workaround too."),
+    workaround: list[str] = WORKAROUND,
     option: list[str] = typer.Option([], "--option", metavar="OPTION", help="A further option of sbatch."),
     stage: bool = typer.Option(False, "--stage", help="Copy the images to the memory of each node first."),
     array: str = typer.Option("", "--array", metavar="LIST", help="A job array, as in 0-7%2."),

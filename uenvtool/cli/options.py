@@ -6,17 +6,33 @@ from pathlib import Path
 
 import typer
 
+from uenvtool.cli import complete
 from uenvtool.errors import BadInput
 
 SYSTEM = typer.Option(
-    None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one, else the recipe's home."
+    None,
+    "--system",
+    "-s",
+    metavar="SYSTEM",
+    help="The system; default: this one, else the recipe's home.",
+    autocompletion=complete.systems,
 )
-UARCH = typer.Option(None, "--uarch", metavar="UARCH", help="The node type, where the system has several.")
+RECIPE = typer.Argument(
+    ..., metavar="RECIPE", help="A recipe's name, or the path of its file.", autocompletion=complete.recipes
+)
+UARCH = typer.Option(None, "--uarch", metavar="UARCH", help="The node type, if the system has several.")
+WORKAROUND = typer.Option(
+    [],
+    "--workaround",
+    metavar="NAME",
+    help="Set a named workaround too.",
+    autocompletion=complete.workarounds,
+)
 JSON = typer.Option(False, "--json", help="Print the result as JSON.")
 
 
 def named_paths(pairs: list[str], option: str) -> dict[str, Path]:
-    """NAME=PATH words as a mapping. Raises BadInput where one is of another form."""
+    """NAME=PATH words as a mapping. Raises BadInput if one is of another form."""
     found = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
@@ -27,7 +43,7 @@ def named_paths(pairs: list[str], option: str) -> dict[str, Path]:
 
 
 def named_texts(pairs: list[str], option: str) -> dict[str, str]:
-    """NAME=TEXT words as a mapping. Raises BadInput where one is of another form."""
+    """NAME=TEXT words as a mapping. Raises BadInput if one is of another form."""
     found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

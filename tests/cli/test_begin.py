@@ -1,0 +1,95 @@
+"""What a new user meets: `uenvtool` alone, --help, completion in the shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from tests.conftest import ROOT, Answer
+from uenvtool.cli import app
+from uenvtool.cli.readers import SENTENCES
+
+Cli = Callable[..., Answer]
+
+
+def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+    lines = cli("--help").stdout.splitlines()
+
+    assert set(SENTENCES) == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    for name, sentence in SENTENCES.items():
+        assert any(line.split(maxsplit=1) == [name, sentence] for line in lines), name
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("environment", "first", "second"),
+    [
+        ({"UENV_VIEW": "/user-environment:pytorch:default"}, "The uenv pytorch is loaded", "uenvtool list systems"),
+        ({"CLUSTER_NAME": "clariden"}, "venv .venv PACKAGE", "This machine is clariden"),
+        ({"APPTAINER_CONTAINER": "/images/a.sif"}, "the container /images/a.sif", "--system NAME"),
+        ({}, "venv .venv PACKAGE", "--system NAME"),
+    ],
+)
+def test_alone_it_says_in_three_lines_where_to_begin(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], first: str, second: str
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    answer = cli()
+
+    lines = answer.stdout.splitlines()
+    assert (answer.code, len(lines), answer.stderr) == (0, 3, "")
+    assert first in lines[0]
+    assert second in lines[1]
+    assert "uenvtool --help" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("build --system cl", ["clariden"]),
+        ("build pytorch-2.", ["pytorch-2.6", "pytorch-2.9"]),
+        ("edit hel", ["hello"]),
+        ("activate --workaround nccl-t", ["nccl-timeout"]),
+        ("explain NCCL_NET_P", ["NCCL_NET_PLUGIN"]),
+        ("explain --diff docs-", ["docs-2026"]),
+    ],
+)
+def test_the_shell_completes_values(line: str, completed: list[str]) -> None:
+    words = ["uenvtool", *line.split()]
+    env = {"_UENVTOOL_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "uenvtool"],
+        env={**os.environ, **env, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert set(completed) <= set(done.stdout.split())
+
+
+@pytest.mark.parametrize("words", [["build", "hello", "--colour"], ["bild"], ["build"], ["explain", "--system"]])
+def test_a_wrong_command_line_is_an_error_with_a_hint(cli: Cli, words: list[str]) -> None:
+    answer = cli(*words)
+
+    assert answer.code == 2
+    assert answer.stderr.startswith("error: ")
+    assert "--help` shows what it takes" in answer.stderr
+
+
+def test_debug_shows_the_traceback_and_keeps_the_exit_code(cli: Cli) -> None:
+    answer = cli("--debug", "build", "nosuch")
+
+    assert answer.code == 2
+    assert "Traceback" in answer.stderr
+    assert answer.stderr.rstrip().splitlines()[-2].startswith("error: unknown recipe 'nosuch'")
