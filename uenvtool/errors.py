@@ -1,4 +1,4 @@
-"""What can go wrong, as values: a message, where it stands, what to do, and the exit code."""
+"""What can go wrong, as values: a message, its place, what to do about it, and the exit code."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Problem:
     hint: str | None = None
 
     def __str__(self) -> str:
-        where = f"{self.position}: " if self.position else "error: "
+        place = f"{self.position}: " if self.position else "error: "
         hint = f"\nhint: {self.hint}" if self.hint else ""
-        return f"{where}{self.message}{hint}"
+        return f"{place}{self.message}{hint}"
 
 
 @dataclass

@@ -28,7 +28,7 @@ class Choice:
 def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
     """The system and node type for a recipe: the named, else the recognised, else the recipe's home.
 
-    Raises BadInput where the recipe does not support what was named.
+    Raises BadInput if the recipe does not support what was named.
     """
     name, reason = system_name(recipe, system, uarch)
     chosen = on_this_machine(load_system(name))
@@ -39,13 +39,13 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
         return Choice(chosen, uarch, reason)
     if uarch is not None and uarch not in chosen.nodes:
         raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
-    asked = uarch or ", ".join(chosen.nodes)
+    wanted = uarch or ", ".join(chosen.nodes)
     raise BadInput(
         [
             Problem(
-                f"{recipe.name} does not support {asked} (system {chosen.name})",
+                f"{recipe.name} does not support {wanted} (system {chosen.name})",
                 recipe.tree.at(("uarchs",)).position,
-                f"it supports {', '.join(recipe.uarchs)}; add {asked} to `uarchs` in a recipe that extends it, "
+                f"it supports {', '.join(recipe.uarchs)}; add {wanted} to `uarchs` in a recipe that extends it, "
                 f"or choose another system ({', '.join(_fitting(recipe))})",
             )
         ]

@@ -150,8 +150,8 @@ def _undisturbed() -> Iterator[None]:
     try:
         yield
     finally:
-        for each, usual in before.items():
-            signal.signal(each, usual)
+        for ending_signal, usual in before.items():
+            signal.signal(ending_signal, usual)
     for number, frame in came:
         handler = before[signal.Signals(number)]
         if callable(handler):
@@ -221,7 +221,7 @@ def _collected(process: subprocess.Popen[str], on_line: LineHandler | None) -> t
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:
-    """The stream, which is there because both outputs are pipes, see _started."""
+    """The stream, which is a pipe in each program that this module starts, see _opened."""
     if stream is None:
         raise AssertionError("a program was started without pipes")
     return stream

@@ -32,7 +32,7 @@ def problems_in(path: Path) -> list[Problem]:
     file = path / "recipe.yaml" if path.is_dir() else path
     if not file.is_file():
         kinds = ", ".join(kind.name for kind in KINDS)
-        return [Problem("there is no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
+        return [Problem("no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
     try:
         _load(file)
     except BadInput as error:

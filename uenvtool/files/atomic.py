@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +13,21 @@ from pathlib import Path, PurePath
 from uenvtool.errors import BadInput, ToolFailed
 
 STAGED_SUFFIX = ".uenvtool-part"
+REMEDIES = {
+    errno.ENOSPC: "free space on the disk of {folder} (df {folder}), or name another place",
+    errno.EDQUOT: "your quota on the disk of {folder} is spent: free some of it, or name another place",
+    errno.EROFS: "{folder} is mounted read-only: name another place",
+    errno.EACCES: "{folder} is not yours to write: name another place, or ask its owner",
+    errno.EPERM: "{folder} is not yours to write: name another place, or ask its owner",
+}
+"""What helps, by what the system said."""
 LOCK_WAIT_HINT = "another uenvtool is writing there: wait until it has ended, or name another place"
 
 
 def write(path: Path, content: str | bytes) -> None:
     """Write one file so that a reader sees the old content or the new one, never a part.
 
-    Raises ToolFailed where the disk is full, the folder read-only or the quota spent; the old
+    Raises ToolFailed if the disk is full, the folder read-only or the quota spent; the old
     file is then unchanged.
     """
     write_all(path.parent, {path.name: content})
@@ -76,7 +85,7 @@ def rewrite(folder: Path, order: Rewrite) -> None:
 
 @contextlib.contextmanager
 def _kept_on_error(path: Path) -> Iterator[None]:
-    """Give a file its old content back, which takes no room on a full disk, if what is done inside fails."""
+    """Give a file its old content back, which needs no space on a full disk, if what is done inside fails."""
     aside = path.with_name(f".{path.name}.old{STAGED_SUFFIX}")
     if path.exists():
         _link_or_copy(path, aside)
@@ -149,7 +158,7 @@ def set_shared_mode(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Put a file that another program wrote on disk. Raises ToolFailed where that fails, as on a full disk."""
+    """Put a file that another program wrote on disk. Raises ToolFailed if that fails, as on a full disk."""
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -161,11 +170,12 @@ def sync(path: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> ToolFailed:
-    """The error that tells a user why nothing could be written at `path`."""
-    where = error.filename or path
+    """The error that says why nothing could be written at `path`, and which disk or permission would help."""
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else os.fspath(path)
+    remedy = REMEDIES.get(error.errno or 0, "name another place")
     return ToolFailed(
-        f"cannot write {where}: {error.strerror or error}",
-        hint="nothing was changed; free space or name another place, then run it again",
+        f"cannot write {place}: {error.strerror or error}",
+        hint=f"nothing was changed; {remedy.format(folder=os.path.dirname(place) or '.')}, then run it again",
     )
 
 
@@ -174,7 +184,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Hold `folder` for one writer at a time; a second one is refused with BadInput.
 
     The lock is on the folder itself (flock), so it leaves no file behind and dies with its
-    process. The folder is made where it is missing, and removed again if it stays empty.
+    process. The folder is made if it is missing, and removed again if it stays empty.
     """
     try:
         made = make_folders(folder)
@@ -197,7 +207,6 @@ def take_lock(descriptor: int, shown: Path) -> None:
 
     A filesystem without locks is used without.
     """
-    import errno
     import fcntl
 
     try:
@@ -250,7 +259,7 @@ def remove_empty(folders: list[Path]) -> None:
     """Remove folders, given outermost first, that have nothing in them."""
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
-            folder.rmdir()  # refuses where anything is inside, which is what is meant
+            folder.rmdir()  # refuses if anything is inside, which is what is meant
 
 
 def sync_folders(folders: set[Path]) -> None:

@@ -57,21 +57,21 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def memory_folder(least_bytes: int) -> Iterator[Path | None]:
-    """A folder in memory-backed storage with at least so much room, or None; removed at the end.
+    """A folder in memory-backed storage with at least so many bytes free, or None; removed at the end.
 
-    What killed runs of this user left there is removed first: a living one holds a lock on its own.
+    What killed runs of this user left is removed first: a living one holds a lock on its own.
     """
     with contextlib.ExitStack() as stack:
         folder = None
         with contextlib.suppress(OSError):
-            if _room_in_memory() >= least_bytes:
+            if _free_in_memory() >= least_bytes:
                 folder = stack.enter_context(_own_folder(MEMORY))
         yield folder
 
 
 @contextlib.contextmanager
 def working_folder(least_bytes: int) -> Iterator[Path]:
-    """A folder in memory-backed storage where there is so much room, else in the temporary folder."""
+    """A folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(memory_folder(least_bytes))
         try:
@@ -94,8 +94,8 @@ def _own_folder(place: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _room_in_memory() -> int:
-    """Bytes that memory-backed storage can take."""
+def _free_in_memory() -> int:
+    """The bytes that memory-backed storage can take."""
     import shutil
 
     return min(shutil.disk_usage(MEMORY).free, _memory_available()) if MEMORY.is_dir() else 0

@@ -42,7 +42,7 @@ def fill_start(path: Path, content: bytes) -> None:
 
 
 def link(path: Path, target: str) -> None:
-    """Make a symlink in a folder that nobody reads yet; one that is there already is replaced."""
+    """Make a symlink in a folder that nobody reads yet; one of that name is replaced."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
@@ -71,7 +71,7 @@ def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
     """Copy a folder to a new place with its symlinks, modes and times, several files at a time.
 
     A parallel filesystem takes many small files only at the pace of its answers; threads wait for
-    several of them at once. Raises ToolFailed where the target cannot hold it.
+    several of them at once. Raises ToolFailed if the target cannot hold it.
     """
     import shutil
     from concurrent.futures import ThreadPoolExecutor
@@ -82,17 +82,17 @@ def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
     pairs: list[tuple[str, str]] = []
     folders: list[tuple[str, str]] = []
     try:
-        for here, names, files in os.walk(source):
-            there = os.path.join(target, os.path.relpath(here, source))
-            os.makedirs(there, exist_ok=True)
-            folders.append((here, there))
-            links = [name for name in names if os.path.islink(os.path.join(here, name))]
-            pairs += [(os.path.join(here, name), os.path.join(there, name)) for name in files + links]
+        for original, names, files in os.walk(source):
+            copy = os.path.join(target, os.path.relpath(original, source))
+            os.makedirs(copy, exist_ok=True)
+            folders.append((original, copy))
+            links = [name for name in names if os.path.islink(os.path.join(original, name))]
+            pairs += [(os.path.join(original, name), os.path.join(copy, name)) for name in files + links]
         with ThreadPoolExecutor(workers) as pool:
             for start in range(0, len(pairs), 512):  # a full disk ends it soon
                 list(pool.map(copied, pairs[start : start + 512]))
-        for here, there in reversed(folders):
-            shutil.copystat(here, there)
+        for original, copy in reversed(folders):
+            shutil.copystat(original, copy)
     except OSError as error:
         raise write_error(target, error) from error
 
@@ -132,7 +132,7 @@ def take_over(folder: Path) -> None:
 
 
 def move(source: Path, target: Path) -> bool:
-    """Rename within one filesystem; False where the target lies on another one."""
+    """Rename within one filesystem; False if the target lies on another one."""
     import errno
 
     try:
