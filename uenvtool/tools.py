@@ -118,7 +118,8 @@ def _opened(
             preexec_fn=_before_exec(memory_bytes),  # noqa: PLW1509  system calls alone, safe between fork and exec
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL in a word
-        raise ToolFailed(f"cannot start {words[0]}: {getattr(error, 'strerror', None) or error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise ToolFailed(f"cannot start {words[0]}: {why}", hint="see that it is a program that you may run") from error
 
 
 @contextlib.contextmanager

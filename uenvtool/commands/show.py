@@ -31,7 +31,7 @@ def resolved(name: str) -> Node:
         kinds = [kind for kind in LISTED if name in available(kind)]
         if not kinds:
             known = [known for kind in LISTED for known in available(kind)]
-            raise BadInput([unknown(f"{' or '.join(kind.name for kind in LISTED)}", name, known)])
+            raise BadInput([unknown("name", name, known, listed_by="uenvtool list")])
         kind = kinds[0]
     return load_extended(locate(kind, name), kind).tree
 

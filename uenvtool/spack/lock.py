@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.errors import AnswerIsNo, BadInput, Position
+from uenvtool.files import read_bytes
 
 WRAPPER = "compiler-wrapper"
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
@@ -56,19 +57,23 @@ def parse_lock(text: str, shown: str) -> Lock:
         data = json.loads(text)
         packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
         roots = tuple(str(root["spec"]) for root in data["roots"])
-        made_by = data.get("spack", {})
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        made_by = str(data.get("spack", {}).get("version", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise BadInput(
             "not a lock of Spack", Position(shown, line, getattr(error, "colno", 1)), "make it again: uenvtool build"
         ) from error
-    return Lock(roots, packages, str(made_by.get("version", "")))
+    return Lock(roots, packages, made_by)
+
+
+MAX_BYTES = 100_000_000
+"""The lock of a thousand packages has 2 MB."""
 
 
 def read_lock(path: Path, shown: str) -> Lock:
     """The lock in a file. Raises BadInput if it cannot be read or is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read it: {error}", Position(shown), "name a spack.lock") from error
     return parse_lock(text, shown)

@@ -1,0 +1,77 @@
+"""Bad input of all kinds: exit code 2 (or 1, 3, 4 if that is the answer), what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SMALL, Answer
+from uenvtool.cli.readers import SENTENCES
+
+Cli = Callable[..., Answer]
+
+CONTENTS: dict[str, bytes] = {
+    "deep.lock": b"[" * 100_000,
+    "mapping.lock": b'{"a":' * 5_000,
+    "types.lock": b'{"_meta": 5, "roots": "x", "concrete_specs": []}',
+    "version.lock": b'{"roots": [], "concrete_specs": {}, "spack": 5}',
+    "random.lock": random.Random(1).randbytes(100),
+    "empty.lock": b"",
+    "env/spack.lock": b"[" * 100_000,
+    "published.yaml": b"source: 5",
+    "list.yaml": b"- a\n",
+    "latin.yaml": "description: é\n".encode("latin-1"),
+    "recipes/mine/recipe.yaml": SMALL.encode(),
+    "recipes/broken/recipe.yaml": b"description: [\n",
+}
+LINES = """
+diff mine deep.lock | diff mine mapping.lock | diff mine types.lock | diff mine version.lock | diff mine random.lock
+diff mine empty.lock | diff mine env | diff mine published.yaml | diff mine pipe.lock | diff mine / | diff mine loop
+show '' | show . | show / | show loop | show ./loop | show /dev/null | show list.yaml | show nosuch
+show recipes/x.yaml | validate '' | validate . | validate / | validate loop | validate pipe.lock | validate latin.yaml
+validate /proc/self/mem | build '' | build / | build nosuch | build broken | build mine --repo x | build mine --repo x= | build mine -o deep.lock
+build mine --repo builtin=/nonexistent | build mine --spack deep.lock | build mine -o deep.lock/x | build mine --uarch x
+build mine --format x | build mine --check -o nowhere | build mine --system nosuch | build mine -o /proc/nowhere | build
+activate --write -o deep.lock | activate --system rcp --shell x | activate --system rcp --fact a | activate --nccl ''
+activate --system rcp --recipe x | activate --system rcp --workaround x | activate --check -o nowhere | activate x
+explain | explain nosuch | explain --diff a | explain --diff a b | explain --all --system nosuch | schema x | list x
+edit mine | edit nosuch --add x | edit mine --add '' | edit mine --add '@1' | edit mine --add 'a b'
+edit broken --add x | edit mine --pin '@1' | edit mine --pin a@ | edit mine --remove '' | edit mine --remove x | edit loop --add x
+new recipe | new recipe mine | new recipe a/b | new recipe x --from nosuch | new system '' | new nosuch x
+nosuch | --nosuch | list --colour
+"""
+CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.split(" | ")]
+
+
+@pytest.mark.parametrize("line", CASES)
+def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> None:
+    for name, content in CONTENTS.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+    os.mkfifo(place / "pipe.lock")
+    (place / "loop").symlink_to("loop")
+
+    answer = cli(*shlex.split(line))
+
+    assert answer.code in ((1, 4) if "/proc/nowhere" in line or "nowhere" in line or "--spack" in line else (2,))
+    assert "hint: " in answer.stderr
+    assert "please report" not in answer.stderr
+    assert answer.stdout == ""
+
+
+def test_words_by_chance_are_never_an_unexpected_error(cli: Cli, place: Path) -> None:
+    chance = random.Random(3)
+    words = [*SENTENCES, *(f"--{name}" for name in ("system", "json", "check", "output", "all", "diff", "from", "add"))]
+    words += ["hello", "rcp", "clariden", "", "-", "--", "-o", "a\nb", "\x1b[2J", "é", "\udcff", "/", "..", "x" * 5_000]
+
+    for _ in range(150):
+        line = [chance.choice([*SENTENCES, "recipe"]), *chance.choices(words, k=chance.randrange(5))]
+        answer = cli(*line, "--dry-run") if line[0] in ("venv", "job") else cli(*line)
+        assert answer.code in range(5), line
+        assert "please report" not in answer.stderr, (line, answer.stderr)
+        assert "\x1b" not in answer.stderr
