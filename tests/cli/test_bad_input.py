@@ -30,19 +30,21 @@ CONTENTS: dict[str, bytes] = {
     "recipes/broken/recipe.yaml": b"description: [\n",
 }
 LINES = """
-diff mine deep.lock | diff mine mapping.lock | diff mine types.lock | diff mine version.lock | diff mine random.lock
-diff mine empty.lock | diff mine env | diff mine published.yaml | diff mine pipe.lock | diff mine / | diff mine loop
-show '' | show . | show / | show loop | show ./loop | show /dev/null | show list.yaml | show nosuch
-show recipes/x.yaml | validate '' | validate . | validate / | validate loop | validate pipe.lock | validate latin.yaml
-validate /proc/self/mem | build '' | build / | build nosuch | build broken
-build mine --repo x | build mine --repo x= | build mine -o deep.lock | build mine --repo builtin=/nonexistent | build mine --spack deep.lock | build mine -o deep.lock/x | build mine --uarch x
-build mine --format x | build mine --check -o nowhere | build mine --system nosuch | build mine -o /proc/nowhere | build
-activate --write -o deep.lock | activate --system rcp --shell x | activate --system rcp --fact a | activate --nccl ''
-activate --system rcp --recipe x | activate --system rcp --workaround x | activate --check -o nowhere | activate x
-explain | explain nosuch | explain --diff a | explain --diff a b | explain --all --system nosuch | schema x | list x
-edit mine | edit nosuch --add x | edit mine --add '' | edit mine --add '@1' | edit mine --add 'a b'
-edit broken --add x | edit mine --pin '@1' | edit mine --pin a@
-edit mine --remove '' | edit mine --remove x | edit loop --add x | new recipe | new recipe mine | new recipe a/b | new recipe x --from nosuch | new system '' | new nosuch x
+diff mine deep.lock | diff mine mapping.lock | diff mine types.lock | diff mine version.lock
+diff mine random.lock | diff mine empty.lock | diff mine env | diff mine published.yaml | diff mine pipe.lock
+diff mine / | diff mine loop | show '' | show . | show / | show loop | show ./loop | show /dev/null
+show list.yaml | show nosuch | show recipes/x.yaml | validate '' | validate . | validate / | validate loop
+validate pipe.lock | validate latin.yaml | validate /proc/self/mem | build '' | build / | build nosuch
+build broken | build mine --repo x | build mine --repo x= | build mine -o deep.lock
+build mine --repo builtin=/nonexistent | build mine --spack deep.lock | build mine -o deep.lock/x
+build mine --uarch x | build mine --format x | build mine --check -o nowhere | build mine --system nosuch
+build mine -o /proc/nowhere | build | activate --write -o deep.lock | activate --system rcp --shell x
+activate --system rcp --fact a | activate --nccl '' | activate --system rcp --recipe x
+activate --system rcp --workaround x | activate --check -o nowhere | activate x | explain | explain nosuch
+explain --diff a | explain --diff a b | explain --all --system nosuch | schema x | list x | edit mine
+edit nosuch --add x | edit mine --add '' | edit mine --add '@1' | edit mine --add 'a b' | edit broken --add x
+edit mine --pin '@1' | edit mine --pin a@ | edit mine --remove '' | edit mine --remove x | edit loop --add x
+new recipe | new recipe mine | new recipe a/b | new recipe x --from nosuch | new system '' | new nosuch x
 nosuch | --nosuch | list --colour
 """
 CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.split(" | ")]

@@ -17,8 +17,8 @@ from tests.conftest import ROOT, SMALL, Answer
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
+from uenvtool.files.generated import digest
 from uenvtool.spack.explain_failure import clashes
-from uenvtool.spack.folder import digest
 
 Write = Callable[[str, str | bytes], Path]
 Cli = Callable[..., Answer]

@@ -23,7 +23,7 @@ from uenvtool.knowledge import choose, load_recipe
 from uenvtool.model.spec import parse_spec
 from uenvtool.result import Progress, Result, silent
 from uenvtool.spack.environment import plan_environment
-from uenvtool.spack.folder import digest, read_record
+from uenvtool.spack.folder import PURPOSE
 from uenvtool.spack.install import Installable, InstallOptions, install, read_installable
 from uenvtool.spack.manifest import MANIFEST
 from uenvtool.spack.program import Spack, find_spack, repository_folder
@@ -84,8 +84,8 @@ def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable
     """The resolved environment and a name for its image."""
     folder = Path(request.source)
     if (folder / MANIFEST).is_file():
-        record = read_record(folder)
-        name = record.purpose.split(" for ")[0] if record.purpose else folder.resolve().name
+        purpose = str(files.read_record(folder).more.get(PURPOSE, ""))
+        name = purpose.split(" for ", maxsplit=1)[0] if purpose else folder.resolve().name
         return read_installable(folder), name
     recipe = load_recipe(request.source)
     choice = choose(recipe, request.system, request.uarch)
@@ -113,7 +113,7 @@ def _usual_store(environment: Installable, name: str) -> Path:
     """A store in the user's cache for this lock alone."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     hashes = "\n".join(sorted(package.hash for package in environment.lock.packages))
-    return cache / "uenvtool" / "stores" / f"{name}-{digest(hashes)[:12]}"
+    return cache / "uenvtool" / "stores" / f"{name}-{files.digest(hashes)[:12]}"
 
 
 def _tree(environment: Installable, store: Path, name: str) -> Tree:
