@@ -38,6 +38,10 @@ def build(
         False, "--force", help="Replace uenvtool's files that were changed; write beside other files."
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="Print what would be written; write nothing."),
+    sources: bool = typer.Option(False, "--sources", help="List what Spack will download for DIR, with sums."),
+    mirror: Path | None = typer.Option(
+        None, "--mirror", metavar="FOLDER", help="With --sources: download it all into a mirror."
+    ),
     json_: bool = JSON,
 ) -> int:
     """Write the Spack environment of RECIPE for a system, and resolve it if Spack is here."""
@@ -58,5 +62,7 @@ def build(
         check=check,
         dry_run=dry_run,
         force=force,
+        sources=sources or mirror is not None,
+        mirror=mirror,
     )
     return console.show(build_environment(request, console.progress), as_json=json_)

@@ -117,7 +117,7 @@ def install(
         _install_compiler(spack, environment, store, options, on_step)
     texts = {name: text for name, text in environment.texts.items() if not name.startswith(f"{COMPILER}/")}
     manifest = {**environment.manifest, "view": _view(environment)}
-    runner = _staged(spack, environment, store, "environment", {**texts, MANIFEST: _manifest_text(manifest)})
+    runner = _staged(spack, environment, store, "environment", {**texts, MANIFEST: isolated_manifest(manifest)})
     _run(runner, spack, ["install", *_words(options)], work, on_step)
 
 
@@ -128,7 +128,7 @@ def _install_compiler(
     import yaml
 
     manifest = yaml.load(environment.texts[f"{COMPILER}/{MANIFEST}"], Loader=yaml.CSafeLoader)["spack"]
-    runner = _staged(spack, environment, store, COMPILER, {MANIFEST: _manifest_text(manifest)})
+    runner = _staged(spack, environment, store, COMPILER, {MANIFEST: isolated_manifest(manifest)})
     _run(runner, spack, ["concretize", "--fresh"], store / WORK, on_step)
     _run(runner, spack, ["install", *_words(options)], store / WORK, on_step)
 
@@ -177,7 +177,7 @@ def _view(environment: Installable) -> object:
     return {environment.view: {**own, "root": environment.view_root}}
 
 
-def _manifest_text(manifest: Mapping[str, Any]) -> str:
+def isolated_manifest(manifest: Mapping[str, Any]) -> str:
     """A manifest that sees no other configuration than its own, as JSON, which is YAML."""
     return json.dumps({"spack": {"include:": [], **manifest}}, indent=1)
 

@@ -11,6 +11,7 @@ from uenvtool.commands.build.drift import check_environment
 from uenvtool.commands.build.next_steps import build_again, next_steps, usual_folder
 from uenvtool.commands.build.outcome import Outcome
 from uenvtool.commands.build.request import SPACK, STACKINATOR, BuildRequest
+from uenvtool.commands.build.sources import list_sources
 from uenvtool.errors import ToolFailed, ToolMissing
 from uenvtool.files import locked
 from uenvtool.knowledge import choose, load_recipe
@@ -57,6 +58,8 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
     if request.dry_run:
         files = render(environment)
         return Result(data={"folder": str(folder), "files": files}, file=files[MANIFEST])
+    if request.sources:
+        return list_sources(environment, request, progress)
     if request.check:
         check_environment(environment, folder)
         return _unchanged(folder)

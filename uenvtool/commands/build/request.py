@@ -19,7 +19,8 @@ class BuildRequest:
     output: the folder, None for the usual one. form: SPACK or one of STACKINATOR.
     resolve: None if that depends on whether a Spack is found. spack: a Spack to use before any other.
     repos: package repositories to take from disk. check: compare and write nothing. dry_run: tell and
-    write nothing. force: replace the tool's own files that were changed by hand.
+    write nothing. force: replace the tool's own files that were changed by hand. sources: list what
+    will be downloaded; mirror: a folder to download it into.
     """
 
     recipe: str
@@ -33,3 +34,5 @@ class BuildRequest:
     check: bool = False
     dry_run: bool = False
     force: bool = False
+    sources: bool = False
+    mirror: Path | None = None

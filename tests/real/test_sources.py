@@ -1,0 +1,57 @@
+"""What will be downloaded is listed as real Spack has it, and mirrored by it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import peers
+from tests.support.installed import Installed, installed_hello
+from tests.support.project import CACHE
+from uenvtool.spack.install import Installable, read_installable
+from uenvtool.spack.program import Spack, find_spack, repository_folder
+from uenvtool.spack.sources import make_mirror, sources_of
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.xdist_group("spack"),
+    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+]
+
+
+@pytest.fixture
+def hello(monkeypatch: pytest.MonkeyPatch) -> Installable:
+    monkeypatch.setenv("SPACK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
+    installed: Installed = installed_hello()
+    return read_installable(installed.environment)
+
+
+def spack() -> Spack:
+    found = find_spack(peers.SPACK.need())
+    assert found is not None
+    return found
+
+
+def test_each_source_of_the_lock_is_listed_with_its_sum(hello: Installable, place: Path) -> None:
+    mirror = peers.SOURCES.need()
+    repos = {"builtin": repository_folder("builtin", peers.PACKAGES.need())}
+
+    found = sources_of(spack(), hello, repos=repos, log=place / "log")
+
+    in_mirror = {path.name.split(".")[0] for path in (mirror / "_source-cache").rglob("*") if path.is_file()}
+    assert {source.sha256 for source in found} == in_mirror
+    assert {source.package.split("@")[0] for source in found} <= set(hello.lock.versions())
+
+
+def test_a_mirror_is_made_from_what_is_listed(hello: Installable, place: Path) -> None:
+    mirror = peers.SOURCES.need()
+    repos = {"builtin": repository_folder("builtin", peers.PACKAGES.need())}
+
+    make_mirror(spack(), hello, place / "mirror", repos=repos, mirrors=(f"file://{mirror}",), log=place / "log")
+
+    made = {path.name for path in (place / "mirror" / "_source-cache").rglob("*") if path.is_file()}
+    assert made == {path.name for path in (mirror / "_source-cache").rglob("*") if path.is_file()}

@@ -1,0 +1,40 @@
+"""Run by `spack -e FOLDER python`: prints what Spack would download to install that environment, as JSON.
+
+Each package's archive, its resources and its patches, with the sum or the commit that Spack holds it
+against; what a build downloads by itself is not known to Spack. Written for Spack v1.1.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import spack.environment
+
+
+def sources(spec: Any) -> Iterator[dict[str, str]]:
+    """What one package needs to be built: its stages are its archive, its resources and its patches."""
+    for stage in spec.package.stage:
+        fetcher = stage.default_fetcher
+        url = getattr(fetcher, "url", None) or getattr(fetcher, "git", None)
+        if url:
+            digest = getattr(fetcher, "digest", None)
+            yield {
+                "package": f"{spec.name}@{spec.version}",
+                "url": str(url),
+                "sha256": str(digest or ""),
+                "commit": "" if digest else str(getattr(fetcher, "commit", None) or ""),
+            }
+
+
+def main() -> None:
+    """Print the sources of every package that is not the system's, each once, by package."""
+    environment = spack.environment.active_environment()
+    specs = sorted((spec for spec in environment.all_specs() if not spec.external), key=str)
+    found = [source for spec in specs for source in sources(spec)]
+    unique = {(source["url"], source["sha256"], source["commit"]): source for source in found}
+    sys.stdout.write(json.dumps(list(unique.values())) + "\n")
+
+
+if __name__ == "__main__":
+    main()

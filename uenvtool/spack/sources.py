@@ -1,0 +1,102 @@
+"""What Spack downloads to install an environment, and a mirror of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool.errors import ToolFailed
+from uenvtool.files import scratch_folder, write, write_all
+from uenvtool.result import Step
+from uenvtool.spack.explain_failure import explain_failed_install
+from uenvtool.spack.folder import COMPILER
+from uenvtool.spack.install import Installable, isolated_manifest
+from uenvtool.spack.manifest import MANIFEST
+from uenvtool.spack.program import Spack
+from uenvtool.spack.runner import Runner, user_cache, write_scope
+
+SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A download. package: NAME@VERSION. sha256: of the file; commit: of a git repository; one of both, or none."""
+
+    package: str
+    url: str
+    sha256: str
+    commit: str
+
+    @property
+    def checked_by(self) -> str:
+        """What Spack holds the download against."""
+        return self.sha256 or (f"commit {self.commit}" if self.commit else "nothing")
+
+
+def sources_of(spack: Spack, environment: Installable, *, repos: Mapping[str, Path], log: Path) -> list[Source]:
+    """What Spack downloads to install an environment from source, by package.
+
+    What a build fetches by itself is not known to Spack. Raises ToolFailed if Spack fails; its output
+    is then in the file `log`.
+    """
+    with scratch_folder() as scratch:
+        output = _run(_runner(spack, environment, scratch, repos, ()), spack, ["python", SCRIPT], log, None)
+    try:
+        rows: list[dict[str, Any]] = json.loads(output.strip().splitlines()[-1])
+        return [Source(**row) for row in rows]
+    except (ValueError, TypeError, IndexError) as error:
+        raise ToolFailed(f"Spack {spack.version} did not list the sources: {error}") from error
+
+
+def make_mirror(
+    spack: Spack,
+    environment: Installable,
+    folder: Path,
+    *,
+    repos: Mapping[str, Path],
+    log: Path,
+    mirrors: tuple[str, ...] = (),
+    on_step: Step | None = None,
+) -> None:
+    """Download an environment's sources into a mirror that Spack can install from without a network.
+
+    What the folder has is kept. mirrors: URLs of source mirrors to take from first. Raises ToolFailed if
+    something cannot be fetched; what was fetched stays.
+    """
+    with scratch_folder() as scratch:
+        runner = _runner(spack, environment, scratch, repos, mirrors)
+        _run(runner, spack, ["mirror", "create", "--all", "--directory", folder], log, on_step)
+
+
+def _runner(
+    spack: Spack, environment: Installable, scratch: Path, repos: Mapping[str, Path], mirrors: tuple[str, ...]
+) -> Runner:
+    texts = {name: text for name, text in environment.texts.items() if not name.startswith(f"{COMPILER}/")}
+    manifest = isolated_manifest({**environment.manifest, "view": False})
+    write_all(scratch / "environment", {**texts, MANIFEST: manifest})
+    places = {
+        "install_tree": {"root": os.fspath(scratch / "store")},
+        "build_stage": [os.fspath(scratch / "stage")],
+        "source_cache": os.fspath(user_cache() / "downloads"),
+    }
+    sections: dict[str, object] = {
+        "config": places,
+        "mirrors": {f"source{index}": url for index, url in enumerate(mirrors)},
+    }
+    if repos:
+        sections["repos"] = {name: os.fspath(path) for name, path in repos.items()}
+    write_scope(scratch / "configuration", sections)
+    return Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
+
+
+def _run(runner: Runner, spack: Spack, words: list[str | Path], log: Path, on_step: Step | None) -> str:
+    completed = runner.run(*words, on_step=on_step)
+    if completed.code != 0:
+        output = completed.stdout + completed.stderr
+        write(log, f"$ {completed.command}\n{output}\nexit code {completed.code}\n")
+        raise explain_failed_install(spack, code=completed.code, output=output, log=log)
+    return completed.stdout
