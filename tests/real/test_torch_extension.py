@@ -20,8 +20,8 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(
         not PYTHON.exists(),
-        reason="no torch here: `python -m venv DIR; DIR/bin/pip install torch setuptools wheel ninja packaging`, and "
-        "name DIR/bin/python in UENVTOOL_TEST_TORCH_PYTHON",
+        reason="needs a real torch: `pip install torch setuptools wheel ninja packaging` into a venv, and name its "
+        "Python in UENVTOOL_TEST_TORCH_PYTHON",
     ),
 ]
 SETUP = """
