@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -177,6 +178,22 @@ def test_the_sum_of_the_tree_does_not_depend_on_the_compression(place: Path, cli
     [changed] = data(cli("image", "verify", str(uenv(place, extra={"more": b""})), "--json"))
 
     assert same[0] == same[1] != changed["tree_sha256"]
+
+
+def test_links_attributes_and_odd_names_are_read_past(place: Path, cli: Cli) -> None:
+    """What stands in the list of an image beside a line for each name is not taken for a name."""
+    image = uenv(place, extra={"a\nb": b"1", "c d": b"2"})
+    source = place / "source"
+    (source / "link").symlink_to("x\n#\n# START OF DATA - DO NOT MODIFY\n#\n")
+    os.link(source / "c d", source / "hard")
+    with contextlib.suppress(OSError):  # a filesystem without attributes
+        os.setxattr(source / "c d", "user.note", b"a\nb")
+    subprocess.run(["mksquashfs", source, image, "-quiet", "-no-progress", "-noappend"], check=True)
+
+    [found] = data(cli("image", "verify", str(image), "--json"))
+
+    assert found["problems"] == []
+    assert found["files"] == sum(1 for path in source.rglob("*") if path.is_file() and not path.is_symlink()) - 1
 
 
 def test_two_overlays_differ_by_version_and_name(place: Path, cli: Cli) -> None:

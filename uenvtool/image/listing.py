@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
@@ -17,6 +18,11 @@ LARGEST_LISTING = 256 << 20
 """Bytes of the listing of an image; that of two million files is shorter."""
 FILE, FOLDER, SYMLINK = "-", "d", "l"
 _PIECE_BYTES = 1 << 20
+
+
+def limits() -> list[str]:
+    """Options of unsquashfs with which it fits into MEMORY_BYTES: each thread reserves 72 MiB."""
+    return ["-processors", str(min(len(os.sched_getaffinity(0)), 16)), "-da", "64", "-fr", "64"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +44,7 @@ def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Lis
     Raises BadInput if the image cannot be read, or lists more than LARGEST_LISTING.
     """
     token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
-    words: list[str | Path] = [unsquashfs, "-lln", "-d", token.decode(), image, *below]
+    words: list[str | Path] = [unsquashfs, *limits(), "-lln", "-d", token.decode(), image, *below]
     content = b""
     try:
         with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:

@@ -21,8 +21,9 @@ from uenvtool.image.tree import Bundle, Tree
 MARK = b"#\n# START OF DATA - DO NOT MODIFY\n#\n"
 _NUMBERS_BYTES = 100
 """The most that a definition takes beside its name: six numbers, their blanks, a letter and a line break."""
-_LARGEST_HEADER = 1 << 30
-HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
+_LONGEST_LINE = 1 << 16
+"""Bytes; a name and a symlink's target have at most 4096 each, and each byte of a name may be escaped."""
+HINT = "pack it again, and check the disk if it fails again"
 _COMMENT = b"#" * 126 + b"\n"
 _ESCAPED = re.compile(rb"[\s\"\\]")
 """What ends a name or is a quote of its own: blanks of C's isspace, quotes, backslashes (4.5.1, pseudo.c)."""
@@ -115,20 +116,15 @@ def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field:
 
 
 def read_header(stream: BinaryIO, *, lines: int) -> bytes:
-    """Everything before the mark of a pseudo file that has at least so many lines.
+    """Everything before the mark of a pseudo file that has so many lines.
 
     The lines are counted, since what a symlink points at is not quoted and may look like the mark.
-    Raises ToolFailed if there is no mark behind them within 1 GiB.
+    Raises ToolFailed if there is no mark behind them.
     """
-    found: list[bytes] = []
-    size = 0
-    while len(found) < lines + 3 or b"".join(found[-3:]) != MARK:
-        line = stream.readline(_LARGEST_HEADER)
-        size += len(line)
-        if not line or size > _LARGEST_HEADER:
-            raise ToolFailed("the image that was written is not what was packed: it has fewer names", hint=HINT)
-        found.append(line)
-    return b"".join(found[:-3])
+    found = [stream.readline(_LONGEST_LINE) for _ in range(lines)]
+    if stream.read(len(MARK)) != MARK:
+        raise ToolFailed("unsquashfs gives other names than the image should have", hint=HINT)
+    return b"".join(found)
 
 
 def read_definition(header: bytes, start: int) -> Definition | None:

@@ -138,17 +138,12 @@ def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _f
 
 def _extract(unsquashfs: str, image: Path, folder: Path, names: Sequence[str] = ()) -> None:
     """Take an image, or some of its files, into a new folder. Raises ToolFailed if unsquashfs fails."""
-    options = ["-no-progress", "-no-xattrs", "-processors", str(_threads()), "-da", "64", "-fr", "64"]
+    options = [*listings.limits(), "-no-progress", "-no-xattrs"]
     completed = tools.run([unsquashfs, *options, "-d", folder, image, *names], memory_bytes=listings.MEMORY_BYTES)
     if completed.code != 0 or not folder.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line.strip()]
         reason = lines[0] if lines else f"exit code {completed.code}"
         raise ToolFailed(f"unsquashfs failed: {reason}", hint="nothing was unpacked; free space, or check the image")
-
-
-def _threads() -> int:
-    """As many as there are processors, within what fits into MEMORY_BYTES: each reserves 72 MiB."""
-    return min(len(os.sched_getaffinity(0)), 16)
 
 
 def require_image(image: Path) -> Superblock:

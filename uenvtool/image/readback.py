@@ -11,12 +11,15 @@ from typing import BinaryIO
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
 from uenvtool.image.programs import Programs
-from uenvtool.image.pseudo import HINT, Definition, read_definition, read_header
+from uenvtool.image.pseudo import Definition, read_definition, read_header
 from uenvtool.image.tree import FOLDER, Entry, Tree, walk
 from uenvtool.image.write import file_content
 
 _QUEUES = ("-da", "32", "-fr", "32")
 """MiB of blocks that unsquashfs holds ready. Its own 256 of each is slower: fresh pages for every block."""
+
+
+HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
 
 
 def read_back(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch: int) -> int:
@@ -26,13 +29,20 @@ def read_back(programs: Programs, image: Path, tree: Tree, scratch: Path, epoch:
     output = "-" if programs.sparse_field else "/dev/stdout"
     with tools.reading([programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", output, image]) as stream:
         read = 0
-        for name, offset, size in _files(read_header(stream, lines=_lines(tree.expected)), tree.expected, epoch):
+        for name, offset, size in _files(_header(stream, tree), tree.expected, epoch):
             if size:
                 if offset != read:
                     raise _differs(name, "is at another place")
                 _compare(stream, tree, name, size)
                 read += size
     return len(tree.expected)
+
+
+def _header(stream: BinaryIO, tree: Tree) -> bytes:
+    try:
+        return read_header(stream, lines=_lines(tree.expected))
+    except ToolFailed as error:
+        raise ToolFailed("the image that was written is not what was packed: names differ", hint=HINT) from error
 
 
 def _lines(expected: Mapping[bytes, Entry]) -> int:

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed
+from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, limits
 from uenvtool.image.programs import HOW_TO_GET, find_programs
 from uenvtool.image.pseudo import read_definition, read_header
 
@@ -25,7 +25,8 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[byte
     if not programs.pseudo_data:
         raise ToolMissing("unsquashfs is older than 4.5, and cannot write an image as a stream", hint=HOW_TO_GET)
     output = "-" if programs.sparse_field else "/dev/stdout"
-    words: list[str | Path] = [programs.unsquashfs, "-no-progress", "-quiet", "-pf", output, image]
+    options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
+    words: list[str | Path] = [programs.unsquashfs, *options, "-pf", output, image]
     texts = (entry.name + entry.target if entry.kind == SYMLINK else entry.name for entry in entries)
     lines = 1 + sum(1 + text.count(b"\n") for text in texts)
     try:
