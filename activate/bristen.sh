@@ -71,7 +71,7 @@ ue_tell() { [[ -z $ue_say || -n $ue_again ]] || printf 'uenvtool: %s\n' "$1" >&2
 # NAME: remember how a variable is now, for the way back; what is remembered first counts.
 ue_keep() {
   case " $ue_kept $ue_undo " in *" $1 "*) return 0 ;; esac
-  eval "[[ -n \${$1+x} ]]" || { ue_undo="$ue_undo $1" && return 0; }
+  [[ -v $1 ]] || { ue_undo="$ue_undo $1" && return 0; }
   ue_kept="$ue_kept $1" ue_old=x # a variable that is not exported stays so, if the shell can tell: bash 4.4, zsh
   [[ -z ${ZSH_VERSION-} ]] || eval "[[ \${(t)$1} == *export* ]] || ue_old=''"
   [[ ${BASH_VERSINFO[0]-0}${BASH_VERSINFO[1]-0} -lt 44 ]] || eval "ue_old=\${$1@a}"
@@ -90,7 +90,7 @@ ue_require() {
 ue_remove() { ue_require "$1" '' "$2"; }
 # NAME VALUE: set what is unset, if there is a value. In the first pass over a set: note what is set otherwise.
 ue_default() {
-  if eval "[[ -n \${$1+x} ]]"; then
+  if [[ -v $1 ]]; then
     [[ $ue_pass != look ]] || eval "[[ \${$1} == \"\$2\" ]]" || ue_other=$1
   elif [[ $ue_pass != look && -z $ue_other && -n $2 ]]; then
     ue_keep "$1" && ue_names="$ue_names $1" && export "$1=$2"
@@ -121,10 +121,9 @@ ue_library() {
   [[ -z ${ZSH_VERSION-} ]] || emulate -L sh
   local ue_found=$3 ue_rest=$4: ue_file='' ue_is=0
   while [[ $ue_found != [0-9]*.[0-9]* && $ue_is == 0 && -n $ue_rest ]]; do
-    for ue_file in "${ue_rest%%:*}/$2" "${ue_rest%%:*}/$2".[0-9] "${ue_rest%%:*}/$2".[0-9]*.[0-9]*; do
-      [[ ! -e $ue_file ]] || { ue_is=1 && ue_found=${ue_file##*"$2".}; }
-    done
-    ue_rest=${ue_rest#*:}
+    ue_file=${ue_rest%%:*}/$2 ue_rest=${ue_rest#*:}
+    [[ ! -e $ue_file && ! -e $ue_file.2 && ! -e $ue_file.3 ]] || ue_is=1
+    [[ $ue_is == 0 ]] || for ue_file in "$ue_file".[0-9]*.[0-9]*; do ue_found=${ue_file##*"$2".}; done
   done
   ue_rest=${ue_found#*.} && ue_rest=${ue_rest%%[!0-9]*}
   [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from uenvtool import quoting
+
 ROOT = Path(__file__).resolve().parent.parent
 SHELLS = {"bash": ("sh", ["--norc", "--noprofile"]), "zsh": ("sh", ["-f"]), "fish": ("fish", ["--no-config"])}
 SHELLS["tcsh"] = ("csh", ["-f"])
@@ -86,7 +88,13 @@ def environment(folder: Path) -> dict[str, str]:
     lib.mkdir(parents=True)
     for name in ("libnccl.so.2.26.2", "libnccl.so.2", *(f"lib{i}.so" for i in range(100))):
         (lib / name).touch()
-    job = {"SLURM_JOB_ID": "1234", "SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_CPUS_PER_TASK": "72"}
+    job = {
+        "SLURM_JOB_ID": "1234",
+        "SLURM_PROCID": "0",
+        "SLURM_NTASKS": "4",
+        "SLURM_CPUS_PER_TASK": "72",
+        "UENVTOOL_ROOT": "/nowhere",
+    }
     return {"PATH": os.environ["PATH"], "HOME": str(folder), "UENV_VIEW": f"{folder}/uenv:pytorch:default", **job}
 
 
@@ -98,8 +106,10 @@ def plain_exports(shell: str, env: dict[str, str], folder: Path) -> str:
     )
     after = dict(entry.split("=", 1) for entry in ran.stdout.decode().split("\0") if entry)
     found = {name: value for name, value in after.items() if name not in env and name not in ("_", "SHLVL", "PWD")}
-    assignment = {"fish": "set -gx {} '{}'\n", "tcsh": "setenv {} '{}'\n"}.get(shell, "export {}='{}'\n")
-    return "".join(assignment.format(name, value) for name, value in found.items())
+    assignment, quoted = {"fish": ("set -gx {} {}\n", quoting.fish), "tcsh": ("setenv {} {}\n", quoting.csh)}.get(
+        shell, ("export {}={}\n", quoting.sh)
+    )
+    return "".join(assignment.format(name, quoted(value)) for name, value in found.items())
 
 
 def within(lines: Path, folder: Path, env: dict[str, str]) -> float:

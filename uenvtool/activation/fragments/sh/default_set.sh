@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154 # its variables are those of the whole script
 # NAME VALUE: set what is unset, if there is a value. In the first pass over a set: note what is set otherwise.
 ue_default() {
-  if eval "[[ -n \${$1+x} ]]"; then
+  if [[ -v $1 ]]; then
     [[ $ue_pass != look ]] || eval "[[ \${$1} == \"\$2\" ]]" || ue_other=$1
   elif [[ $ue_pass != look && -z $ue_other && -n $2 ]]; then
     ue_keep "$1" && ue_names="$ue_names $1" && export "$1=$2"

@@ -4,10 +4,9 @@ ue_library() {
   [[ -z ${ZSH_VERSION-} ]] || emulate -L sh
   local ue_found=$3 ue_rest=$4: ue_file='' ue_is=0
   while [[ $ue_found != [0-9]*.[0-9]* && $ue_is == 0 && -n $ue_rest ]]; do
-    for ue_file in "${ue_rest%%:*}/$2" "${ue_rest%%:*}/$2".[0-9] "${ue_rest%%:*}/$2".[0-9]*.[0-9]*; do
-      [[ ! -e $ue_file ]] || { ue_is=1 && ue_found=${ue_file##*"$2".}; }
-    done
-    ue_rest=${ue_rest#*:}
+    ue_file=${ue_rest%%:*}/$2 ue_rest=${ue_rest#*:}
+    [[ ! -e $ue_file && ! -e $ue_file.2 && ! -e $ue_file.3 ]] || ue_is=1
+    [[ $ue_is == 0 ]] || for ue_file in "$ue_file".[0-9]*.[0-9]*; do ue_found=${ue_file##*"$2".}; done
   done
   ue_rest=${ue_found#*.} && ue_rest=${ue_rest%%[!0-9]*}
   [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))

@@ -1,0 +1,105 @@
+"""A runtime is one file: the scripts, forms and messages know it from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.shells import ALL, run
+from uenvtool.model.kinds import RUNTIME as KIND
+from uenvtool.model.locate import available
+from uenvtool.model.runtime_reader import load_runtime
+
+Cli = Callable[..., Answer]
+Write = Callable[..., Path]
+RUNTIME = """\
+description: A box of ours.
+container: true
+signs: [{env: IN_BOX}, {file: /etc/box}]
+libraries: system
+forms: [podman]
+launch: "@COMMAND@"
+"""
+TUNING = """\
+description: Ours.
+sources: {ours: {title: a page of ours, date: 2026-01, url: "https://example.org"}}
+variables:
+  BOXED:
+    type: flag
+    says: {ours: 1}
+    settings: [{value: 1, when: runtime == box, reason: it is boxed, source: ours}]
+"""
+
+
+@pytest.fixture
+def box(write: Write) -> None:
+    """A runtime, tuning for it, and a system that has it beside uenv."""
+    write("runtimes/box.yaml", RUNTIME)
+    write("tuning/boxes.yaml", TUNING)
+    write(
+        "systems/mine.yaml",
+        "extends: clariden\ndescription: Ours.\nruntimes: [uenv, box]\n"
+        "tuning: [slingshot, mpich, openmpi, nvshmem, cuda, boxes]\n",
+    )
+
+
+@pytest.mark.usefixtures("box")
+@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] != "bash-4.2"])
+def test_a_new_runtime_is_seen_by_its_variable_and_by_its_file(cli: Cli, place: Path, shell: str) -> None:
+    (place / "script").write_text(cli("activate", "--system", "mine", "--shell", shell).stdout)
+    (place / "root" / "etc").mkdir(parents=True)
+    (place / "root" / "etc" / "box").touch()
+    lines = f"source {place}/script\nSNAP\n"
+    uenv = {"UENV_VIEW": "/nowhere:pytorch:default"}
+
+    outside = run(shell, lines, uenv).env
+    by_variable = run(shell, lines, {**uenv, "IN_BOX": "1"}).env
+    by_file = run(shell, lines, {**uenv, "UENVTOOL_ROOT": str(place / "root")}).env
+
+    assert ("BOXED" in outside, "NCCL_NET" in outside) == (False, True)
+    for inside in (by_variable, by_file):
+        assert (inside["BOXED"], "NCCL_NET" in inside) == ("1", False)
+
+
+@pytest.mark.usefixtures("box")
+def test_a_new_runtime_reads_the_forms_that_its_file_names(cli: Cli) -> None:
+    podman = cli("activate", "--system", "mine", "--shell", "podman")
+    edf = cli("activate", "--system", "mine", "--shell", "edf")
+
+    assert "BOXED=1" in podman.stdout
+    assert "For box: A box of ours." in podman.stdout
+    assert edf.code == 2
+    assert "box reads podman" in edf.stderr
+
+
+@pytest.mark.usefixtures("box")
+def test_a_new_runtime_is_listed_validated_and_explained(cli: Cli) -> None:
+    assert "box" in cli("list", "runtimes").stdout
+    assert cli("validate", "runtimes/box.yaml").code == 0
+    assert "BOXED" in cli("explain", "--system", "mine", "--runtime", "box").stdout
+
+
+def test_what_is_wrong_in_a_runtime_is_said_with_its_place(cli: Cli, write: Write) -> None:
+    write("runtimes/box.yaml", RUNTIME.replace("[podman]", "[podmen]"))
+
+    answer = cli("validate", "runtimes/box.yaml")
+
+    assert answer.code != 0
+    assert "runtimes/box.yaml:5:" in answer.stderr + answer.stdout
+
+
+def test_a_system_that_names_no_runtime_of_the_files_is_told_where(cli: Cli, write: Write) -> None:
+    write("systems/mine.yaml", "extends: clariden\ndescription: Ours.\nruntimes: [unev]\n")
+
+    answer = cli("activate", "--system", "mine")
+
+    assert answer.code == 2
+    assert "systems/mine.yaml:3:" in answer.stderr
+    assert "did you mean 'uenv'" in answer.stderr
+
+
+def test_the_runtimes_say_what_shows_them() -> None:
+    assert {name for name in available(KIND) if not load_runtime(name).signs} == {"none"}
