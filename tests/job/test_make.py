@@ -407,3 +407,30 @@ def test_the_command_that_is_named_makes_the_same_job_again(cli: Cli) -> None:
     again = shlex.split(re.findall(r"again: uenvtool job (.*) -- COMMAND", first)[0])
 
     assert script(cli, *again, *TRAIN) == first
+
+
+def test_staged_images_of_apptainer_are_bound_and_removed(cli: Cli, place: Path) -> None:
+    (place / "image.sif").touch()
+
+    text = script(cli, *OLIVIA, "--image", "./image.sif", "--stage", *TRAIN)
+
+    assert 'sbcast --force ./image.sif "/dev/shm/$SLURM_JOB_ID-0.sif"\nimage="/dev/shm/$SLURM_JOB_ID-0.sif"\n' in text
+    (end,) = re.findall(r"^trap '(.*)' EXIT", text, re.MULTILINE)
+    assert end.startswith('kill "$monitor" 2>/dev/null || :; srun ')
+    assert end.endswith('rm -f "/dev/shm/$SLURM_JOB_ID-0.sif"')
+
+
+def test_a_staged_image_of_the_container_engine_is_named_by_its_copy(cli: Cli, place: Path) -> None:
+    (place / "image.sqsh").touch()
+
+    files = written(cli, *CE[:-1], "./image.sqsh", "--stage", *TRAIN)
+
+    assert 'sbcast --force ./image.sqsh "/dev/shm/$SLURM_JOB_ID-0.sqsh"' in files["job.sh"]
+    assert tomlkit.parse(files["job.toml"])["image"] == "/dev/shm/${SLURM_JOB_ID}-0.sqsh"
+
+
+def test_an_image_of_a_registry_cannot_be_staged(cli: Cli) -> None:
+    answer = cli("job", *CE, "--stage", *TRAIN)
+
+    assert answer.code == 2
+    assert "is no file\nhint: import it with enroot" in answer.stderr

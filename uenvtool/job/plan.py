@@ -214,7 +214,7 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     if "mem" in defaults:
         yield Explained("mem", defaults["mem"], "")
     if plan.runtime == UENV and not request.stage:
-        yield Explained("uenv", ",".join(uenv_images(plan)), "")
+        yield Explained("uenv", ",".join(mounted_images(plan)), "")
         yield Explained("view", uenv_views(plan), "")
     yield Explained("output", "slurm-%x-%j.log", "of this script; the ranks write below")
     yield from _further_directives(plan)
@@ -238,8 +238,8 @@ def _further_directives(plan: JobPlan) -> Iterator[Explained]:
         yield Explained("open-mode", "append", "a later run writes on in the same file")
 
 
-def uenv_images(plan: JobPlan) -> tuple[str, ...]:
-    """The images that the uenv plugin mounts: the base, and a packed overlay."""
+def mounted_images(plan: JobPlan) -> tuple[str, ...]:
+    """The images that a job mounts: the base, and a packed overlay."""
     overlay = plan.overlay
     return (plan.image, overlay_path(overlay)) if overlay and overlay.mount else (plan.image,)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool.errors import BadInput, ExitCode, Position
-from uenvtool.job.lint import findings, read_source
-from uenvtool.job.parts import Source
-from uenvtool.job.tuned import Tuned
+from uenvtool.job.check.findings import findings, read_source
+from uenvtool.job.check.parts import Source
+from uenvtool.job.check.tuned import Tuned
 from uenvtool.model.condition import Facts
 from uenvtool.model.kinds import RECIPE, SYSTEM
 from uenvtool.model.locate import available, shown

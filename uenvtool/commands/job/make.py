@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool import files, tools
-from uenvtool.commands import activate
 from uenvtool.errors import BadInput, ToolFailed, ToolMissing, unknown
 from uenvtool.host import on_this_machine
 from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
-from uenvtool.job.render import render_job
+from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest, Overlay, checked
 from uenvtool.loaded import loaded_views
 from uenvtool.model.condition import Facts
@@ -104,7 +103,7 @@ def planned(
     refuse_unfit(request, found, knowledge)
     settings = _settings(found, uarch, request, knowledge, loaded, workarounds)
     plan = plan_job(found, uarch, request, knowledge, settings)
-    return JobFiles(plan=plan, texts=render_job(plan, _activation(found, plan, recipe, workarounds)))
+    return JobFiles(plan=plan, texts=job_files(plan, _activation(found, plan, recipe, workarounds)))
 
 
 def _settings(
@@ -181,6 +180,8 @@ def _activation(system: System, plan: JobPlan, recipe: str | None, workarounds: 
     """The script that sets a pod up; other runtimes have their variables in the job."""
     if plan.runtime != RUNAI:
         return ""
+    from uenvtool.commands import activate
+
     activation = activate.plan(system.name, runtime=RUNAI, recipe=recipe, workarounds=workarounds)
     again = activate.command(activation, "bash", None, RUNAI, {})
     return activate.text(activation, "bash", again)

@@ -11,6 +11,6 @@ mkdir -p @FOLDER@
 export MASTER_ADDR MASTER_PORT
 MASTER_ADDR=$(hostname)                       # rank 0 runs on the first node, as this script does
 MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
-@STAGE@@BEFORE@srun -ul --output=@OUTPUT@ -c "$SLURM_CPUS_PER_TASK" --cpu-bind=@BIND@@OPTIONS@ \
+@STAGE@@END@@BEFORE@srun -ul --output=@OUTPUT@ -c "$SLURM_CPUS_PER_TASK" --cpu-bind=@BIND@@OPTIONS@ \
   --environment=@EDF@ bash -c '
 @INSIDE@@LAUNCH@' @LAUNCHER@ "${command[@]}"@AFTER@

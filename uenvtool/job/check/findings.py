@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from uenvtool.errors import Position, Problem
-from uenvtool.job import tuned
-from uenvtool.job.edf import read_edf
-from uenvtool.job.parts import Lines, Part, Source
-from uenvtool.job.script import read_script
-from uenvtool.job.words import with_outer
+from uenvtool.job.check import tuned
+from uenvtool.job.check.edf import read_edf
+from uenvtool.job.check.parts import Lines, Part, Source
+from uenvtool.job.check.script import read_script
+from uenvtool.job.check.words import with_outer
 from uenvtool.model.rule import Look, Rule
 
 _IGNORED = re.compile(r"#.*\buenvtool: ignore ([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")

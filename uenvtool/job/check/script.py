@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from uenvtool.job.parts import BATCH, STEP, Part, Source
-from uenvtool.job.words import Command, Piece, body, commands, spelling
+from uenvtool.job.check.parts import BATCH, STEP, Part, Source
+from uenvtool.job.check.words import Command, Piece, body, commands, spelling
 
 SHORT_OPTIONS = {
     "A": "account",

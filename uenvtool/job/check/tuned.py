@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from uenvtool.job.parts import OUTER, Part, Source
+from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.model.condition import Facts
 from uenvtool.model.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, Tuning, applicable
 

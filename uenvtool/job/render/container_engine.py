@@ -1,0 +1,76 @@
+"""The batch script and the environment definition file (EDF) of a job with the Container Engine; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uenvtool import quoting
+from uenvtool.errors import BadInput
+from uenvtool.filling import filled
+from uenvtool.job.plan import JobPlan, overlay_path
+from uenvtool.job.render.batch import batch_script
+from uenvtool.job.render.lines import bash_word, beside, in_comment, mountable, template
+from uenvtool.job.render.settings import reason, threads
+from uenvtool.job.render.staging import copy_of
+from uenvtool.model.jobs import Explained
+from uenvtool.model.tuning import UNSET, Setting
+
+
+def container_engine_files(plan: JobPlan) -> dict[str, str]:
+    """The batch script and its EDF by their names."""
+    name = beside(plan.request.file, ".toml")
+    options = "".join(f" {option}" for option in plan.knowledge.ce.extended_srun) if plan.extended else ""
+    shown = bash_word(name if "/" in name else f"./{name}")
+    return {plan.request.file: batch_script(plan, "ce.sh", options=options, EDF=shown), name: _edf(plan)}
+
+
+def _edf(plan: JobPlan) -> str:
+    """Image, mounts, hook and variables."""
+    known = plan.knowledge.ce
+    annotations = known.extended_annotations if plan.extended else known.annotations
+    env = _edf_lines([*(known.extended_env if plan.extended else ()), *threads(plan)])
+    env += [f"{each.name} = {_edf_value(each)} # {reason(each)}" for each in plan.settings]
+    return filled(
+        template("ce.toml"),
+        AGAIN=in_comment(plan.request.again),
+        IMAGE=quoting.toml(_as_mounted(plan, 0, plan.image)),
+        MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *_overlay_mount(plan)]),
+        WORKDIR=quoting.toml(known.workdir or "${PWD}"),
+        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if plan.extended else "",
+        ANNOTATIONS="\n".join(_edf_lines(annotations)),
+        ENV="\n".join(env),
+    )
+
+
+def _overlay_mount(plan: JobPlan) -> list[str]:
+    """The line that mounts an overlay: a packed one as an image, a loose one at its own place."""
+    if plan.overlay is None:
+        return []
+    path = mountable(overlay_path(plan.overlay))
+    if not plan.overlay.mount:
+        return [f"  {quoting.toml(path)}, # the Python overlay"]
+    mount = f"{_as_mounted(plan, 1, path)}:{plan.overlay.mount}:sqsh"
+    return [f"  {quoting.toml(mount)}, # the packed Python overlay"]
+
+
+def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
+    """An image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
+    if plan.request.stage:
+        return copy_of(index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
+    return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
+
+
+def _edf_lines(values: Sequence[Explained]) -> list[str]:
+    """Entries of a table, each with its reason."""
+    return [
+        f"{each.name} = {quoting.toml(each.value)}" + (f" # {each.reason}" if each.reason else "") for each in values
+    ]
+
+
+def _edf_value(setting: Setting) -> str:
+    """A variable in an EDF; an empty text unsets it there."""
+    if setting.policy == UNSET or setting.value is None:
+        return '""'
+    if "${" in setting.value:
+        raise BadInput(f"the Container Engine would expand the value of {setting.name}", hint="take another value")
+    return quoting.toml(setting.value)

@@ -1,0 +1,1 @@
+trap '@PARTS@' EXIT # also if training fails

@@ -1,0 +1,1 @@
+trap 'again=1; kill -USR1 "$step"' USR1 # two minutes before the limit

@@ -1,0 +1,1 @@
+  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too
