@@ -98,7 +98,7 @@ FLAWS = {
     "tuning-unset": "#SBATCH --uenv=pytorch/v2.6.0:v1\nexport NCCL_NET_PLUGIN=ofi\n",
     "tuning-conflict": "#SBATCH --uenv=x\nexport NCCL_NET='AWS Libfabric'\nexport NCCL_NET_PLUGIN=ofi\n",
     "tuning-missing": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsrun python train.py\n",
-    "tuning-need": "#SBATCH --uenv=pytorch/v2.9.1:v1\nexport FI_CXI_RDZV_PROTO=alt_read\n",
+    "tuning-need": "#SBATCH --uenv=mine\nexport FI_CXI_RDZV_PROTO=alt_read\n",
 }
 """One small script for each rule."""
 EDF = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n'

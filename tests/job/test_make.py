@@ -265,9 +265,12 @@ def test_submit_from_inside_a_uenv_of_v10_says_how(cli: Cli, monkeypatch: pytest
     assert not (place / "submitted").exists()
 
 
-def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli) -> None:
+def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write: Callable[..., Path]) -> None:
+    newer = "extends: pytorch-2.9\ndescription: Newer.\ngroups: {cuda: {specs: [nccl@2.29.2-1, libfabric@2.4.0]}}\n"
+    write("recipes/newer/recipe.yaml", newer)
+
     assert "--network=" not in script(cli, *UENV, *TRAIN)
-    assert "--network=" not in script(cli, *JOBS["uenv 2.9"], *TRAIN)  # its libfabric, 1.22, has no alt_read
+    assert "#SBATCH --network=disable_rdzv_get" in script(cli, *UENV[:-1], "newer", *TRAIN)
     assert "#SBATCH --network=disable_rdzv_get" in script(cli, *EXTENDED, *TRAIN)
 
 

@@ -63,7 +63,7 @@ def files(cli: Cli, key: tuple[int, str]) -> dict[str, str]:
 
 
 def exported(text: str) -> set[str]:
-    return set(re.findall(r"^\s*export (\w+)=", text, re.MULTILINE))
+    return set(re.findall(r"(?:^|\|\|)\s*export (\w+)=", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("key", OURS, ids=str)

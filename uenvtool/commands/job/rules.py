@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from uenvtool.model.rule_reader import load_rules
 
 
-def rules_named(names: Iterable[str]) -> list[dict[str, Any]]:
+def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
     """The rules of those names as data; a name that is no rule's is left out."""
-    rules = load_rules()
+    rules = load_rules() if any(name.islower() for name in names) else {}
     return [
         {
             "rule": name,

@@ -21,7 +21,7 @@ def apptainer_files(plan: JobPlan) -> dict[str, str]:
         SETTINGS=exports(plan),
         IMAGE=bash_word(plan.image),
         BINDS="\n".join(aligned([(f"  {bash_word(words)}", reason) for words, reason in _binds(plan)])),
-        ENV=f" \\\n  {env} \\\n " if env else "",
+        ENV=f" \\\n  {env}" if env else "",
     )
     return {plan.request.file: script}
 

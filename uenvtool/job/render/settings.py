@@ -7,7 +7,7 @@ import re
 from uenvtool.job.plan import JobPlan
 from uenvtool.job.render.lines import aligned, bash_word
 from uenvtool.model.jobs import Explained
-from uenvtool.model.tuning import REQUIRED, UNSET, Setting
+from uenvtool.model.tuning import AT_MOST, REQUIRED, UNSET, Setting
 
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
@@ -24,11 +24,15 @@ def exports(plan: JobPlan) -> str:
 
 
 def _export(setting: Setting) -> str:
-    """A setting by its policy: removed, set in any case, or only if it is unset."""
+    """A setting by its policy: removed, set in any case, over a larger number, or only if it is unset."""
     if setting.policy == UNSET or setting.value is None:
         return f"unset {setting.name}"
     if setting.policy == REQUIRED:
         return f"export {setting.name}={bash_word(setting.value)}"
+    if setting.policy == AT_MOST:
+        return (
+            f'[ "${{{setting.name}:-none}}" -le {setting.value} ] 2>/dev/null || export {setting.name}={setting.value}'
+        )
     if not _PLAIN_VALUE.fullmatch(setting.value):
         return f'[ -n "${{{setting.name}+x}}" ] || export {setting.name}={bash_word(setting.value)}'
     return f'export {setting.name}="${{{setting.name}-{setting.value}}}"'
