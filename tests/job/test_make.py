@@ -437,3 +437,14 @@ def test_an_image_of_a_registry_cannot_be_staged(cli: Cli) -> None:
 
     assert answer.code == 2
     assert "is no file\nhint: import it with enroot" in answer.stderr
+
+
+def test_hostile_words_reach_torchrun_in_a_pod(cli: Cli, place: Path) -> None:
+    words = ["a b", "$(touch hacked)", "`id`", "it's", 'say "x"', "--", "\\", "a\nb", "*", "é", ""]
+    made = cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", "--", "python", "train.py", *words)
+    assert made.code == 0, made.stderr
+
+    (argv,) = recorded(place, "torchrun", [], call=lambda: pod(place, "PET_NNODES=1", "RANK=0"))
+
+    assert argv[-len(words) - 1 :] == ["train.py", *words]
+    assert not (place / "hacked").exists()
