@@ -21,7 +21,7 @@ from tests.support.slurm import Slurm, running_slurm
 BLOCKS = read_blocks()
 NOT_RUN = {
     "README.md: scripts/test": "it is the command that runs this test",
-    "README.md: spack -e envs/pytorch-2.6/clariden-gh200/compiler install": "compiles for hours, on a Cray node",
+    "README.md: uenvtool image build envs/pytorch-2.6/clariden-gh200 -o pytorch-2.6.squashfs": "compiles for hours",
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
 
