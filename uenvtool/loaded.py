@@ -81,7 +81,7 @@ def current_job(environ: Mapping[str, str]) -> Job | None:
 
 
 def _view_root(mount: str, view: str) -> str:
-    """A view's folder as the image's meta/env.json has it, else where views usually are."""
+    """A view's folder as the image's meta/env.json has it, else the usual one."""
     try:
         data = json.loads(Path(mount, "meta", "env.json").read_text(encoding="utf-8"))
         root = data["views"][view]["root"]

@@ -76,7 +76,7 @@ def test_diff_of_two_recipes(cli: Cli, write: Write) -> None:
         ("recipes/pytorch-2.6/published.yaml", "envs/pytorch-2.6/clariden-gh200"),
         ("envs/pytorch-2.6/clariden-gh200", "envs/pytorch-2.9/clariden-gh200/spack.lock"),
         ("pytorch-2.6", "pytorch-2.9"),
-        ("pytorch-2.6", "envs/pytorch-2.6/bristen-a100/spack.lock"),
+        ("pytorch-2.6", "envs/pytorch-2.6/clariden-gh200/spack.lock"),
         ("recipes/pytorch-2.6/published.yaml", "pytorch-2.6"),
     ],
 )

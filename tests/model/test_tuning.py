@@ -162,8 +162,8 @@ def test_a_recipe_gives_the_versions_that_it_asks_for() -> None:
     new = recipe_facts(read_recipe("pytorch-2.9"), system.facts("gh200"))
 
     assert (old["nccl"], old["nvshmem"]) == ("2.26.2-1", None)
-    assert str(new["nccl"]).startswith("2.28")
-    assert str(new["libfabric"]).startswith("1.22")
+    assert str(new["nccl"]).startswith("2.29")
+    assert str(new["libfabric"]).startswith("2.4")
     assert set(old) == set(SOFTWARE)
 
 

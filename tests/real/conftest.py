@@ -12,14 +12,18 @@ import pytest
 from tests.support import peers
 from tests.support.needs import skip_without
 from tests.support.project import CACHE
+from uenvtool.model.recipe import Recipe
+
+COMMIT_OF_2_9 = "e79ba9fc76dd02568da737230bd5f570822fcbb9"
 
 
 @dataclass(frozen=True)
 class RealSpack:
-    """A Spack and its packages, both from disk."""
+    """A Spack, its packages, and a site's, all from disk."""
 
     root: Path
     packages: Path
+    alps: Path
 
     @property
     def program(self) -> Path:
@@ -32,7 +36,22 @@ class RealSpack:
     @property
     def options(self) -> list[str]:
         """What `uenvtool build` is told to use them."""
-        return ["--spack", str(self.root), "--repo", f"builtin={self.packages}"]
+        return ["--spack", str(self.root), "--repo", f"builtin={self.packages}", "--repo", f"alps={self.alps}"]
+
+    def checkout(self, recipe: Recipe) -> Path:
+        """The checkout of Spack's packages at the commit that the recipe pins."""
+        of_2_9 = recipe.repos["builtin"].commit == COMMIT_OF_2_9
+        return peers.PACKAGES_OF_2_9.need() if of_2_9 else self.packages
+
+    def options_for(self, recipe: Recipe) -> list[str]:
+        """What `uenvtool build` is told to use them for a recipe."""
+        builtin = f"builtin={self.checkout(recipe)}"
+        return ["--spack", str(self.root), "--repo", builtin, "--repo", f"alps={self.alps}"]
+
+    def repositories(self, recipe: Recipe) -> dict[str, Path]:
+        """The package repositories on disk for a recipe's environment."""
+        builtin = self.checkout(recipe) / "repos" / "spack_repo" / "builtin"
+        return {"builtin": builtin, "alps": self.alps}
 
 
 @pytest.fixture
@@ -40,7 +59,7 @@ def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
     """The real Spack with its packages; skips if one is absent."""
     if importlib.util.find_spec("clingo") is None:
         skip_without("clingo, Spack's solver", "pip install clingo")
-    found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need())
+    found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need(), peers.ALPS.need())
     monkeypatch.setenv("SPACK_PYTHON", sys.executable)  # the one that has clingo
     monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")

@@ -38,8 +38,15 @@ COUPLED = {
         "py-torchvision": "0.24.1",
         "py-torchaudio": "2.9.1",
         "py-triton": "3.5.1",
+        "nccl": "2.29.2-1",
         "aws-ofi-nccl": "1.18.0",
+        "libfabric": "2.4.0-dev",
+        "nvshmem": "3.4.5",
+        "cuda": "12.9.1",
+        "cudnn": "9.8.0.87-12",
         "cray-mpich": "9.0.0",
+        "python": "3.12.12",
+        "py-transformers": "4.57.0",
         "gcc": "14.2.0",
     },
 }
@@ -49,30 +56,44 @@ def lock_in(folder: Path) -> Lock:
     return read_lock(folder / "spack.lock", str(folder))
 
 
-@pytest.mark.parametrize("system", ["clariden", "bristen"])
-@pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
-def test_a_recipe_that_ships_resolves_to_the_committed_versions(
-    cli: Cli, real_spack: RealSpack, recipe: str, system: str
-) -> None:
-    answer = cli("build", recipe, "--system", system, "-o", "env", *real_spack.options)
+COMMITTED = sorted(path.parent.relative_to(ROOT / "envs") for path in ROOT.glob("envs/*/*/spack.lock"))
 
-    folder = {"clariden": "clariden-gh200", "bristen": "bristen-a100"}[system]
+
+@pytest.mark.parametrize("committed", COMMITTED, ids=str)
+def test_a_recipe_that_ships_resolves_to_the_committed_versions(
+    cli: Cli, real_spack: RealSpack, committed: Path
+) -> None:
+    recipe, (system, uarch) = committed.parent.name, committed.name.rsplit("-", 1)
+    words = ("build", recipe, "--system", system, "--uarch", uarch, "-o", "env")
+
+    answer = cli(*words, *real_spack.options_for(load_recipe(recipe)))
+
     assert answer.code == 0, answer.stderr
-    versions = lock_in(Path("env")).versions()
-    assert versions == lock_in(ROOT / "envs" / recipe / folder).versions()
+    assert lock_in(Path("env")).versions() == lock_in(ROOT / "envs" / committed).versions()
+
+
+@pytest.mark.parametrize("recipe", COUPLED)
+def test_the_committed_lock_has_the_coupled_versions(recipe: str) -> None:
+    versions = lock_in(ROOT / "envs" / recipe / "clariden-gh200").versions()
+
     assert {name: versions[name] for name in COUPLED[recipe]} == {n: [v] for n, v in COUPLED[recipe].items()}
 
 
-def test_pytorch_2_6_is_the_published_uenv_but_for_differences_on_record() -> None:
-    recipe = load_recipe("pytorch-2.6")
+@pytest.mark.parametrize(
+    ("name", "rows", "present", "same"), [("pytorch-2.6", 210, 208, 191), ("pytorch-2.9", 228, 215, 200)]
+)
+def test_a_recipe_is_the_published_uenv_but_for_differences_on_record(
+    name: str, rows: int, present: int, same: int
+) -> None:
+    recipe = load_recipe(name)
     assert recipe.published is not None
-    reasons = {name: difference.reason for name, difference in recipe.differences.items()}
+    reasons = {package: difference.reason for package, difference in recipe.differences.items()}
 
-    found = matches(recipe.published, lock_in(ROOT / "envs/pytorch-2.6/clariden-gh200").versions(), reasons)
+    found = matches(recipe.published, lock_in(ROOT / "envs" / name / "clariden-gh200").versions(), reasons)
 
-    assert len(found) == 210
-    assert sum(match.present for match in found) >= 205
-    assert sum(match.same for match in found) >= 165
+    assert len(found) == rows
+    assert sum(match.present for match in found) >= present
+    assert sum(match.same for match in found) >= same
     assert [match.row.name for match in found if not match.same and not match.reason] == []
 
 

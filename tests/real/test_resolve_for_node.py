@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from uenvtool.knowledge import choose, load_recipe
 from uenvtool.spack.environment import plan_environment
 from uenvtool.spack.lock import Lock, read_lock, without_wrapper
 from uenvtool.spack.manifest import render_manifest
+from uenvtool.spack.resolve import SCRIPT
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("spack")]
 Cli = Callable[..., Answer]
@@ -136,3 +138,21 @@ def test_a_python_without_clingo_is_told(cli: Cli, real_spack: RealSpack, monkey
     assert answer.code == 4
     assert "Spack's Python has no clingo, its solver, and Spack could not fetch it" in answer.stderr
     assert "SPACK_PYTHON=" in answer.stderr
+
+
+@pytest.mark.parametrize(("target", "version"), [("neoverse_v2", "1.3.2"), ("zen3", "1.2.12")])
+def test_a_package_that_spack_loaded_before_has_the_versions_of_the_node(
+    real_spack: RealSpack, place: Path, target: str, version: str
+) -> None:
+    folder = place / "env"
+    folder.mkdir()
+    repos = {"alps": str(real_spack.alps), "builtin": str(real_spack.builtin)}
+    manifest = {"spack": {"include:": [], "specs": [], "view": False, "repos": repos}}
+    (folder / "spack.yaml").write_text(json.dumps(manifest))
+    script = Path(__file__).parent / "versions_after_answers.py"
+    command = [real_spack.program, "-e", folder, "python", script, SCRIPT, target]
+
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith(f"['{version}']")

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.errors import BadInput
 from uenvtool.knowledge import load_recipe
 from uenvtool.model.system_reader import load_system
 from uenvtool.spack.environment import Environment, plan_environment
 from uenvtool.spack.manifest import render, render_manifest
+from uenvtool.spack.program import repository_folder
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -202,6 +203,19 @@ def test_the_version_of_mpi_is_the_systems_and_the_recipe_may_bound_it(write: Wr
         planned("new", "mine", "a100")
 
 
+def test_a_system_with_its_own_mpi_needs_no_change_of_a_recipe(write: Write) -> None:
+    own = "mpi: {package: mpich, versions: [4.3.0]}\npackages:\n  mpich:\n    buildable: false\n    externals:\n"
+    own += "    - {spec: mpich@4.3.0 netmod=ofi, prefix: /opt/mpich}\n"
+    glibc = "  glibc: {buildable: false, externals: [{spec: glibc@2.34, prefix: /usr}]}\n"
+    gcc = "  gcc: {externals: [{spec: gcc@13.3.0, prefix: /opt/gcc, compilers: {c: /opt/gcc/bin/gcc}}]}\n"
+    write("systems/mine.yaml", SITE.replace("mpi: openmpi\n", own + glibc + gcc).replace("infiniband", "slingshot"))
+
+    found = packages("pytorch-2.6", "mine", "a100")
+
+    assert found["mpi"]["require"] == ["mpich@=4.3.0"]
+    assert not [name for name in found if name.startswith("cray-")]
+
+
 def test_the_published_version_of_mpi_is_taken_if_the_system_has_it() -> None:
     assert packages("pytorch-2.6", "clariden", "gh200")["mpi"]["require"] == ["cray-mpich@=8.1.32"]
     assert packages("pytorch-2.9", "clariden", "gh200")["mpi"]["require"] == ["cray-mpich@=9.0.0"]
@@ -276,6 +290,34 @@ def test_what_the_system_prefers_wins_over_what_was_published(write: Write) -> N
     assert packages("mine", "mine", "a100")["zstd"]["version"] == ["1.5.7", "1.5.5"]
 
 
+@pytest.mark.parametrize("fabric", ["infiniband", "roce"])
+@pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
+def test_infinibands_transports_are_in_ucx_and_open_mpi_uses_it(write: Write, recipe: str, fabric: str) -> None:
+    text = SITE.replace("infiniband", fabric) + "packages:\n"
+    text += "  glibc: {buildable: false, externals: [{spec: glibc@2.34, prefix: /usr}]}\n"
+    text += "  gcc: {externals: [{spec: gcc@11.4.1, prefix: /usr, compilers: {c: /usr/bin/gcc}}]}\n"
+    write("systems/mine.yaml", text)
+
+    environment = planned(recipe, "mine", "a100")
+
+    roots = {root.package: root.text for root in environment.roots}
+    assert all(word in roots["ucx"].split() for word in ("+verbs", "+rc", "+dc", "+ud", "+rdmacm", "+mlx5_dv"))
+    assert "rdma-core" in roots
+    assert "fabrics=ucx" in data(environment)["packages"]["openmpi"]["require"]
+    assert "+ucx" in roots.get("nvshmem", "+ucx")
+    assert ("nvshmem" in roots) == (recipe == "pytorch-2.9")
+
+
+def test_alps_takes_cray_mpich_from_the_sites_repository() -> None:
+    spack = data(planned("pytorch-2.6", "clariden", "gh200"))
+
+    assert spack["repos"]["alps"]["paths"] == ["site/spack_repo/alps"]
+    assert len(spack["repos"]["alps"]["commit"]) == 40
+    for name in ("cray-mpich", "cray-gtl", "cray-pmi", "cray-pals"):
+        assert spack["packages"][name]["buildable"] is True
+        assert "externals" not in spack["packages"][name]
+
+
 def test_a_users_own_system_finds_the_built_in_additions(write: Write) -> None:
     write("systems/mine.yaml", SITE + "additions: [cray]\n")
     write("systems/wrong.yaml", SITE + "additions: [crey]\n")
@@ -283,6 +325,27 @@ def test_a_users_own_system_finds_the_built_in_additions(write: Write) -> None:
     assert "cray_pmi/package.py" in [addition.target for addition in load_system("mine").additions]
     with pytest.raises(BadInput, match=r"unknown folder of package additions 'crey'\nhint: did you mean 'cray'"):
         load_system("wrong")
+
+
+def test_building_with_a_version_that_was_taken_back_warns(cli: Callable[..., Answer]) -> None:
+    answer = cli("build", "pytorch-2.6", "--system", "clariden", "--no-concretize")
+
+    assert answer.code == 0, answer.stderr
+    assert "py-zarr@3.0.1 was taken back by its makers: deletes data" in " ".join(answer.stderr.split())
+
+
+def test_a_checkout_is_searched_where_the_pin_says(write: Write, place: Path) -> None:
+    write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
+    pin = load_system("clariden").repos["alps"]
+
+    assert repository_folder("alps", place / "checkout", pin) == place / "checkout/site/spack_repo/alps"
+
+
+def test_versions_that_were_taken_back_are_known_to_the_environment() -> None:
+    environment = planned("pytorch-2.6", "clariden", "gh200")
+
+    assert [(known.package, str(known.versions)) for known in environment.yanked] == [("py-zarr", "=3.0.1")]
+    assert "deletes data" in environment.yanked[0].reason
 
 
 def _quoted(text: str) -> str:

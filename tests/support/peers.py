@@ -76,6 +76,13 @@ PACKAGES = Peer(
     places=(REAL_HOME / "spack-packages",),
     how="git clone --depth 1 --branch v2026.06.0 https://github.com/spack/spack-packages.git ~/spack-packages",
 )
+ALPS = Peer(
+    name="the package repository of Alps",
+    variable="UENVTOOL_TEST_ALPS",
+    marker="repo.yaml",
+    places=(ROOT / "tests" / "real" / "site" / "spack_repo" / "alps",),
+    how="git clone https://github.com/eth-cscs/alps-cluster-config.git, its folder site/spack_repo/alps",
+)
 PACKAGES_OF_2_9 = Peer(
     name="Spack's packages at e79ba9f, of the published pytorch/v2.9.1",
     variable="UENVTOOL_TEST_SPACK_PACKAGES_E79BA9F",

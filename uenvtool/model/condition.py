@@ -44,7 +44,7 @@ class Term:
     values: tuple[str, ...] = ()
 
     def holds(self, facts: Facts) -> bool | None:
-        """Whether the term is true; None where the fact is not known."""
+        """Whether the term is true; None if the fact is not known."""
         if self.fact not in facts:
             return None
         value = facts[self.fact]
@@ -70,7 +70,7 @@ class Condition:
         return self.text
 
     def holds(self, facts: Facts) -> bool | None:
-        """True, False, or None where that depends on a fact that is not known."""
+        """True, False, or None if that depends on a fact that is not known."""
         answers = [term.holds(facts) for term in self.terms]
         if any(answer is False for answer in answers):
             return False
@@ -101,7 +101,7 @@ def can_hold_together(one: Condition, other: Condition) -> bool:
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text means; ConditionSyntaxError where it means none."""
+    """The condition that a text means. Raises ConditionSyntaxError if it means none."""
     terms = tuple(_term(part.strip()) for part in re.split(r"\s+and\s+", text.strip()))
     return Condition(" ".join(text.split()), terms)
 

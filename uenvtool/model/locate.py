@@ -16,7 +16,7 @@ from uenvtool.model.source import is_file
 class Location:
     """A file of knowledge on disk.
 
-    shown: the path as messages give it, one that the reader can open from where they are.
+    shown: the path as messages give it, one that can be opened from the current folder.
     logical: the path below the folder that holds `recipes/` and `systems/`, the same on every
     machine, for generated files.
     """
@@ -55,7 +55,7 @@ def search_folders() -> list[Path]:
 
 
 def shown(path: Path) -> str:
-    """The path relative to the current folder if it lies below it, else whole."""
+    """The path relative to the current folder if it lies below it, else the whole path."""
     try:
         return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))
     except (ValueError, OSError):  # OSError: the current folder was deleted
@@ -63,7 +63,7 @@ def shown(path: Path) -> str:
 
 
 def from_root(path: str) -> str:
-    """A path as `recipes/NAME/recipe.yaml` where it is of the built-in knowledge, else as it is."""
+    """A built-in file's path as `recipes/NAME/recipe.yaml`; another path as it is."""
     root = f"{data_root()}{os.sep}"
     return path.removeprefix(root)
 
@@ -85,7 +85,7 @@ def available(kind: Kind) -> dict[str, Location]:
 
 
 def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
-    """The file of that kind and name; a name with a `/` or `.yaml` is a path. origin: where it is named.
+    """The file of that kind and name; a name with a `/` or `.yaml` is a path. origin: the place that names it.
 
     Raises BadInput if there is none, with the nearest name and all that exist.
     """

@@ -38,7 +38,7 @@ class Addition:
     path: Path
 
     def text(self) -> str:
-        """The file's text. Raises BadInput where it is none."""
+        """The file's text. Raises BadInput if it cannot be read as text."""
         try:
             return self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -46,7 +46,10 @@ class Addition:
 
 
 def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
-    """The package files below folders of additions; a nearer (earlier) folder's hides a farther's."""
+    """The package files below folders of additions; a file of an earlier folder hides that of a later one.
+
+    Raises BadInput for a link that leads out of its folder.
+    """
     found: dict[str, Addition] = {}
     for folder in reversed(folders):
         for path in sorted(folder.rglob("*")):

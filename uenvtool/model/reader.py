@@ -52,7 +52,7 @@ class TreeReader:
             raise BadInput(self.problems)
 
     def items(self, name: str) -> list[Node]:
-        """The entries of a list at the top of the tree; none where it is not there."""
+        """The entries of a list at the top of the tree; none if it is not there."""
         node = self.tree.get(name)
         return node.value if node else []
 
@@ -65,7 +65,7 @@ class TreeReader:
         return children(self.tree, name)
 
     def spec(self, node: Node) -> Spec:
-        """The spec in a scalar; one without a package where it is none."""
+        """The spec in a scalar; one without a package if it is none."""
         try:
             return parse_spec(node.value)
         except SpecSyntaxError as error:
@@ -78,7 +78,7 @@ class TreeReader:
             return Spec(text=node.value, package="")
 
     def when(self, node: Node) -> Condition:
-        """The condition under `when`; ALWAYS where there is none."""
+        """The condition under `when`; ALWAYS if there is none."""
         when = node.get("when") if isinstance(node.value, dict) else None
         if when is None:
             return ALWAYS
@@ -98,13 +98,13 @@ class TreeReader:
 
 
 def text(node: Node | None, name: str) -> str:
-    """The text of a mapping's field, white space folded; empty where there is none."""
+    """The text of a mapping's field, white space folded; empty if there is none."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None
     return "" if child is None or child.value is None else " ".join(str(child.value).split())
 
 
 def children(node: Node | None, name: str) -> list[tuple[str, Node]]:
-    """The names and values of a mapping in a mapping; none where it is not there."""
+    """The names and values of a mapping in a mapping; none if it is not there."""
     child = node.get(name) if node is not None else None
     return list(child.value.items()) if child else []
 

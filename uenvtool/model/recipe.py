@@ -163,7 +163,7 @@ class Recipe:
 
     @property
     def position(self) -> Position:
-        """Where the recipe starts."""
+        """The beginning of the recipe's file."""
         return self.tree.position
 
     @property

@@ -62,7 +62,7 @@ def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
 
 
 def _problems(error: Any, tree: Node) -> Iterator[Problem]:
-    """What a schema error means; an `anyOf` is told by the branch that fits the value's kind."""
+    """What a schema error means; of an `anyOf` the branch that fits the value's kind."""
     node = tree.at(tuple(error.absolute_path))
     if error.validator in ("anyOf", "oneOf"):
         branch = _fitting_branch(error)
@@ -77,7 +77,7 @@ def _problems(error: Any, tree: Node) -> Iterator[Problem]:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    """The errors of the branch whose type the value has; none where no branch has it."""
+    """The errors of the branch whose type the value has; none if no branch has it."""
     branches: dict[int, list[Any]] = {}
     for inner in error.context:
         branches.setdefault(inner.schema_path[0], []).append(inner)

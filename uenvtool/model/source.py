@@ -1,8 +1,8 @@
 """A YAML file becomes a tree of nodes, each with its position; what could surprise is refused.
 
-Scalars keep their text where YAML 1.1 would change it: a version `3.10` stays `3.10`, a date
+Scalars keep their text although YAML 1.1 would change it: a version `3.10` stays `3.10`, a date
 stays a date's text, `no` stays `no`. Only `true`, `false`, `null` and plain integers are typed.
-Anchors, aliases and tags are refused: they hide where a value came from, and an alias can make a
+Anchors, aliases and tags are refused: they hide the origin of a value, and an alias can make a
 few lines into gigabytes.
 """
 
@@ -36,7 +36,7 @@ class Node:
     """A value of a YAML file with its position: a mapping, a list, or a scalar.
 
     value: dict of name to Node, list of Node, or str, int, bool, None.
-    key: where the name stands, for a value in a mapping.
+    key: the position of the name, for a value in a mapping.
     """
 
     value: Any
@@ -239,7 +239,7 @@ class _Builder:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar: typed only where it is plain and means the same to every reader."""
+    """The value of a scalar: typed only if it is plain and means the same to every reader."""
     text: str = event.value
     if event.style:  # quoted or a block: text, whatever it looks like
         return text

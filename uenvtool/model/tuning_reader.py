@@ -38,9 +38,12 @@ SOURCES = "sources"
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 
 
-def load_tuning(names: Iterable[str], asked: Position | None = None) -> Tuning:
-    """The tuning files of those names as one. Raises BadInput with every problem found."""
-    parts = [_load(locate(TUNING, name, asked)) for name in names]
+def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
+    """The tuning files of those names as one; origin: the place that names them.
+
+    Raises BadInput with every problem found.
+    """
+    parts = [_load(locate(TUNING, name, origin)) for name in names]
     tuning = Tuning(
         name=", ".join(part.name for part in parts),
         description=" ".join(part.description for part in parts),
@@ -169,8 +172,8 @@ class _Reader(TreeReader):
         policy = text(node, "policy") or DEFAULT
         value, computed = node.get("value"), text(node, "from")
         if (value is not None) + bool(computed) != (0 if policy in VALUELESS else 1):
-            said = "takes no value" if policy in VALUELESS else "needs either `value` or `from`"
-            self.problem(f"policy {policy} {said}", node.position, "see `uenvtool schema tuning`")
+            rule = "takes no value" if policy in VALUELESS else "needs either `value` or `from`"
+            self.problem(f"policy {policy} {rule}", node.position, "see `uenvtool schema tuning`")
         conflicts = node.get("conflicts")
         when = self.known_facts(node)
         return Setting(

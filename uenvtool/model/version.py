@@ -100,7 +100,7 @@ class Versions:
 
     def contains(self, version: Version) -> bool:
         """Whether a version meets the constraint."""
-        return any(each.contains(version) for each in self.ranges)
+        return any(allowed.contains(version) for allowed in self.ranges)
 
     def intersects(self, other: Versions) -> bool:
         """Whether some version meets both constraints."""
@@ -113,7 +113,7 @@ class Versions:
 
     @property
     def single(self) -> Version | None:
-        """The version, where the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
+        """The version, if the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
         if len(self.ranges) == 1 and self.ranges[0].low == self.ranges[0].high:
             return self.ranges[0].low
         return None
@@ -122,8 +122,7 @@ class Versions:
 def versions(text: str) -> Versions:
     """The constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:`, `git.main=2.6` means.
 
-    Raises:
-        ValueError: it means none.
+    Raises ValueError if it means none.
     """
     if text.startswith("git.") or re.fullmatch(r"[A-Fa-f0-9]{40}(=.*)?", text):
         ref, _, known = text.partition("=")

@@ -36,7 +36,11 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A root spec as Spack gets it. origin: where it is asked for; pin: the version and who says so."""
+    """A root spec as Spack gets it.
+
+    origin: the place that names it. version: the constraint on its version, if any. pinned_by: `spec`, `pin`
+    or `mpi`, after what constrains it; empty if nothing does.
+    """
 
     package: str
     text: str
@@ -65,7 +69,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preference:
-    """Versions to take if nothing stands against them. origin: where they are asked for."""
+    """Versions to take if nothing stands against them. origin: the place that names them."""
 
     versions: tuple[str, ...]
     reason: str
@@ -159,9 +163,9 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     brought = _brought(system, facts)
     soft = _soft_pins(recipe, facts, brought)
     groups = tuple(_groups(recipe, mpi, facts, variants, hard))
-    asked = {name: versions(preference.versions[0]) for name, preference in soft.items()}
-    asked |= {name: pin.versions for name, pin in hard.items() if pin.versions}
-    asked |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    wanted |= {name: pin.versions for name, pin in hard.items() if pin.versions}
+    wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
     return Environment(
         recipe=recipe,
         system=system,
@@ -175,16 +179,16 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         packages=tuple(_packages(brought, system, facts, mpi, compiler, hard, soft)),
         compiler=compiler,
         variables=tuple(_variables(recipe, system, facts)),
-        cves=tuple(known for known in recipe.cves if _is_asked(asked, known.package, known.versions)),
-        yanked=tuple(known for known in recipe.yanked if _is_asked(asked, known.package, known.versions)),
+        cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
+        yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
         additions=_additions(recipe, system),
     )
 
 
-def _is_asked(asked: Mapping[str, Versions], package: str, affected: Versions) -> bool:
-    """Whether the environment asks for one version of a package, and that is an affected one."""
-    wanted = asked.get(package)
-    return bool(wanted and wanted.single and affected.contains(wanted.single))
+def _is_wanted(wanted: Mapping[str, Versions], package: str, affected: Versions) -> bool:
+    """Whether the environment wants one version of a package, and that is an affected one."""
+    constraint = wanted.get(package)
+    return bool(constraint and constraint.single and affected.contains(constraint.single))
 
 
 def filled(text: str, facts: Facts, position: Position) -> str:
@@ -325,10 +329,10 @@ def _compiler(recipe: Recipe, system: System) -> Compiler | None:
         )
     if not system.mount:
         raise BadInput(
-            f"{system.name} has no {root.spec}, and names no place where to build it",
+            f"{system.name} has no {root.spec}, and no folder to build it in",
             system.tree.position,
             "give the system a `mount`, or take a compiler that it has: "
-            + (", ".join(str(each.spec) for each in brought.externals) if brought else "none"),
+            + (", ".join(str(external.spec) for external in brought.externals) if brought else "none"),
         )
     version = str(root.spec.versions).lstrip("=")
     name = root.spec.package

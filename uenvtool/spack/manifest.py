@@ -212,8 +212,8 @@ def _packages(environment: Environment) -> list[str]:
     lines += comment("dependencies too: Spack would give them this machine's operating system otherwise", 4)
     lines.append(f"    require: {flow([f'target={node.target}', f'os={node.os}'])}")
     if environment.variants:
-        reasons = "; ".join(dict.fromkeys(each.reason for each in environment.variants if each.reason))
-        variants = " ".join(each.text for each in environment.variants)
+        reasons = "; ".join(dict.fromkeys(variant.reason for variant in environment.variants if variant.reason))
+        variants = " ".join(variant.text for variant in environment.variants)
         lines += beside(f"    variants: {scalar(variants)}", reasons)
     for settings in environment.packages:
         only_these = environment.compiler is not None and settings.name == environment.compiler.root.spec.package
@@ -222,9 +222,9 @@ def _packages(environment: Environment) -> list[str]:
 
 
 def _package(settings: PackageSettings, architecture: str, only_these: bool = False) -> Iterator[str]:
-    """The lines of one package; on one line where it only has a preference.
+    """The lines of one package; on one line if it only has a preference.
 
-    What a package requires replaces what `all` requires, so the architecture is said again.
+    What a package requires replaces what `all` requires, so the architecture stands there too.
     only_these: no other externals, such as the compilers that Spack finds on this machine.
     """
     only_version = not (settings.require or settings.externals) and settings.buildable is None
@@ -270,7 +270,8 @@ def _repos(environment: Environment, local: Local, additions: bool = True) -> li
     lines = ["repos:"]
     if environment.additions and additions:
         lines += beside(f"  {NAMESPACE}: {REPOSITORY}", "additions of this recipe and system")
-    for name, pin in sorted({**environment.recipe.repos, **environment.system.repos}.items()):
+    pins = {**environment.recipe.repos, **environment.system.repos}
+    for name, pin in sorted(pins.items(), key=lambda item: (item[0] == "builtin", item[0])):  # the first has its way
         if name in local:
             lines.append(f"  {name}: {scalar(str(local[name]))}")
             continue
@@ -300,7 +301,10 @@ def _view(environment: Environment) -> list[str]:
 def _env_vars(environment: Environment) -> list[str]:
     if not environment.variables:
         return []
-    lines = ["env_vars:"]
+    lines = [
+        *comment("A view cannot ask what is set: these replace what was set before it is loaded. Set yours after it."),
+        "env_vars:",
+    ]
     to_set = [variable for variable in environment.variables if variable.value is not None]
     to_unset = [variable for variable in environment.variables if variable.value is None]
     if to_set:
@@ -315,6 +319,6 @@ def _env_vars(environment: Environment) -> list[str]:
 
 
 def _value(text: str) -> str:
-    """A variable's value: always quoted, so that nobody wonders what a bare 0 or PHB is."""
+    """A variable's value: always quoted, so that a bare 0 or PHB is text to every reader."""
     plain = scalar(text)
     return plain if plain[:1] in "'\"" else f"'{plain}'"

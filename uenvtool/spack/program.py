@@ -58,12 +58,14 @@ def how_to_get(pin: GitPin, again: str) -> str:
     return f"{clone}\n{again} --spack ~/spack"
 
 
-def repository_folder(name: str, path: Path) -> Path:
+def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
     """The folder of a package repository: `path` itself, or the folder in the checkout `path`.
 
-    Raises BadInput if neither has a repo.yaml.
+    pin: the repository as recipe or system name it, which may say where in a checkout it lies. Raises
+    BadInput if there is no repo.yaml.
     """
-    for candidate in (path, path / "repos" / "spack_repo" / name, path / "spack_repo" / name):
+    inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
+    for candidate in (path, *(path / folder for folder in inside)):
         if (candidate / "repo.yaml").is_file():
             return candidate.resolve()
     raise BadInput(

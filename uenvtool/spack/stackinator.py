@@ -31,7 +31,7 @@ LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "slurm"
 def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     """The files of a Stackinator recipe: relative path to text. version: 2 or 3.
 
-    Raises BadInput where the environment has no compiler, which Stackinator cannot do without.
+    Raises BadInput if the environment has no compiler, which Stackinator cannot do without.
     """
     if environment.compiler is None:
         recipe = environment.recipe
@@ -174,8 +174,8 @@ def _with_pin(environment: Environment, package: str, text: str) -> str:
     spec = parse_spec(text)
     if spec.versions is not None:
         return _plain_version(text)
-    settings = {each.name: each for each in environment.packages}.get(package)
-    pins = [each.text for each in settings.require if each.text.startswith("@")] if settings else []
+    settings = {known.name: known for known in environment.packages}.get(package)
+    pins = [pin.text for pin in settings.require if pin.text.startswith("@")] if settings else []
     return text.replace(package, f"{package}{pins[0]}", 1) if pins else text
 
 
@@ -198,7 +198,7 @@ def _packages(environment: Environment) -> list[str]:
 
 
 def _settings(settings: PackageSettings) -> Iterator[str]:
-    pins = [each for each in settings.require if not settings.externals]
+    pins = [pin for pin in settings.require if not settings.externals]
     if pins:
         yield f"{settings.name}:"
         yield "  require:"

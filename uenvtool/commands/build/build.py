@@ -69,7 +69,8 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
 def build_environment(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Outcome:
     """Write an environment into a folder and, if Spack is here and the lock is of other inputs, its lock."""
     files = render(environment)
-    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
+    pins = {**environment.recipe.repos, **environment.system.repos}
+    repos = {name: repository_folder(name, path, pins.get(name)) for name, path in request.repos.items()}
     spack = None if request.resolve is False else find_spack(request.spack)
     if request.resolve and spack is None:
         again = build_again(environment, folder)

@@ -49,7 +49,7 @@ class Outcome:
     def warnings(self) -> list[str]:
         """What to know of the pinned versions: a line for each with known vulnerabilities, or taken back."""
         taken_back = [
-            f"{yanked.package}@{yanked.versions} was taken back by its makers: {yanked.reason}"
+            f"{yanked.package}@{str(yanked.versions).lstrip('=')} was taken back by its makers: {yanked.reason}"
             for yanked in self.environment.yanked
         ]
         return [*self._vulnerabilities(), *taken_back]

@@ -64,6 +64,18 @@ def answer_as_node(target: str, os: str, libc: str, libc_prefix: str) -> None:
     seen = str(spack.platforms.host().default_target()), str(spack.platforms.host().default_operating_system())
     if seen != (target, os):
         sys.exit(f"this Spack sees {' '.join(seen)} in place of {target} {os}")
+    forget_packages()
+
+
+def forget_packages() -> None:
+    """Have Spack read each package again: those that it loaded for its index have this machine's versions."""
+    import spack.config
+    import spack.repo
+
+    spack.repo.PATH.disable()
+    for name in [name for name in sys.modules if name.startswith("spack_repo.")]:
+        del sys.modules[name]
+    replace(spack.repo, "PATH", spack.repo.create_and_enable(spack.config.CONFIG))
 
 
 def load_solver() -> None:

@@ -18,7 +18,8 @@ class PyTransformerEngine(PythonPackage):
 
     license("Apache-2.0")
 
-    version("2.8", tag="v2.8", submodules=True)
+    version("2.11", tag="v2.11", commit="c188b533cc3721ca9c6bbfd26148f5cf60108c25")
+    version("2.8", tag="v2.8", commit="40c69e751a47ec87786283e125c5eb264101270f")
     # build_tools/VERSION.txt says 2.3.0.dev0 at this commit: the one in the published uenv
     version("2.3.0.dev0", commit="dd4c17dc3305cd9bcb1619a49177845068d01fbd")
 
@@ -41,6 +42,8 @@ class PyTransformerEngine(PythonPackage):
         depends_on("py-importlib-metadata@1:")
         depends_on("py-packaging")
         depends_on("py-einops")
+        depends_on("py-onnx", when="@2.8:")
+        depends_on("py-onnxscript", when="@2.8:")
 
     def patch(self):
         # the upper bound in setup.py is a metadata check only: python 3.13 is what we build for

@@ -1,0 +1,128 @@
+"""A system, or a recipe of another version, is one file; and what ships prefers no version that Spack does not know."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.real.conftest import RealSpack
+from tests.support.project import ROOT
+from uenvtool.knowledge import load_recipe
+from uenvtool.model.kinds import RECIPE, SYSTEM, Kind
+from uenvtool.model.locate import available
+from uenvtool.model.reader import is_abstract
+from uenvtool.model.source import read
+from uenvtool.model.system_reader import load_system
+from uenvtool.spack.environment import plan_environment
+from uenvtool.spack.lock import read_lock
+from uenvtool.spack.manifest import render, render_manifest
+
+pytestmark = pytest.mark.real
+Cli = Callable[..., Answer]
+GROWTH = Path(__file__).parent / "growth"
+
+
+def named(kind: Kind) -> list[str]:
+    return [name for name, location in available(kind).items() if not is_abstract(read(location.path, location.shown))]
+
+
+def shipped() -> list[tuple[str, str, str]]:
+    """Every recipe on every node type of every system that it says it supports."""
+    return [
+        (recipe, system, uarch)
+        for recipe in named(RECIPE)
+        for system in named(SYSTEM)
+        if system != "local"
+        for uarch in load_system(system).nodes
+        if load_recipe(recipe).supports(uarch)
+    ]
+
+
+@pytest.mark.parametrize(("recipe", "system", "uarch"), shipped(), ids=map("-".join, shipped()))
+def test_no_version_is_preferred_that_spack_does_not_know(
+    real_spack: RealSpack, place: Path, recipe: str, system: str, uarch: str
+) -> None:
+    environment = plan_environment(load_recipe(recipe), load_system(system), uarch)
+    text = render_manifest(environment, real_spack.repositories(environment.recipe))
+    folder = place / "env"
+    for name, content in {
+        **render(environment),
+        "spack.yaml": text.replace("spack:\n", "spack:\n  include:: []\n", 1),
+    }.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    machine = "aarch64" if environment.node.target.startswith("neoverse") else "x86_64"
+    script = Path(__file__).parent / "preferred_versions.py"
+
+    done = subprocess.run(
+        [real_spack.program, "-e", folder, "python", script, machine], check=False, capture_output=True, text=True
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def growth(place: Path) -> Path:
+    """The files of tests/real/growth in the current folder, as a user's own."""
+    shutil.copytree(GROWTH, place, dirs_exist_ok=True)
+    return place
+
+
+def test_another_version_of_pytorch_is_a_file_of_at_most_sixty_lines() -> None:
+    lines = (GROWTH / "recipes" / "pytorch-2.8" / "recipe.yaml").read_text().splitlines()
+
+    assert len(lines) <= 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "system", "versions"),
+    [
+        (
+            "pytorch-2.8",
+            "clariden",
+            {
+                "py-torch": "2.8.0",
+                "py-triton": "3.4.0",
+                "py-torchvision": "0.23.0",
+                "nccl": "2.28.7-1",
+                "libfabric": "2.3.1",
+                "aws-ofi-nccl": "1.17.1",
+                "cray-mpich": "8.1.32",
+            },
+        ),
+        ("pytorch-2.6", "dune", {"py-torch": "2.6.0", "mpich": "4.3.0", "libfabric": "1.22.0", "nccl": "2.26.2-1"}),
+        ("pytorch-2.9", "fjord", {"py-torch": "2.9.1", "nccl": "2.29.2-1", "nvshmem": "3.4.5"}),
+    ],
+)
+def test_a_new_system_or_recipe_is_one_file_and_resolves(
+    cli: Cli, real_spack: RealSpack, growth: Path, recipe: str, system: str, versions: dict[str, str]
+) -> None:
+    answer = cli("build", recipe, "--system", system, "-o", "env", *real_spack.options_for(load_recipe(recipe)))
+
+    assert answer.code == 0, answer.stderr
+    found = read_lock(growth / "env" / "spack.lock", "lock").versions()
+    assert {name: found.get(name) for name in versions} == {name: [version] for name, version in versions.items()}
+
+
+@pytest.mark.slow
+def test_the_example_of_the_documentation_resolves_with_every_inherited_variant(
+    cli: Cli, real_spack: RealSpack, place: Path
+) -> None:
+    page = (ROOT / "docs" / "recipes.md").read_text()
+    example = page.split("## Extending")[1].split("```yaml\n")[1].split("```")[0]
+    (place / "recipes" / "mine").mkdir(parents=True)
+    (place / "recipes" / "mine" / "recipe.yaml").write_text(example)
+
+    answer = cli("build", "mine", "--system", "clariden", "-o", "env", *real_spack.options_for(load_recipe("mine")))
+
+    assert answer.code == 0, answer.stderr
+    found = read_lock(place / "env" / "spack.lock", "lock").versions()
+    assert (found["py-torch"], found["py-triton"], found["gloo"]) == (["2.7.1"], ["3.3.1"], ["2023-12-03"])
