@@ -122,3 +122,86 @@ def test_heavy_libraries_are_not_loaded_for_help(module: str) -> None:
     code = f"import sys, uenvtool.cli; sys.exit({module!r} in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES}
+
+
+def modules_that(module: str) -> set[str]:
+    """The modules of the project that a module imports, anywhere in it: also in functions and for type checkers."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names & MODULES.keys() or {node.module}
+    return found & MODULES.keys() - {module}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    imported = {module: modules_that(module) for module in MODULES}
+
+    def reached_from(module: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [module]
+        while waiting:
+            new = imported[waiting.pop()] - seen
+            seen |= new
+            waiting += new
+        return seen
+
+    assert [module for module in MODULES if module in reached_from(module)] == []
+
+
+CHANGES = {
+    "os": {
+        "chmod",
+        "chown",
+        "link",
+        "makedirs",
+        "mkdir",
+        "mkfifo",
+        "mknod",
+        "remove",
+        "removedirs",
+        "rename",
+        "renames",
+    }
+    | {"replace", "rmdir", "symlink", "truncate", "unlink", "utime"},
+    "shutil": {"copy", "copy2", "copyfile", "copytree", "move", "rmtree"},
+}
+OF_A_PATH = {
+    "chmod",
+    "hardlink_to",
+    "mkdir",
+    "rename",
+    "rmdir",
+    "symlink_to",
+    "touch",
+    "unlink",
+    "write_bytes",
+    "write_text",
+}
+
+
+def changes_on_disk(path: Path) -> list[str]:
+    """The calls of a module that make, change or remove something on disk."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        owner, name = node.func.value, node.func.attr
+        module = owner.id if isinstance(owner, ast.Name) else ""
+        if name in CHANGES.get(module, ()) or (
+            name in OF_A_PATH and module not in (*CHANGES, "files", "trees", "places")
+        ):
+            found.append(f"{path.relative_to(ROOT)}:{node.lineno} {name}")
+    return found
+
+
+def test_nothing_is_made_changed_or_removed_outside_files() -> None:
+    # scripts/ run in other Pythons, without uenvtool
+    ours = [path for path in SOURCES if path.parent.name not in ("files", "scripts")]
+
+    assert [change for path in ours for change in changes_on_disk(path)] == []

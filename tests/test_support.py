@@ -60,6 +60,6 @@ def test_an_archive_is_unpacked_once_and_again_if_it_is_another(
 
 
 def test_a_peer_that_is_named_but_not_there_is_not_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(peers.SPACK.variable, "/nowhere")
+    monkeypatch.setenv(peers.SPACK.variable, "/nonexistent")
 
     assert peers.SPACK.find() is None

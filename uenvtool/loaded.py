@@ -85,6 +85,6 @@ def _view_root(mount: str, view: str) -> str:
     try:
         data = json.loads(Path(mount, "meta", "env.json").read_text(encoding="utf-8"))
         root = data["views"][view]["root"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         root = None
     return root if isinstance(root, str) and root else os.path.join(mount, "env", view)

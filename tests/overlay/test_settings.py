@@ -14,7 +14,7 @@ from uenvtool.overlay.settings import read_settings
 
 
 def arguments(environ: dict[str, str]) -> list[str]:
-    return list(read_settings({"XDG_CONFIG_DIRS": "/nowhere", **environ}).arguments)
+    return list(read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ}).arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +77,7 @@ def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write
 def test_what_uv_was_told_goes_before_what_pip_was_told() -> None:
     environ = {"UV_DEFAULT_INDEX": "https://uv/simple", "PIP_INDEX_URL": "https://pip/simple", "UV_SYSTEM_PYTHON": "1"}
 
-    found = read_settings({"XDG_CONFIG_DIRS": "/nowhere", **environ})
+    found = read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ})
 
     assert "https://pip/simple" not in found.arguments
     assert found.environment["UV_DEFAULT_INDEX"] == "https://uv/simple"
@@ -88,7 +88,7 @@ def test_a_config_file_that_cannot_be_read_is_told_with_its_line(write: Callable
     path = write("pip.conf", "[global]\nindex-url = a\nwhat is this\n")
 
     with pytest.raises(BadInput, match=r"pip\.conf:3:1: not a pip configuration file"):
-        read_settings({"PIP_CONFIG_FILE": str(path), "XDG_CONFIG_DIRS": "/nowhere"})
+        read_settings({"PIP_CONFIG_FILE": str(path), "XDG_CONFIG_DIRS": "/nonexistent"})
 
 
 def test_a_percent_sign_in_a_password_is_kept(write: Callable[..., Path]) -> None:

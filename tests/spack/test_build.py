@@ -304,7 +304,7 @@ class TestSpack:
         assert not Path("envs").exists()
 
     def test_a_spack_that_is_not_there_is_bad_usage(self, cli: Cli) -> None:
-        assert cli("build", "small", "--spack", "/nowhere").code == 2
+        assert cli("build", "small", "--spack", "/nonexistent").code == 2
 
     def test_concretize_without_spack_says_how_to_get_it(self, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", "/nonexistent")

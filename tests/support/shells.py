@@ -66,7 +66,7 @@ def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) ->
             else:
                 text += line + "\n"
         (out / "lines").write_bytes(text.encode())
-        whole: dict[bytes, bytes] = {b"PATH": PATH.encode(), b"HOME": b"/nowhere", b"LC_ALL": b"C.UTF-8"}
+        whole: dict[bytes, bytes] = {b"PATH": PATH.encode(), b"HOME": str(out).encode(), b"LC_ALL": b"C.UTF-8"}
         whole[b"UENVTOOL_ROOT"] = b"/nowhere"  # this machine may be a container itself
         for key, value in (env or {}).items():
             whole[key.encode()] = value if isinstance(value, bytes) else value.encode()

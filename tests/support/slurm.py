@@ -61,7 +61,7 @@ class Slurm:
         bare = {
             "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
             "SLURM_CONF": str(self.conf),
-            "HOME": "/nowhere",
+            "HOME": str(self.conf.parent),
             **(env or {}),
         }
         return subprocess.run(command, env=bare, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)

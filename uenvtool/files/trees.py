@@ -51,6 +51,26 @@ def link(path: Path, target: str) -> None:
         raise write_error(path, error) from error
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents; one that exists is fine."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Give a file its permissions, whatever the umask."""
+    path.chmod(mode)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it exists."""
+    path.unlink(missing_ok=True)
+
+
+def remove_empty_folder(path: Path) -> None:
+    """Remove a folder; OSError if something is in it."""
+    path.rmdir()
+
+
 def remove_tree(path: Path) -> None:
     """Remove a file or a whole folder that is the tool's own, also what is read-only in it."""
     import shutil

@@ -132,7 +132,7 @@ def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _f
         files.take_over(new)
         finish(new)
         if target.is_dir():
-            target.rmdir()
+            files.remove_empty_folder(target)
         files.publish([files.Replacement(new=new, target=target)])
 
 

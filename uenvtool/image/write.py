@@ -8,7 +8,7 @@ from pathlib import Path
 
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
-from uenvtool.files import fill, fill_from, link
+from uenvtool.files import fill, fill_from, link, make_folder, set_mode
 from uenvtool.image.programs import ONE_TIME, Programs
 from uenvtool.image.pseudo import pattern, write_pseudo_files
 from uenvtool.image.tree import PROGRAM_MODE, Tree
@@ -92,12 +92,12 @@ def stage(tree: Tree, target: Path) -> None:
     for name in sorted(tree.expected):
         entry, path = tree.expected[name], target / os.fsdecode(name)
         if entry.kind == "d":
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
         elif entry.kind == "l":
             link(path, os.fsdecode(entry.target))
         else:
             fill_from(path, file_content(tree, name, entry.size))
-            path.chmod(0o755 if entry.mode == PROGRAM_MODE else 0o644)
+            set_mode(path, 0o755 if entry.mode == PROGRAM_MODE else 0o644)
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:

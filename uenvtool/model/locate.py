@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -10,6 +11,8 @@ from pathlib import Path, PurePath
 from uenvtool.errors import BadInput, Position, unknown
 from uenvtool.model.kinds import Kind
 from uenvtool.model.source import is_file
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +97,18 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
     for folder in search_folders():
         path = folder / kind.file(name)
         if is_file(path):
-            return Location(name, path, kind.file(name))
+            return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
     raise BadInput([unknown(kind.name, name, available(kind), origin)])
+
+
+def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Location:
+    """The location again; BadInput if its name, which generated files carry, has other characters than names have."""
+    if _NAME.match(location.name):
+        return location
+    hint = (
+        f"a name has letters, digits, `_`, `.` and `-`, and begins with one of the first three: rename the {kind.name}"
+    )
+    raise BadInput(f"{location.name!r} cannot be the name of a {kind.name}", origin, hint)
 
 
 def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
@@ -107,8 +120,8 @@ def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
         raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
     if in_folder and path.name == file:
         name = Path(os.path.abspath(path)).parent.name
-        return Location(name, path, kind.file(name))
-    return Location(path.stem, path, f"{kind.folder}/{path.name}")
+        return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
+    return _refuse_odd(kind, Location(path.stem, path, f"{kind.folder}/{path.name}"), origin)
 
 
 def _below(folder: Path, kind: Kind) -> Iterator[Location]:
@@ -117,4 +130,6 @@ def _below(folder: Path, kind: Kind) -> Iterator[Location]:
     except OSError:  # a folder that may not be read holds nothing for us
         return
     for path in paths:
-        yield Location(kind.name_of(path), path, path.relative_to(folder).as_posix())
+        name = kind.name_of(path)
+        if _NAME.match(name):  # another cannot be named, and must not stand in the way
+            yield Location(name, path, path.relative_to(folder).as_posix())

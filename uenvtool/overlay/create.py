@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
-from uenvtool.files import fill, link
+from uenvtool.files import fill, link, make_folder
 from uenvtool.overlay.base import Base, Distribution, listing
 from uenvtool.overlay.precedence import (
     SITE,
@@ -42,7 +42,7 @@ def create(folder: Path, base: Base, precedence: str) -> str:
     """
     site = folder / site_packages(base.version)
     fill(site, hook_files() if precedence == SITE else {})
-    site.mkdir(parents=True, exist_ok=True)
+    make_folder(site)
     scripts = activation_scripts(site_packages(base.version), base.folders, precedence)
     fill(folder / "bin", scripts)
     for name in ("python3", f"python{base.minor}"):

@@ -133,6 +133,6 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
             precedence=str(data["settings"]["precedence"]),
             packages=tuple(dict(row) for row in data["packages"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         hint = "the overlay is damaged: make it again under another name"
         raise BadInput(f"not what uenvtool wrote: {error}", Position(shown), hint) from error

@@ -95,7 +95,8 @@ def _config_files(environ: Mapping[str, str], prefix: str) -> Iterator[Path]:
         candidates.append(Path(prefix, "pip.conf"))
     if named:
         candidates.append(Path(named))
-    yield from (path for path in candidates if path.is_file())
+    # Path.is_file raises if a folder on the way may not be read
+    yield from (path for path in candidates if os.path.isfile(path))
 
 
 def _read_config(path: Path) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool import tools
+from uenvtool import files, tools
 from uenvtool.errors import ToolFailed, ToolMissing, UenvtoolError
 from uenvtool.overlay.settings import ALL, Settings
 from uenvtool.overlay.uv_failures import NOTHING_CHANGED, DiskFull, failure
@@ -34,7 +34,7 @@ class Uv:
     def environment(self) -> dict[str, str]:
         """uv's environment: nothing is kept in the user's home unless the user has named a cache."""
         temporary = self.work / "tmp"
-        temporary.mkdir(parents=True, exist_ok=True)
+        files.make_folder(temporary)
         env = {
             **self.settings.environment,
             "TMPDIR": str(temporary),

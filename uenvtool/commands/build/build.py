@@ -13,7 +13,7 @@ from uenvtool.commands.build.outcome import Outcome
 from uenvtool.commands.build.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.commands.build.sources import list_sources
 from uenvtool.errors import ToolFailed, ToolMissing
-from uenvtool.files import locked
+from uenvtool.files import locked, remove_file
 from uenvtool.knowledge import choose, load_recipe
 from uenvtool.result import Progress, Result, silent
 from uenvtool.spack import folder as env_folder
@@ -136,7 +136,7 @@ def _new_lock(
     log = folder / LOG
     with progress(f"concretizing {environment.purpose}") as on_step:
         text = resolve(spack, environment, files, repos=repos, log=log, on_step=on_step)
-    log.unlink(missing_ok=True)
+    remove_file(log)
     lock = checked_lock(text, environment, spack)
     table = render_table(environment, lock)
     env_folder.write_lock(folder, text, table, inputs=env_folder.fingerprint(files), spack=spack.version)

@@ -1,0 +1,76 @@
+"""Records, locks and metadata that were damaged, or written by somebody hostile."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL, Answer
+from tests.fuzz.mutation import damaged_json
+from tests.fuzz.verdict import assert_is_an_answer
+from tests.support.trees import snapshot
+from uenvtool.loaded import loaded_views
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+
+def test_a_damaged_record_removes_nothing_outside_its_folder(cli: Cli, write: Write) -> None:
+    write("recipes/small/recipe.yaml", SMALL)
+    write("mine/thesis.tex", "years")
+    assert cli("build", "small", "-o", "out", "--no-concretize").code == 0
+    record = Path("out/.uenvtool.json")
+    good = record.read_text()
+    for text in [
+        *damaged_json(good, 25, seed=2),
+        hostile(good, "../mine/thesis.tex"),
+        hostile(good, str(Path("mine").absolute())),
+    ]:
+        record.write_text(text, errors="replace")
+        for options in (["--check"], ["--force"]):
+            answer = cli("build", "small", "-o", "out", "--no-concretize", *options)
+            assert_is_an_answer(answer, text)
+        assert snapshot("mine") == {"thesis.tex": b"years"}, text
+        record.write_text(good)
+        assert cli("build", "small", "-o", "out", "--no-concretize", "--force").code == 0
+
+
+def hostile(record: str, name: str) -> str:
+    data = json.loads(record)
+    data["files"] = {**data["files"], name: "0" * 64}
+    return json.dumps(data)
+
+
+def test_a_damaged_lock_is_told(cli: Cli, write: Write) -> None:
+    lock = min(ROOT.glob("envs/**/spack.lock"), key=lambda path: path.stat().st_size).read_text()
+    for text in damaged_json(lock, 20, seed=3):
+        path = write("other/spack.lock", text.encode(errors="replace"))
+
+        assert_is_an_answer(cli("diff", path, "pytorch-2.6"), text)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    meta = tmp_path / "mount" / "meta"
+    meta.mkdir(parents=True)
+    view = {"activate": "/x", "description": "", "root": f"{tmp_path}/mount/env/v", "env": {"version": 1}}
+    good = json.dumps({"name": "u", "mount": f"{tmp_path}/mount", "views": {"v": view}, "default-view": "v"})
+    monkeypatch.setenv("UENV_VIEW", f"{tmp_path}/mount:u:v")
+    for text in [
+        *damaged_json(good, 25, seed),
+        "[" * 20_000,
+        "[]",
+        "{}",
+        "null",
+        '{"views": []}',
+        '{"views": {"v": 1}}',
+    ]:
+        (meta / "env.json").write_text(text, errors="replace")
+
+        assert_is_an_answer(cli("list"), text)
+        assert all(isinstance(found.root, str) for found in loaded_views(dict(UENV_VIEW=f"{tmp_path}/mount:u:v")))

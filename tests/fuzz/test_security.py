@@ -1,0 +1,90 @@
+"""Each sentence of docs/security.md that can be wrong has a test: here, or where the table at the end says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL, Answer
+from tests.support.trees import snapshot
+from uenvtool import tools
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+READERS = [
+    ["list"],
+    ["show", "hello"],
+    ["diff", "pytorch-2.6", "pytorch-2.9"],
+    ["validate", "recipes/mine/recipe.yaml"],
+    ["schema", "recipe"],
+    ["explain", "NCCL_NET"],
+    ["job", "check", "job.sh"],
+]
+
+
+@pytest.mark.parametrize("words", READERS, ids=" ".join)
+def test_commands_that_read_start_no_program_and_write_no_file(
+    cli: Cli, write: Write, place: Path, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("job.sh", "#!/bin/bash\ntouch ran\n$(touch ran)\nsrun python train.py\n")
+    before = snapshot(place.parent)
+    monkeypatch.setattr(tools, "run", refused)
+
+    answer = cli(*words)
+
+    assert answer.code in (0, 1), answer.stderr
+    assert snapshot(place.parent) == before
+
+
+def test_expressions_in_a_recipe_stay_text(
+    cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "swordfish")
+    text = "'$(touch ran) `touch ran` ${SECRET} $SECRET !!python/object:os.system'"
+    write("recipes/mine/recipe.yaml", SMALL.replace("A small recipe.", text))
+
+    assert cli("build", "mine", "--system", "clariden", "--no-concretize", "-o", "out").code == 0
+
+    assert not list(place.rglob("ran"))
+    assert all(
+        b"swordfish" not in (content or b"") for content in snapshot("out").values() if isinstance(content, bytes)
+    )
+
+
+def test_a_folder_with_files_of_others_is_not_written_into(cli: Cli, write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("out/thesis.tex", "years")
+
+    assert cli("build", "mine", "--system", "clariden", "--no-concretize", "-o", "out").code == 2
+    assert snapshot("out") == {"thesis.tex": b"years"}
+
+
+TESTED_BY = {
+    5: "tests/fuzz/test_security.py::test_expressions_in_a_recipe_stay_text",
+    6: "tests/fuzz/test_names.py::test_a_hostile_name_in_a_recipe_is_refused_where_it_stands",
+    7: "tests/fuzz/test_names.py::test_free_text_never_ends_a_comment",
+    8: "tests/fuzz/test_records.py::test_a_damaged_record_removes_nothing_outside_its_folder",
+    9: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
+    10: "tests/fuzz/test_records.py::test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told",
+    11: "tests/fuzz/test_knowledge.py::test_files_of_others_never_stand_in_the_way",
+    12: "tests/fuzz/test_knowledge.py::test_a_damaged_file_is_accepted_or_told",
+    13: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
+    14: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
+}
+"""The test of each numbered sentence about what is not trusted."""
+
+
+def test_every_sentence_about_what_is_not_trusted_has_a_test() -> None:
+    text = (ROOT / "docs" / "security.md").read_text().partition("## Not trusted")[2]
+
+    assert [int(number) for number in re.findall(r"^(\d+)\. ", text, re.MULTILINE)] == sorted(TESTED_BY)
+    for test in TESTED_BY.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test

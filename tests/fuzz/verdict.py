@@ -1,0 +1,20 @@
+"""What every answer of the command line must be like, whatever the input was."""
+
+from __future__ import annotations
+
+import re
+
+from tests.conftest import Answer
+
+UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+def assert_is_an_answer(answer: Answer, given: object, codes: tuple[int, ...] = (0, 1, 2)) -> None:
+    """The exit code is one of these, nothing crashed, an error is told with a hint, and nothing reaches the terminal."""
+    shown = f"{given!r:.300}\nexit {answer.code}\n{answer.stderr[-2000:]}"
+    assert answer.code in codes, shown
+    assert "Traceback" not in answer.stderr, shown
+    assert "please report" not in answer.stderr, shown
+    assert not UNPRINTABLE.search(answer.stderr), shown
+    if answer.code == 2:
+        assert answer.stderr.strip(), shown
