@@ -73,4 +73,4 @@ def test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told(
         (meta / "env.json").write_text(text, errors="replace")
 
         assert_is_an_answer(cli("list"), text)
-        assert all(isinstance(found.root, str) for found in loaded_views(dict(UENV_VIEW=f"{tmp_path}/mount:u:v")))
+        assert all(isinstance(found.root, str) for found in loaded_views({"UENV_VIEW": f"{tmp_path}/mount:u:v"}))

@@ -10,7 +10,7 @@ UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def assert_is_an_answer(answer: Answer, given: object, codes: tuple[int, ...] = (0, 1, 2)) -> None:
-    """The exit code is one of these, nothing crashed, an error is told with a hint, and nothing reaches the terminal."""
+    """The exit code is one of these, nothing crashed, an error is told, and the terminal gets plain text."""
     shown = f"{given!r:.300}\nexit {answer.code}\n{answer.stderr[-2000:]}"
     assert answer.code in codes, shown
     assert "Traceback" not in answer.stderr, shown
