@@ -25,16 +25,13 @@ NOT_RUN = {
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
 
-PENDING: set[str] = set()
-"""Blocks that are being made true."""
 NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name}
 """Blocks that install from the index that the person's own pip has."""
 
 
 def marks(block: Block) -> list[pytest.MarkDecorator]:
     """How this block is run."""
-    found = [pytest.mark.slow] if block.name in NEEDS_INDEX else []
-    return [*found, pytest.mark.xfail(strict=False)] if block.name in PENDING else found
+    return [pytest.mark.slow] if block.name in NEEDS_INDEX else []
 
 
 def named(*languages: str, jobs: bool = False) -> list[pytest.param]:  # type: ignore[valid-type]
@@ -52,7 +49,7 @@ def test_every_block_that_is_not_run_is_there_and_has_a_reason() -> None:
 
 
 def test_every_block_says_what_it_is() -> None:
-    known = {"sh", "console", "yaml", "toml", "python", "json"}
+    known = {"sh", "console", "yaml", "python", "text"}  # text: a picture, nothing to run
 
     assert [f"{block.file}:{block.line}" for block in BLOCKS if block.language not in known] == []
 

@@ -59,6 +59,7 @@ def lock_in(folder: Path) -> Lock:
 COMMITTED = sorted(path.parent.relative_to(ROOT / "envs") for path in ROOT.glob("envs/*/*/spack.lock"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("committed", COMMITTED, ids=str)
 def test_a_recipe_that_ships_resolves_to_the_committed_versions(
     cli: Cli, real_spack: RealSpack, committed: Path
