@@ -90,11 +90,17 @@ def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
 
 
 def _places(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Where Spack keeps what it would otherwise write beside itself; an index of packages for each kind of CPU."""
+    """Where Spack keeps what it would otherwise write beside itself.
+
+    Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
+    of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
+    """
     import archspec.cpu
 
     family = archspec.cpu.TARGETS[environment.node.target].family.name
-    places: dict[str, object] = {"install_tree": {"root": str(scratch / "store")}}
-    if family != archspec.cpu.host().family.name:  # 69 packages have other sources there
-        places["misc_cache"] = str(user_cache() / f"cache-{family}")
-    return places
+    packages = environment.recipe.repos.get("builtin")
+    state = (packages.commit or packages.revision)[:12].replace("/", "-") if packages else "unpinned"
+    return {
+        "install_tree": {"root": str(scratch / "store")},
+        "misc_cache": str(user_cache() / f"cache-{family}-{state}"),
+    }
