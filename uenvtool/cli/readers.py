@@ -18,7 +18,7 @@ READERS = {
         "new": "Write a commented recipe or system of your own.",
         "edit": "Add, remove and pin packages in a recipe of your own.",
         "validate": "Find everything that is wrong in recipes and systems.",
-        "image": "Show, check and compare images; list what is in them.",
+        "image": "Build images; show, check and compare what is in them.",
     },
     "To look around": {
         "list": "List the recipes, systems and tuning files.",
