@@ -82,7 +82,8 @@ class TestFolder:
         assert answer.code == 0
         assert Path("envs/small/clariden-gh200/spack.yaml").is_file()
         assert "git clone --depth 1 --branch v1.1.0 https://github.com/spack/spack.git" in answer.stderr
-        assert "zlib-ng" in answer.stdout
+        assert answer.stdout == "envs/small/clariden-gh200/spack.yaml: 2 root packages; --verbose lists them\n"
+        assert "zlib-ng" in cli("build", "small", "--verbose").stdout
 
     def test_building_twice_changes_nothing(self, cli: Cli) -> None:
         cli("build", "small", "--no-concretize")
@@ -223,7 +224,8 @@ class TestSpack:
         assert answer.code == 0
         assert Path("envs/small/clariden-gh200/spack.lock").read_text() == LOCK
         assert "| zlib-ng | 2.2.1 |" in Path("envs/small/clariden-gh200/packages.md").read_text()
-        assert "2.2.1" in answer.stdout
+        assert "spack.lock: " in answer.stdout
+        assert "2.2.1" in cli("build", "small", "--spack", spack(SOLVES), "--verbose").stdout
         assert cli("build", "small", "--check").code == 0
 
     def test_a_lock_of_these_inputs_is_not_made_again(self, cli: Cli, spack: Callable[..., Path]) -> None:

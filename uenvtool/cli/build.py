@@ -42,6 +42,7 @@ def build(
     mirror: Path | None = typer.Option(
         None, "--mirror", metavar="FOLDER", help="With --sources: download it all into a mirror."
     ),
+    verbose: bool = typer.Option(False, "--verbose", help="List every root package: version, who set it, why."),
     json_: bool = JSON,
 ) -> int:
     """Write the Spack environment of RECIPE for a system, and resolve it if Spack is here."""
@@ -64,5 +65,6 @@ def build(
         force=force,
         sources=sources or mirror is not None,
         mirror=mirror,
+        verbose=verbose,
     )
     return console.show(build_environment(request, console.progress), as_json=json_)

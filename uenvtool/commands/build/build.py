@@ -63,7 +63,7 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
     if request.check:
         check_environment(environment, folder)
         return _unchanged(folder)
-    return build_environment(environment, folder, request, progress).result()
+    return build_environment(environment, folder, request, progress).result(verbose=request.verbose)
 
 
 def build_environment(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Outcome:

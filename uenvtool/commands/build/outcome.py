@@ -10,6 +10,7 @@ from uenvtool.errors import Position
 from uenvtool.model.locate import from_root
 from uenvtool.result import Result, Table
 from uenvtool.spack.environment import Environment, Root
+from uenvtool.spack.folder import LOCK, TABLE
 from uenvtool.spack.lock import Lock
 from uenvtool.spack.manifest import MANIFEST
 
@@ -26,15 +27,23 @@ class Outcome:
     state: str
     next_steps: tuple[str, ...]
 
-    def result(self) -> Result:
-        """The outcome as a user sees it."""
+    def result(self, *, verbose: bool = False) -> Result:
+        """The outcome as a user sees it; verbose: with a row for each root package."""
         return Result(
             data=self.data(),
-            tables=(Table(headings=HEADINGS, rows=self.rows()),),
+            text=self._summary(),
+            tables=(Table(headings=HEADINGS, rows=self.rows()),) if verbose else (),
             warnings=tuple(self.warnings()),
-            notes=(f"wrote {self.folder / MANIFEST}; {self.state}",),
+            notes=(self.state,),
             next=self.next_steps,
         )
+
+    def _summary(self) -> str:
+        """The files that were made, a line each."""
+        lines = [f"{self.folder / MANIFEST}: {len(self.environment.roots)} root packages; --verbose lists them"]
+        if self.lock:
+            lines.append(f"{self.folder / LOCK}: {len(self.lock.packages)} packages; {TABLE} beside it lists them")
+        return "\n".join(lines)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The root packages: package, version, the file and line that set it, reason."""

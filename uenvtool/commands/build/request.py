@@ -20,7 +20,7 @@ class BuildRequest:
     resolve: None if that depends on whether a Spack is found. spack: a Spack to use before any other.
     repos: package repositories to take from disk. check: compare and write nothing. dry_run: tell and
     write nothing. force: replace the tool's own files that were changed by hand. sources: list what
-    will be downloaded; mirror: a folder to download it into.
+    will be downloaded; mirror: a folder to download it into. verbose: show every root package.
     """
 
     recipe: str
@@ -36,3 +36,4 @@ class BuildRequest:
     force: bool = False
     sources: bool = False
     mirror: Path | None = None
+    verbose: bool = False
