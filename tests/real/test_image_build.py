@@ -20,6 +20,7 @@ from tests.support.project import CACHE
 
 pytestmark = [
     pytest.mark.real,
+    pytest.mark.slow,
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
     pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs: apt-get install squashfs-tools"),
