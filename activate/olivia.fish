@@ -20,7 +20,6 @@ function ue_settings --no-scope-shadowing
       'libfabric\'s maximum; for more (32768 until 2025-11) it takes 1024' # [docs-2026]
     ue_default FI_CXI_DISABLE_HOST_REGISTER 1      # libfabric must not register host memory with CUDA [docs-2026]
     ue_default FI_MR_CACHE_MONITOR userfaultfd     # the default, memhooks, can hang [docs-2026]
-    ue_require MPICH_GPU_SUPPORT_ENABLED 0 'GPU-aware MPI beside NCCL can deadlock; clusters preset 1' # [docs-2026]
     ue_default CUDA_CACHE_DISABLE 1 # keeps kernels compiled on the spot off the shared filesystem [docs-2026]
     ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1   # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
     ue_default OMP_NUM_THREADS "$ue_cores"         # the cores of a process; at most 8 if that is a guess [docs-2026]

@@ -32,7 +32,7 @@ ALL = [
     for how in [HOW_OLD_BASH if name == "bash-4.2" else how_to_get(name)]
 ]
 PATH = "/usr/bin:/bin"
-OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD"}
+OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD", b"HOME"}
 
 
 @dataclass(frozen=True)
