@@ -38,7 +38,8 @@ def hook(event, arguments):
             os.write(out, f"{event} {arguments[0]!r}\\n".replace("\\n", " ").encode(errors="replace") + b"\\n")
 
 out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it, those of nohup this:
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 sys.path.insert(0, ROOT)
 """
 MAIN = "from uenvtool.__main__ import main; sys.addaudithook(hook); main()"
