@@ -17,7 +17,7 @@ __all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run the tests that are marked slow too, as CI does")
+    parser.addoption("--slow", action="store_true", help="run the tests that are marked slow too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
