@@ -20,6 +20,6 @@ for name, settings in spack.config.CONFIG.get("packages").items():
         continue
     for version in preferred:
         known = [*spack.repo.PATH.get_pkg_class(name).versions]
-        known += [spack.spec.Spec(external["spec"]).version for external in settings.get("externals", [])]
+        known += [spack.spec.Spec(external["spec"]).versions for external in settings.get("externals", [])]
         if not any(candidate.satisfies(ver(version)) for candidate in known):
             print(f"{name}: {version}")
