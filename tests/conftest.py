@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,11 @@ from tests.support.project import ROOT
 from uenvtool.__main__ import run
 
 __all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
+
+
+for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or under nohup, hands on that they are ignored
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
