@@ -20,7 +20,7 @@ from uenvtool.cli.readers import SENTENCES, ByReader
 from uenvtool.cli.schema import schema
 from uenvtool.cli.show import show
 from uenvtool.cli.validate import validate
-from uenvtool.cli.venv import WithVerbs, venv
+from uenvtool.cli.venv import Venv, venv
 
 app = typer.Typer(
     name="uenvtool",
@@ -83,7 +83,7 @@ COMMANDS = (build, show, validate, diff, schema, edit, activate, explain)
 for command in COMMANDS:
     app.command(short_help=SENTENCES[command.__name__])(command)
 app.command("list", short_help=SENTENCES["list"])(list_)
-app.command(cls=WithVerbs, short_help=SENTENCES["venv"])(venv)
+app.command(cls=Venv, short_help=SENTENCES["venv"])(venv)
 app.command(cls=Job, short_help=SENTENCES["job"])(job)
 app.add_typer(new, name="new")
 app.add_typer(image, name="image")

@@ -95,4 +95,4 @@ def checkpoint_interval(
     return console.show(interval(cost, mtbf), as_json=json_)
 
 
-Job = with_verbs({"check": check, "checkpoint-interval": checkpoint_interval})
+Job = with_verbs({"check": check, "checkpoint-interval": checkpoint_interval}, keep_behind=True)

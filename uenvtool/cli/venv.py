@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from uenvtool.cli.options import JSON
+from uenvtool.cli.verbs import with_verbs
 
 SQUASH, BUILD = "--squash", "--no-build-isolation"
 """Options that can do without their value."""
@@ -55,20 +54,6 @@ ALLOW_OLDER = typer.Option(
 )
 NO_BASE = typer.Option(False, "--no-base", help="A plain environment on the Python here; it installs its own torch.")
 VERBOSE = typer.Option(False, "--verbose", "-v", help="List every package, not only those that change.")
-
-
-class WithVerbs(TyperCommand):
-    """The command `venv`, which `venv info` and `venv unpack` share their first word with.
-
-    A path of one of these names is written with a folder: `./info`.
-    """
-
-    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        """The context of the verb if there is one, else of `venv` itself."""
-        if args and args[0] in VERBS:
-            verb = typer.main.get_command(VERBS[args[0]])
-            return verb.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
-        return super().make_context(info_name, list(with_empty_values(args)), parent=parent, **extra)
 
 
 def with_empty_values(words: list[str]) -> Iterator[str]:
@@ -172,15 +157,5 @@ def unpack(
     return console.show(command(image, path, base, os.environ), as_json=json_)
 
 
-def _verb(function: Any) -> typer.Typer:
-    app = typer.Typer(
-        add_completion=False,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    )
-    app.command()(function)
-    return app
-
-
-VERBS = {"info": _verb(info), "unpack": _verb(unpack)}
+Venv = with_verbs({"info": info, "unpack": unpack}, words=with_empty_values)
+"""The class of the command; a path of a verb's name is written with a folder: `./info`."""

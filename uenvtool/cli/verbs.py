@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import typer
@@ -10,12 +10,16 @@ from typer.core import TyperCommand
 
 BEHIND = "uenvtool.words"
 """The key of a context's `meta` for the words behind `--`; None if there is no `--`."""
+Words = Callable[[list[str]], Iterable[str]]
 
 
-def with_verbs(verbs: Mapping[str, Callable[..., int]]) -> type[TyperCommand]:
+def with_verbs(
+    verbs: Mapping[str, Callable[..., int]], *, words: Words = list, keep_behind: bool = False
+) -> type[TyperCommand]:
     """A class of commands whose first word may be one of the verbs.
 
-    What stands behind `--` is never read as an option: it is handed on in the context, see BEHIND.
+    words: changes the words of the command itself before they are read. keep_behind: what stands behind `--` is
+    no argument of the command, but handed on in the context, see BEHIND.
     """
     apps = {name: _app(function) for name, function in verbs.items()}
 
@@ -26,8 +30,8 @@ def with_verbs(verbs: Mapping[str, Callable[..., int]]) -> type[TyperCommand]:
             if args and args[0] in apps:
                 verb = typer.main.get_command(apps[args[0]])
                 return verb.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
-            end = args.index("--") if "--" in args else len(args)
-            context = super().make_context(info_name, args[:end], parent=parent, **extra)
+            end = args.index("--") if keep_behind and "--" in args else len(args)
+            context = super().make_context(info_name, list(words(args[:end])), parent=parent, **extra)
             context.meta[BEHIND] = args[end + 1 :] if end < len(args) else None
             return context
 

@@ -44,11 +44,6 @@ class UserRequirement:
     editable: bool = False
 
     @property
-    def is_direct(self) -> bool:
-        """Tell if it names a place (folder, file, URL) and not a version on an index."""
-        return self.requirement is None or bool(self.requirement.url)
-
-    @property
     def is_of_index(self) -> bool:
         """Tell if an index decides which versions of it there are."""
         return self.requirement is not None and not self.requirement.url
