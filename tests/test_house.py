@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -205,3 +206,49 @@ def test_nothing_is_made_changed_or_removed_outside_files() -> None:
     ours = [path for path in SOURCES if path.parent.name not in ("files", "scripts")]
 
     assert [change for path in ours for change in changes_on_disk(path)] == []
+
+
+VAGUE = frozenset(
+    [
+        "each",
+        "asked",
+        "told",
+        "room",
+        "free",
+        "usable",
+        "there",
+        "said",
+        "thing",
+        "things",
+        "stuff",
+        "tmp",
+        "foo",
+        "obj",
+        "val",
+        "res",
+        "ret",
+    ]
+)
+"""Names that do not say what they hold."""
+
+
+def names_given(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of each variable, argument, function and class that a module names."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+
+
+def test_a_name_says_what_it_holds() -> None:
+    vague = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in SOURCES
+        for line, name in names_given(path)
+        if name.strip("_") in VAGUE
+    ]
+
+    assert not vague

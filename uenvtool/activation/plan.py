@@ -135,7 +135,7 @@ def decided(plan: ActivationPlan, form: str) -> ActivationPlan:
     What nobody sets (policy expected) and what is put in front of a value (policy prepend) is left out.
     """
     inside = form in IN_CONTAINER and plan.runtimes[0].container
-    settings = [each for each in settled(plan, inside=inside) if each.setting.policy not in (EXPECTED, PREPEND)]
+    settings = [chosen for chosen in settled(plan, inside=inside) if chosen.setting.policy not in (EXPECTED, PREPEND)]
     return dataclasses.replace(plan, settings=tuple(settings))
 
 

@@ -184,7 +184,7 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: A
     says = _says(variables)
     sources = {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
     settings = [setting for setting in tuning.settings if setting.name == name]
-    settings += [each for found in tuning.workarounds.values() for each in found.settings if each.name == name]
+    settings += [setting for found in tuning.workarounds.values() for setting in found.settings if setting.name == name]
     return {
         "name": name,
         "files": [variable.file for variable in variables],
@@ -194,7 +194,7 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: A
         "settings": [_setting(setting, tuning) for setting in settings],
         "prints": {line: meaning for variable in variables for line, meaning in variable.prints.items()},
         "says": [
-            [source, sources[source].date, _said(says, source), sources[source].url]
+            [source, sources[source].date, _words_of_source(says, source), sources[source].url]
             for source in sources
             if source in says
         ],
@@ -205,7 +205,7 @@ def _here(name: str, here: ActivationPlan) -> str:
     """What a variable will be where a plan is for."""
     runtime = here.runtimes[0]
     place = f"on {here.system.name}, in {runtime.name}"
-    holding = [each.setting for each in settled(here, inside=runtime.container) if each.setting.name == name]
+    holding = [chosen.setting for chosen in settled(here, inside=runtime.container) if chosen.setting.name == name]
     return f"{place}: {_shown(holding[0])}" if holding else f"{place}: not set"
 
 
@@ -250,10 +250,10 @@ def _cell(name: str, says: Mapping[str, Value], source: str, tuning: Tuning) -> 
     ]
     always = any(setting.name == name and setting.source.name == source for setting in tuning.settings)
     mark = f" (workaround {workarounds[0]})" if workarounds and not always else ""
-    return _said(says, source) + mark
+    return _words_of_source(says, source) + mark
 
 
-def _said(says: Mapping[str, Value], source: str) -> str:
+def _words_of_source(says: Mapping[str, Value], source: str) -> str:
     if source not in says:
         return "-"
     value = says[source]

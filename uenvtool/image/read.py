@@ -155,9 +155,9 @@ def require_image(image: Path) -> Superblock:
 
 
 def _require_space(image: Path, needed: int, folder: Path) -> None:
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        sizes = f"{image} takes {needed / 1e6:.1f} MB unpacked, and {folder.parent} has {free / 1e6:.1f} MB free"
+    free_bytes = shutil.disk_usage(folder).free
+    if needed > free_bytes:
+        sizes = f"{image} takes {needed / 1e6:.1f} MB unpacked, and {folder.parent} has {free_bytes / 1e6:.1f} MB free"
         raise ToolFailed(sizes, hint="free space there, or name a folder on another disk")
 
 

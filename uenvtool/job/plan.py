@@ -67,8 +67,8 @@ class JobPlan:
             "image": self.image or None,
             "overlay": self.overlay.path if self.overlay else None,
             "command": list(self.request.command),
-            "options": {each.name: each.value for each in self.directives},
-            "variables": {each.name: each.value for each in self.settings},
+            "options": {directive.name: directive.value for directive in self.directives},
+            "variables": {setting.name: setting.value for setting in self.settings},
         }
 
 
@@ -188,9 +188,9 @@ def _fitting(settings: Sequence[Setting], runtime: str) -> tuple[Setting, ...]:
     if runtime == LOCAL:
         return ()
     return tuple(
-        each
-        for each in settings
-        if each.policy == UNSET or (each.policy in (DEFAULT, AT_MOST, REQUIRED) and each.value is not None)
+        setting
+        for setting in settings
+        if setting.policy == UNSET or (setting.policy in (DEFAULT, AT_MOST, REQUIRED) and setting.value is not None)
     )
 
 
@@ -222,7 +222,7 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
 
 def _further_directives(plan: JobPlan) -> Iterator[Explained]:
     request, knowledge = plan.request, plan.knowledge
-    needed = dict.fromkeys(each.needs.contains for each in plan.settings if each.needs)
+    needed = dict.fromkeys(setting.needs.contains for setting in plan.settings if setting.needs)
     network = ",".join(needed) or (knowledge.ce.extended_network if plan.extended else "")
     if network:
         yield Explained("network", network, "FI_CXI_RDZV_PROTO=alt_read needs it")

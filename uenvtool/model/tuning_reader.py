@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import chain, combinations
 
 from uenvtool.errors import BadInput, Position, Problem, unknown
 from uenvtool.model.condition import ALWAYS, Condition, can_hold_together
@@ -120,9 +120,8 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
 def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
     """Sets and workarounds that set a variable nobody describes, or to a value that it cannot have."""
     known = {variable.name: variable for variable in described}
-    for setting in (
-        each for group in (tuning.workarounds, tuning.sets) for found in group.values() for each in found.settings
-    ):
+    together = (found for group in (tuning.workarounds, tuning.sets) for found in group.values())
+    for setting in chain.from_iterable(found.settings for found in together):
         if setting.name not in known:
             yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
         elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):

@@ -36,9 +36,9 @@ def flow(items: Iterable[str]) -> str:
 
 def comment(text: str, indent: int = 0) -> list[str]:
     """A text as comment lines; no part of it can end the comment."""
-    room = WIDTH - indent - 2
+    columns = WIDTH - indent - 2
     words = " ".join(_SPECIAL.sub(" ", text).split())
-    lines = textwrap.wrap(words, room, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(words, columns, break_long_words=False, break_on_hyphens=False)
     return [" " * indent + "# " + line for line in lines]
 
 

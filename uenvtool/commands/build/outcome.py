@@ -102,7 +102,7 @@ class Outcome:
         """The version that a root is requested at, and the file and line that say so."""
         if root.version:
             return str(root.version).lstrip("="), _file_and_line(root.origin)
-        settings = next((each for each in self.environment.packages if each.name == root.package), None)
+        settings = next((package for package in self.environment.packages if package.name == root.package), None)
         if settings and settings.externals and settings.buildable is False:
             external = settings.externals[0]
             return str(external.spec.versions), _file_and_line(external.position)

@@ -130,9 +130,11 @@ def _settings(
     recipe = recipe or _recipe_of(request)
     if recipe is not None:
         facts.update({name: value for name, value in recipe_facts(recipe, facts).items() if value})
-    extra = {each.name: each for name in workarounds for each in tuning.workarounds[name].settings}
+    extra = {setting.name: setting for name in workarounds for setting in tuning.workarounds[name].settings}
     held = [
-        each for each in holding(tuning.settings, facts) if each.name not in extra and not (extended and each.value)
+        setting
+        for setting in holding(tuning.settings, facts)
+        if setting.name not in extra and not (extended and setting.value)
     ]
     return (*held, *extra.values())
 

@@ -67,7 +67,7 @@ def findings(source: Source, rules: Iterable[Rule], knowledge: tuned.Knowledge) 
     ignored = _ignored(source.text)
     return [
         Finding(rule=rule, position=Position(source.shown, *place), detail=with_outer(detail))
-        for place, _, detail, rule in sorted(found, key=lambda each: each[:3])
+        for place, _, detail, rule in sorted(found, key=lambda match: match[:3])
         if rule.id not in ignored.get(place[0], ())
     ]
 

@@ -21,7 +21,7 @@ def batch_script(plan: JobPlan, name: str, *, options: str = "", monitor: str = 
     return filled(
         template(name),
         DIRECTIVES="\n".join(
-            aligned([(_directive(each), each.reason) for each in plan.directives], plan.request.options)
+            aligned([(_directive(directive), directive.reason) for directive in plan.directives], plan.request.options)
         ),
         COMMAND=bash_words(torchrun_words(command) if torchrun else command),
         AGAIN=in_comment(plan.request.again),
@@ -76,6 +76,7 @@ def _inside(plan: JobPlan) -> str:
     return "".join(lines)
 
 
-def _directive(each: Explained) -> str:
+def _directive(directive: Explained) -> str:
     """A line of sbatch's options; an option may have no value."""
-    return f"#SBATCH --{each.name}={option_value(each.value)}" if each.value else f"#SBATCH --{each.name}"
+    value = f"={option_value(directive.value)}" if directive.value else ""
+    return f"#SBATCH --{directive.name}{value}"

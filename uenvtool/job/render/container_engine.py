@@ -29,7 +29,7 @@ def _edf(plan: JobPlan) -> str:
     known = plan.knowledge.ce
     annotations = known.extended_annotations if plan.extended else known.annotations
     env = _edf_lines([*(known.extended_env if plan.extended else ()), *threads(plan)])
-    env += [f"{each.name} = {_edf_value(each)} # {reason(each)}" for each in plan.settings]
+    env += [f"{setting.name} = {_edf_value(setting)} # {reason(setting)}" for setting in plan.settings]
     return filled(
         template("ce.toml"),
         AGAIN=in_comment(plan.request.again),
@@ -60,10 +60,11 @@ def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
     return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
 
 
-def _edf_lines(values: Sequence[Explained]) -> list[str]:
+def _edf_lines(entries: Sequence[Explained]) -> list[str]:
     """Entries of a table, each with its reason."""
     return [
-        f"{each.name} = {quoting.toml(each.value)}" + (f" # {each.reason}" if each.reason else "") for each in values
+        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {entry.reason}" if entry.reason else "")
+        for entry in entries
     ]
 
 

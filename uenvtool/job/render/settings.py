@@ -15,8 +15,8 @@ _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 
 def exports(plan: JobPlan) -> str:
     """The variables of a job, a line each, with the reason."""
-    rows = [(f'export {each.name}="${{{each.name}-{each.value}}}"', each.reason) for each in threads(plan)]
-    rows += [(_export(each), reason(each)) for each in plan.settings]
+    rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in threads(plan)]
+    rows += [(_export(setting), reason(setting)) for setting in plan.settings]
     if not rows:
         return ""
     head = "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."

@@ -60,8 +60,8 @@ def described(distribution: metadata.Distribution, folder: str) -> dict[str, obj
         "name": str(name),
         "version": str(version),
         "folder": folder,
-        "requires": [str(each) for each in requires],
-        "extras": [str(each) for each in extras],
+        "requires": [str(requirement) for requirement in requires],
+        "extras": [str(extra) for extra in extras],
         "scripts": console_scripts(distribution),
         "metadata": str(getattr(distribution, "_path", "")),
     }
