@@ -100,9 +100,10 @@ class Tcsh(Dialect):
                 f"    ue_tell 'UENVTOOL_RUNTIME is none of {' '.join(names)}'",
                 "  endif",
                 "endif",
-                f"if ( \"$ue_runtime\" == '' ) ue_tell {quoting.csh(nothing_seen(plan))}",
+                "if ( \"$ue_runtime\" == '' ) then",
+                f"  ue_tell {quoting.csh(nothing_seen(plan))}",
+                "endif",
             ]
-            lines[-1:] = ["if ( \"$ue_runtime\" == '' ) then", f"  ue_tell {quoting.csh(nothing_seen(plan))}", "endif"]
         return lines
 
     def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
