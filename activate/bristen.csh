@@ -234,7 +234,9 @@ if ( $ue_venv:q != '' ) then
 endif
 set ue_folders = ( )
 if ( $?LD_LIBRARY_PATH ) then
+  set noglob  # a brace in it would end the script
   set ue_folders = ( $LD_LIBRARY_PATH:as/:/ / )
+  unset noglob
 endif
 set ue_folders = ( $ue_folders:q \
   /usr/lib/x86_64-linux-gnu /usr/lib/aarch64-linux-gnu /usr/lib64 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,8 +30,9 @@ def test_skips_are_told_in_three_lines_by_what_is_missing() -> None:
 def test_slow_tests_are_left_out_unless_they_are_wanted() -> None:
     def collected(*options: str) -> int:
         words = [sys.executable, "-m", "pytest", "-q", "-n0", "--collect-only", "-p", "no:cacheprovider", *options]
+        env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
         listed = subprocess.run(
-            [*words, "tests/overlay/test_precedence.py"], cwd=ROOT, capture_output=True, text=True, check=True
+            [*words, "tests/overlay/test_precedence.py"], cwd=ROOT, env=env, capture_output=True, text=True, check=True
         )
         return listed.stdout.count("::")
 

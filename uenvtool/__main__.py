@@ -23,13 +23,16 @@ def main() -> None:
     _open_standard_streams()
     from uenvtool import ending
 
-    ending.install()
-    gc.set_threshold(COLLECT_AFTER)
     try:
-        _own_packages_first()
-        _leave_the_owner_access()
-        ending.leave(run(sys.argv[1:]))
-    except KeyboardInterrupt:
+        try:
+            ending.install()
+            gc.set_threshold(COLLECT_AFTER)
+            _own_packages_first()
+            _leave_the_owner_access()
+            ending.leave(run(sys.argv[1:]))
+        except KeyboardInterrupt:
+            ending.leave(_interrupted())
+    except KeyboardInterrupt:  # the signal itself, if a program that it ended told of it first
         ending.leave(_interrupted())
 
 

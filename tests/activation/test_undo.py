@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, run, script
@@ -41,6 +41,7 @@ def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: di
 @pytest.mark.parametrize("shell", ALL)
 @settings(max_examples=30, deadline=None)
 @given(env=ENVIRONMENTS)
+@example(env={"LD_LIBRARY_PATH": "0{"})
 def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_too(
     shell: str, env: dict[str, str]
 ) -> None:

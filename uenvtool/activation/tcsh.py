@@ -112,7 +112,9 @@ class Tcsh(Dialect):
         usual = " ".join((*plan.system.libraries, *LIBRARY_FOLDERS))
         lines += [
             "if ( $?LD_LIBRARY_PATH ) then",
+            "  set noglob  # a brace in it would end the script",
             "  set ue_folders = ( $LD_LIBRARY_PATH:as/:/ / )",
+            "  unset noglob",
             "endif",
             "set ue_folders = ( $ue_folders:q \\",
             f"  {usual} )",
