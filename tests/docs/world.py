@@ -98,9 +98,7 @@ class World:
         job = self.folder / "block.sh"
         job.write_text(script)
         output = self.folder / "block.out"
-        sent = slurm.run(
-            "sbatch", "--wait", f"--output={output}", str(job), env=self.environ, cwd=self.folder, timeout=300
-        )
+        sent = slurm.submit(f"--output={output}", str(job), env=self.environ, cwd=self.folder, timeout=300)
         return sent.returncode, sent.stderr + (output.read_text() if output.exists() else "")
 
 

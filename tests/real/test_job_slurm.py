@@ -54,7 +54,7 @@ class Site:
 
     def run(self, path: Path, *more: str, env: dict[str, str] | None = None) -> tuple[int, str]:
         """Submit a job and wait for its end: the exit code and what its ranks wrote."""
-        sent = self.slurm.run("sbatch", "--wait", *more, str(path), cwd=self.place, env=env, timeout=150)
+        sent = self.slurm.submit(*more, str(path), cwd=self.place, env=env, timeout=150)
         return sent.returncode, sent.stderr + self.written()
 
     def written(self) -> str:

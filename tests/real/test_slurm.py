@@ -59,7 +59,7 @@ def test_the_documented_lines_run_as_they_stand_in_a_job_of_two_nodes(slurm: Slu
     )
     output = tmp_path / "output"
 
-    sent = slurm.run("sbatch", "--wait", f"--output={output}", "--chdir=/tmp", str(job), env=UENV)
+    sent = slurm.submit(f"--output={output}", "--chdir=/tmp", str(job), env=UENV)
 
     tasks = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*.json"))]
     assert sent.returncode == 0, sent.stderr + output.read_text()
@@ -78,7 +78,7 @@ def test_a_job_that_did_not_source_the_script_starts_nothing(slurm: Slurm, tmp_p
     job = tmp_path / "job"
     job.write_text(f"#!{need(shell)}\nsrun --ntasks=1 sh -uc 'eval \"$UENVTOOL_RANK\"' touch {tmp_path}/started\n")
 
-    sent = slurm.run("sbatch", "--wait", f"--output={tmp_path}/output", "--chdir=/tmp", str(job))
+    sent = slurm.submit(f"--output={tmp_path}/output", "--chdir=/tmp", str(job))
 
     assert sent.returncode != 0
     assert not (tmp_path / "started").exists()
@@ -90,7 +90,7 @@ def test_two_steps_of_a_job_meet_at_two_ports(slurm: Slurm, tmp_path: Path) -> N
     step = f"srun --ntasks=1 sh -uc 'eval \"$UENVTOOL_RANK\"' {SHOW}\n"
     job.write_text(f"#!/bin/bash\nset -euo pipefail\nsource {SCRIPT}\n{step}{step}")
 
-    sent = slurm.run("sbatch", "--wait", f"--output={tmp_path}/output", "--chdir=/tmp", str(job), env=UENV)
+    sent = slurm.submit(f"--output={tmp_path}/output", "--chdir=/tmp", str(job), env=UENV)
 
     ports = [env["MASTER_PORT"] for env in environments((tmp_path / "output").read_text())]
     assert sent.returncode == 0
@@ -102,9 +102,7 @@ def test_the_batch_script_itself_has_no_rank_and_its_tasks_inherit_none(slurm: S
     lines = f"sh -uc 'eval \"$UENVTOOL_RANK\"' {SHOW}\n"
     job.write_text(f"#!/bin/bash\nset -euo pipefail\nsource {SCRIPT}\n{lines}srun --ntasks=2 {lines}")
 
-    sent = slurm.run(
-        "sbatch", "--wait", "--ntasks=2", f"--output={tmp_path}/output", "--chdir=/tmp", str(job), env=UENV
-    )
+    sent = slurm.submit("--ntasks=2", f"--output={tmp_path}/output", "--chdir=/tmp", str(job), env=UENV)
 
     batch, *tasks = [json.loads(line) for line in (tmp_path / "output").read_text().splitlines() if line[0] == "{"]
     assert sent.returncode == 0
@@ -139,10 +137,12 @@ def test_two_jobs_at_once_take_two_ports(slurm: Slurm, tmp_path: Path) -> None:
     )
     outputs = [tmp_path / "one", tmp_path / "two"]
 
-    for output in outputs:
-        sent = slurm.run("sbatch", "--wait", "--ntasks=1", f"--output={output}", "--chdir=/tmp", str(job), env=UENV)
-        assert sent.returncode == 0, sent.stderr + output.read_text()
+    sent = [
+        slurm.run("sbatch", "--parsable", "--ntasks=1", f"--output={output}", "--chdir=/tmp", str(job), env=UENV)
+        for output in outputs
+    ]
 
+    assert [slurm.exit_code(answer.stdout.strip()) for answer in sent] == [0, 0]
     ports = [environments(output.read_text())[0]["MASTER_PORT"] for output in outputs]
     assert ports[0] != ports[1]
 

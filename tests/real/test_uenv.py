@@ -226,7 +226,7 @@ class TestSlurm:
             f'srun python -c "{LOOK}"\n'
         )
 
-        sent = slurm.run("sbatch", "--wait", f"--output={job}.out", str(job), env=stack.environment())
+        sent = slurm.submit(f"--output={job}.out", str(job), env=stack.environment())
 
         output = Path(f"{job}.out").read_text()
         assert sent.returncode == 0, sent.stderr + output

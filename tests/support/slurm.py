@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -24,6 +25,7 @@ HOW = "apt-get install slurm-wlm munge, and run the tests as root"
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
 NODES = ("n1", "n2", "n3", "n4")
 GPUS = 4
+ENDED = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
 CONFIGURATION = """
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -65,6 +67,28 @@ class Slurm:
             **(env or {}),
         }
         return subprocess.run(command, env=bare, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
+
+    def submit(
+        self, *words: str, env: Mapping[str, str] | None = None, cwd: Path | None = None, timeout: int = 150
+    ) -> subprocess.CompletedProcess[str]:
+        """Submit a batch script and wait for its end, as `sbatch --wait`, which looks every ten seconds only.
+
+        The result is sbatch's, its exit code the job's; the highest of an array's tasks. timeout: in seconds.
+        """
+        sent = self.run("sbatch", "--parsable", *words, env=env, cwd=cwd)
+        if sent.returncode == 0:
+            sent.returncode = self.exit_code(sent.stdout.strip(), timeout)
+        return sent
+
+    def exit_code(self, job: str, timeout: int = 150) -> int:
+        """Wait for the end of a job; its exit code."""
+        for _ in range(timeout * 5):
+            records = self.run("scontrol", "--oneliner", "show", "job", job).stdout.splitlines()
+            if records and all(re.search(r"JobState=(\w+)", record)[1] in ENDED for record in records):  # type: ignore[index]
+                codes = [re.search(r" ExitCode=(\d+):(\d+)", record) for record in records]
+                return max(int(code[1]) or int(code[2]) for code in codes if code)
+            time.sleep(0.2)
+        raise AssertionError(f"job {job} did not end in {timeout} s")
 
 
 @contextmanager
