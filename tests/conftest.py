@@ -14,6 +14,8 @@ from tests.support.bases import loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
 
+EXPENSIVE = ("slow", "solve")
+"""Marks of tests that run only if an option of that name is given."""
 __all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
 
 
@@ -23,16 +25,18 @@ for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or und
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="run the tests that are marked slow too")
+    for mark in EXPENSIVE:
+        parser.addoption(f"--{mark}", action="store_true", help=f"run the tests that are marked {mark} too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is slow, unless it is wanted."""
-    if config.getoption("slow") or "slow" in (config.getoption("markexpr") or ""):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    items[:] = [item for item in items if not item.get_closest_marker("slow")]
-    config.hook.pytest_deselected(items=slow)
+    """Leave out what is expensive, unless it is wanted."""
+    named = config.getoption("markexpr") or ""
+    unwanted = [mark for mark in EXPENSIVE if not (config.getoption(mark) or mark in named)]
+    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    if left_out:
+        items[:] = [item for item in items if item not in set(left_out)]
+        config.hook.pytest_deselected(items=left_out)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -71,7 +71,7 @@ def test_words_by_chance_are_never_an_unexpected_error(cli: Cli, place: Path) ->
     words = [*SENTENCES, *(f"--{name}" for name in ("system", "json", "check", "output", "all", "diff", "from", "add"))]
     words += ["hello", "rcp", "clariden", "", "-", "--", "-o", "a\nb", "\x1b[2J", "é", "\udcff", "/", "..", "x" * 5_000]
 
-    for _ in range(150):
+    for _ in range(60):
         line = [chance.choice([*SENTENCES, "recipe"]), *chance.choices(words, k=chance.randrange(5))]
         answer = cli(*line, "--dry-run") if line[0] in ("venv", "job") else cli(*line)
         assert answer.code in range(5), line

@@ -52,7 +52,7 @@ def test_a_damaged_lock_is_told(cli: Cli, write: Write) -> None:
         assert_is_an_answer(cli("diff", path, "pytorch-2.6"), text)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -59,7 +59,7 @@ def lock_in(folder: Path) -> Lock:
 COMMITTED = sorted(path.parent.relative_to(ROOT / "envs") for path in ROOT.glob("envs/*/*/spack.lock"))
 
 
-@pytest.mark.slow
+@pytest.mark.solve
 @pytest.mark.parametrize("committed", COMMITTED, ids=str)
 def test_a_recipe_that_ships_resolves_to_the_committed_versions(
     cli: Cli, real_spack: RealSpack, committed: Path
@@ -98,6 +98,7 @@ def test_a_recipe_is_the_published_uenv_but_for_differences_on_record(
     assert [match.row.name for match in found if not match.same and not match.reason] == []
 
 
+@pytest.mark.slow
 def test_a_clash_is_told_in_ten_lines(cli: Cli, real_spack: RealSpack, write: Write) -> None:
     write(
         "recipes/clash/recipe.yaml",

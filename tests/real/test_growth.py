@@ -82,7 +82,7 @@ def test_another_version_of_pytorch_is_a_file_of_at_most_sixty_lines() -> None:
     assert len(lines) <= 60
 
 
-@pytest.mark.slow
+@pytest.mark.solve
 @pytest.mark.parametrize(
     ("recipe", "system", "versions"),
     [
@@ -113,7 +113,7 @@ def test_a_new_system_or_recipe_is_one_file_and_resolves(
     assert {name: found.get(name) for name in versions} == {name: [version] for name, version in versions.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.solve
 def test_the_example_of_the_documentation_resolves_with_every_inherited_variant(
     cli: Cli, real_spack: RealSpack, place: Path
 ) -> None:

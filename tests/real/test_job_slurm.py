@@ -172,6 +172,7 @@ def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, la
     assert not (place / "hacked").exists()
 
 
+@pytest.mark.slow
 def test_the_ranks_of_torchrun_meet_with_a_real_torch(site: Site) -> None:
     python = torch_python()
 
@@ -186,6 +187,7 @@ def test_the_ranks_of_torchrun_meet_with_a_real_torch(site: Site) -> None:
     assert sorted(env["SLURMD_NODENAME"] for env in ranks) == ["n1"] * 4 + ["n2"] * 4
 
 
+@pytest.mark.slow
 def test_the_ranks_of_srun_meet_with_a_real_torch(site: Site) -> None:
     code, output = site.run(site.job(torch_python(), str(MEET), "--torch"))
 

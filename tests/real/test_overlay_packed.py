@@ -175,6 +175,7 @@ def test_without_mksquashfs_nothing_is_begun(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("killed")  # as in tests/overlay/test_interrupted.py
 def test_packing_killed_at_any_step_leaves_an_image_that_works(
     stack: Callable[..., BaseHere],

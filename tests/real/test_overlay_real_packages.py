@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,19 +80,24 @@ def inside(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("lib/python3*/site-packages/*.dist-info"))
 
 
-SETS = [
+SETS: list[Any] = [
     ("lightning",),
-    ("metatrain",),
-    ("accelerate",),
-    ("torchmetrics",),
-    ("transformers", "datasets"),
-    ("torch_geometric",),
-    ("matplotlib", "pandas", "scipy"),
-    ("peft", "evaluate"),
-    ("numpy>=2", "h5py"),
-    ("wandb", "hydra-core"),
-    ("einops", "timm", "requests"),
-    ("idna>=3.7", "httpx"),
+    *(
+        pytest.param(names, marks=pytest.mark.slow)
+        for names in (
+            ("metatrain",),
+            ("accelerate",),
+            ("torchmetrics",),
+            ("transformers", "datasets"),
+            ("torch_geometric",),
+            ("matplotlib", "pandas", "scipy"),
+            ("peft", "evaluate"),
+            ("numpy>=2", "h5py"),
+            ("wandb", "hydra-core"),
+            ("einops", "timm", "requests"),
+            ("idna>=3.7", "httpx"),
+        )
+    ),
 ]
 
 

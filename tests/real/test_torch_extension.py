@@ -60,6 +60,7 @@ def used(folder: str) -> str:
     return run([f"{folder}/bin/python", "-c", USE], clean_environment()).stdout.strip()
 
 
+@pytest.mark.slow
 def test_an_extension_is_built_on_the_bases_torch_and_made_again(
     no_base: None, cli: Callable[..., Answer], source: Path
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.needs import skip_without
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 def test_the_wheel_does_the_main_job(place: Path) -> None:
