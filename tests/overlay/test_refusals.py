@@ -52,7 +52,7 @@ def test_an_error_in_a_requirements_file_names_its_line(
         (["v", "numpy=1"], "two equal signs"),
         (["numpy>=2"], "the folder comes first"),
         (["requirements.txt"], "-r FILE"),
-        (["v", "-e", "."], "no Python project there"),
+        (["v", "-e", "."], "holds no Python project"),
         (["v", "./nothing.whl"], "no such file or folder"),
         (["v", "small", "--base", "/no/python"], "no such program"),
         (["v", "small", "--override", "a b"], "--override a b"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.version import Version
 
-from uenvtool.overlay.requirements import logical_lines
+from uenvtool.overlay.requirement_files import logical_lines
 from uenvtool.overlay.versions import as_release, counts_as_release, satisfies
 
 NGC, SPACK = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d"

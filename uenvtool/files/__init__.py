@@ -11,7 +11,7 @@ from uenvtool.files.generated import (
     write_generated,
 )
 from uenvtool.files.places import memory_folder, scratch_folder, working_folder, workplace
-from uenvtool.files.reading import read_bytes
+from uenvtool.files.reading import read_bytes, read_stream
 from uenvtool.files.together import Replacement, publish
 from uenvtool.files.trees import (
     copy_tree,
@@ -48,6 +48,7 @@ __all__ = [
     "publish",
     "read_bytes",
     "read_record",
+    "read_stream",
     "refuse_foreign",
     "remove_empty_folder",
     "remove_file",

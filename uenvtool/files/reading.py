@@ -32,3 +32,19 @@ def read_bytes(path: Path, most: int) -> bytes:
             return stream.read(most)
     finally:
         os.close(descriptor)
+
+
+def read_stream(path: Path, most: int) -> bytes:
+    """What comes from a pipe or another open file that the user names, to its end; of at most that many bytes.
+
+    Raises BadInput if more comes, or if it cannot be read.
+    """
+    place = Position(str(path))
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read(most + 1)
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", place, "is it open? name a file in its place") from error
+    if len(content) > most:
+        raise BadInput(f"larger than {most // 1_000_000} MB", place, "name another file")
+    return content

@@ -79,7 +79,7 @@ def record_text(
             "folders": list(base.folders),
             "fingerprint": base.fingerprint(),
         },
-        "requests": [{"text": wanted.text, "origin": wanted.origin} for wanted in request.requirements],
+        "requests": [{"text": wanted.recorded, "origin": wanted.origin} for wanted in request.requirements],
         "overrides": list(overrides),
         "built_on_base": list(built_on_base),
         "settings": {"precedence": precedence},

@@ -1,31 +1,26 @@
-"""What a user wants: packages named on the command line, requirement files, editable folders.
-
-The files are read here for positions and names; uv reads them again, as they are, to resolve.
-"""
+"""One thing that a user wants: a requirement, a wheel, an archive or a project's folder; and all of them together."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from uenvtool.errors import BadInput, Position, Problem
+from uenvtool.errors import BadInput, Position
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-MAX_DEPTH = 20
-COMMAND_LINE = "you"
-_OPTION_WITH_VALUE = re.compile(r"(--?[A-Za-z][\w-]*)(?:[=\s]\s*(.*))?\Z", re.DOTALL)
-_URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
-_PER_REQUIREMENT = re.compile(r"\s--(hash|config-settings?|global-option|install-option)[=\s]")
-_PASSED_ON = {
-    "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--no-binary", "--only-binary",
-    "--pre", "--prefer-binary", "--require-hashes", "--trusted-host", "--no-build-isolation", "--use-feature",
-}  # fmt: skip
+URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
+_OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
+"""What can follow a requirement on its line; uv takes the settings of builds for all packages alone."""
+_HASH = re.compile(r"\s--hash(?:=|\s+|\Z)(\S*)")
+_FRAGMENT = re.compile(r"#(?:.*&)?(sha(?:256|384|512))=([0-9a-fA-F]+)")
+_HASH_LETTERS = {"sha256": 64, "sha384": 96, "sha512": 128}
+"""The hashes that pip compares, and how long each is in hexadecimal (FIPS 180-4)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +29,7 @@ class UserRequirement:
 
     text: as uv takes it. name: normalized, empty if only a build gives it (a folder, a URL). origin: who
     wants it, as the table shows it. position: its place in a file. requirement: parsed, if it is PEP 508.
+    hashes: the only ones that its file may have, as `sha256:HEX`; none if any will do.
     """
 
     text: str
@@ -42,6 +38,20 @@ class UserRequirement:
     position: Position | None = None
     requirement: Requirement | None = None
     editable: bool = False
+    hashes: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> str:
+        """The text with its hashes, as records and locks keep it."""
+        return " ".join([self.text, *(f"--hash={value}" for value in self.hashes)])
+
+    @property
+    def place(self) -> str:
+        """The folder or URL of an editable project, as a person writes it."""
+        from urllib.parse import unquote
+
+        url = self.text.removeprefix("-e ")
+        return unquote(url.removeprefix("file://")) if url.startswith("file://") else url
 
     @property
     def is_of_index(self) -> bool:
@@ -51,12 +61,20 @@ class UserRequirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserRequest:
-    """All that the user wants. files, constraint_files: as they were named; constraints: what the latter say."""
+    """All that the user wants.
+
+    files, constraint_files: as they were named. streams: the content of those of the files that can be read only
+    once, as /dev/stdin. constraints: what the constraint files say. options: pip's, from the files, by their long
+    names. require_hashes: each package needs a hash.
+    """
 
     requirements: tuple[UserRequirement, ...] = ()
     files: tuple[Path, ...] = ()
     constraint_files: tuple[Path, ...] = ()
+    streams: Mapping[Path, str] = field(default_factory=dict)
     constraints: tuple[UserRequirement, ...] = ()
+    options: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    require_hashes: bool = False
 
     @property
     def names(self) -> frozenset[str]:
@@ -64,36 +82,16 @@ class UserRequest:
         return frozenset(requirement.name for requirement in self.requirements if requirement.name)
 
 
-def read_request(
-    packages: Sequence[str], files: Sequence[Path], editables: Sequence[Path], constraints: Sequence[str] = ()
-) -> UserRequest:
-    """Everything as one request. Raises BadInput with all problems, each with its file and line."""
-    reader = _Reader()
-    here = Path.cwd()
-    requirements: list[UserRequirement] = []
-    for text in packages:
-        requirements += reader.collected(_parsed, text, COMMAND_LINE, None, here)
-    for folder in editables:
-        requirements += reader.collected(_editable, str(folder), COMMAND_LINE, None, here)
-    for file in map(str, files):
-        requirements += reader.file(file, here)
-    for file in constraints:
-        reader.constraints += reader.file(file, here)
-    if reader.problems:
-        raise BadInput(reader.problems)
-    return UserRequest(
-        requirements=tuple(requirements),
-        files=tuple(files),
-        constraint_files=tuple(map(Path, constraints)),
-        constraints=tuple(reader.constraints),
-    )
-
-
 def recorded_requirement(text: str, origin: str) -> UserRequirement:
     """What a record says that the user wanted: every path in it is absolute already."""
-    if text.startswith("-e "):
-        return _editable(text[3:], origin, None, Path("/"))
-    return _parsed(text, origin, None, Path("/"))
+    parse = editable if text.startswith("-e ") else parsed
+    return parse(text.removeprefix("-e "), origin, None, Path("/"))
+
+
+def resolved_place(line: str) -> UserRequirement:
+    """A folder, file or URL as uv writes it into a resolution: as it was named, from the current folder."""
+    parse = editable if line.startswith("-e ") else parsed
+    return parse(line.removeprefix("-e "), "", None, Path.cwd())
 
 
 def names_of(texts: Sequence[str]) -> tuple[str, ...]:
@@ -116,130 +114,58 @@ def checked_names(texts: Sequence[str], option: str, example: str) -> tuple[str,
     return tuple(texts)
 
 
-Parser = Callable[[str, str, "Position | None", Path], UserRequirement]
-"""Takes a text, its origin, its position, and the folder that its paths are relative to."""
-
-
-class _Reader:
-    """Reads requirement files that name each other; collects what is wrong in all of them."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.constraints: list[UserRequirement] = []
-
-    def collected(
-        self, parse: Parser, text: str, origin: str, position: Position | None, folder: Path
-    ) -> list[UserRequirement]:
-        """What a parser makes of a text; nothing, and a problem more, if it refuses."""
-        try:
-            return [parse(text, origin, position, folder)]
-        except BadInput as error:
-            self.problems.extend(error.problems)
-            return []
-
-    def file(self, name: str, beside: Path, named_at: Position | None = None, depth: int = 0) -> list[UserRequirement]:
-        """The lines of a requirement file; a file that another names is found beside that one."""
-        if _URL.match(name):
-            return []  # uv fetches it; its lines have no place here
-        path = beside / os.path.expanduser(name)
-        if depth > MAX_DEPTH:
-            self.problems.append(Problem(f"{name}: files name each other more than {MAX_DEPTH} deep", named_at))
-            return []
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else f"byte {error.start} is not UTF-8"
-            hint = "check the name and the permissions" if isinstance(error, OSError) else "save the file as UTF-8"
-            self.problems.append(Problem(f"cannot read {path}: {why}", named_at or Position(name), hint))
-            return []
-        shown = os.path.relpath(path) if path.is_absolute() and not os.path.isabs(name) else name
-        found: list[UserRequirement] = []
-        for line, content in logical_lines(text):
-            try:
-                found += self._line(content, Position(shown, line), path.parent, depth)
-            except BadInput as error:
-                self.problems.extend(error.problems)
-        return found
-
-    def _line(self, content: str, position: Position, folder: Path, depth: int) -> list[UserRequirement]:
-        origin = f"{position.file}:{position.line}"
-        if not content.startswith("-"):
-            return [_parsed(_PER_REQUIREMENT.split(content, maxsplit=1)[0], origin, position, folder)]
-        match = _OPTION_WITH_VALUE.match(content)
-        option, value = (match[1], (match[2] or "").strip().strip("'\"")) if match else (content, "")
-        if option[:2] in ("-r", "-c", "-e") and option not in ("-r", "-c", "-e"):  # -rFILE, as pip takes it
-            option, value = content[:2], content[2:].strip()
-        if option in ("-r", "--requirement"):
-            return self.file(value, folder, position, depth + 1)
-        if option in ("-c", "--constraint"):
-            self.constraints += self.file(value, folder, position, depth + 1)
-            return []
-        if option in ("-e", "--editable"):
-            return [_editable(value, origin, position, folder)]
-        if option in _PASSED_ON:
-            return []
-        raise BadInput(f"unknown option {option}", position, "pip's requirement file options are known here")
-
-
-def logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Line number and content of each line that says something; `\\` joins lines, as pip reads them."""
-    start, joined = 0, ""
-    for number, raw in enumerate(text.splitlines(), 1):
-        start = start or number
-        if raw.rstrip().endswith("\\") and not raw.lstrip().startswith("#"):
-            joined += raw.rstrip()[:-1] + " "
-            continue
-        content = re.sub(r"(^|\s)#.*$", "", joined + raw).strip()
-        if content:
-            yield start, content
-        start, joined = 0, ""
-    content = re.sub(r"(^|\s)#.*$", "", joined).strip()
-    if content:
-        yield start, content
-
-
-def _editable(value: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
+def editable(value: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
     """An editable folder; `-e` of a repository is what uv and pip clone, and is passed on."""
-    if _URL.match(value) and not value.startswith("file:"):
+    if URL.match(value) and not value.startswith("file:"):
         return UserRequirement(text=f"-e {value}", name=_egg(value), origin=origin, position=position, editable=True)
-    place, bracket, extras = value.removeprefix("file://").partition("[")
-    path = (folder / os.path.expanduser(place)).resolve()
+    place, bracket, extras = value.partition("[")
+    path = _path(place, folder).resolve()
     if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
-        raise BadInput(f"-e {value}: no Python project there", position, "it needs a pyproject.toml or setup.py")
+        raise BadInput(f"-e {value}: {path} holds no Python project", position, "it needs a pyproject.toml or setup.py")
     text = f"-e {path.as_uri()}{bracket}{extras}"
     return UserRequirement(text=text, name=_project_name(path), origin=origin, position=position, editable=True)
 
 
-def _parsed(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
-    """One requirement: PEP 508, a URL, or the path of a folder, wheel or archive."""
+def parsed(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
+    """One requirement with the hashes behind it: PEP 508, a URL, or the path of a folder, wheel or archive."""
+    wanted = _OPTIONS.split(text, maxsplit=1)[0].strip()
+    hashes = tuple(_checked_hash(value, position) for value in _HASH.findall(text))
+    if set(wanted) & {"\n", "\r"}:
+        raise BadInput(f"{wanted!r} is more than one line", position, "one requirement each")
+    found = _named(wanted, origin, position, folder) or _direct(wanted, origin, position, folder)
+    fragments = tuple(f"{kind}:{value.lower()}" for kind, value in _FRAGMENT.findall(found.text))
+    return replace(found, hashes=hashes or fragments)
+
+
+def _named(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement | None:
+    """A requirement as PEP 508 writes it; None if it names a place alone. Raises BadInput if it is neither."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.utils import canonicalize_name
 
-    text = text.strip()
-    if set(text) & {"\n", "\r"}:
-        raise BadInput(f"{text!r} is more than one line", position, "one requirement each")
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
-        direct = _direct(text, origin, position, folder)
-        if direct is None:
-            raise BadInput(f"{text!r} is no requirement: {_first_line(error)}", position, _hint(text)) from error
-        return direct
-    if requirement.url and requirement.url.startswith(("./", "../", "~")):
-        place = (folder / os.path.expanduser(requirement.url)).resolve()
-        text = text.replace(requirement.url, place.as_uri())
+        if _is_place(text):
+            return None
+        raise BadInput(f"{text!r} is no requirement: {_first_line(error)}", position, _hint(text)) from error
+    if requirement.url and re.match(r"(file:)?(\.\.?/|~)", requirement.url):
+        text = text.replace(requirement.url, _path(requirement.url, folder).resolve().as_uri())
     name = canonicalize_name(requirement.name)
     return UserRequirement(text=text, name=name, origin=origin, position=position, requirement=requirement)
 
 
-def _direct(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement | None:
-    """A requirement that names a place; None if the text does not."""
-    if _URL.match(text):
+def _is_place(text: str) -> bool:
+    """Tell if a text that is no requirement is the URL or path of one."""
+    place = text.partition("[")[0]
+    return bool(URL.match(text)) or os.sep in place or place.endswith((".whl", ".tar.gz", ".zip"))
+
+
+def _direct(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
+    """A requirement that names a place."""
+    if URL.match(text):
         return UserRequirement(text=text, name=_egg(text), origin=origin, position=position)
     place, bracket, extras = text.partition("[")
-    path = folder / os.path.expanduser(place)
-    if not (os.sep in place or place.endswith((".whl", ".tar.gz", ".zip"))):
-        return None
+    path = _path(place, folder)
     if not path.exists():
         raise BadInput(f"{text}: no such file or folder", position, "name a wheel, an archive or a project's folder")
     path = path.resolve()
@@ -248,6 +174,39 @@ def _direct(text: str, origin: str, position: Position | None, folder: Path) -> 
     if name:
         place_text = f"{name}{bracket}{extras} @ {path.as_uri()}"
     return UserRequirement(text=place_text, name=name, origin=origin, position=position)
+
+
+def _path(place: str, folder: Path) -> Path:
+    """The path that a word names, a `file:` URL too; a relative one counts from the folder."""
+    from urllib.parse import unquote
+
+    if place.startswith("file:"):
+        place = unquote(place.removeprefix("file:").removeprefix("//"))
+    return folder / os.path.expanduser(place)
+
+
+def _checked_hash(value: str, position: Position | None) -> str:
+    """The value of --hash, in small letters. Raises BadInput if it can be the hash of no file."""
+    if not value:
+        raise BadInput("--hash has no value", position, "for example --hash=sha256:HEX; `pip hash FILE` prints it")
+    kind, _, digest = value.partition(":")
+    length = _HASH_LETTERS.get(kind)
+    if length is None:
+        hint = f"--hash=sha256:HEX, or {' or '.join(sorted(set(_HASH_LETTERS) - {'sha256'}))}"
+        raise BadInput(f"--hash={value}: {kind!r} is no hash that can be compared", position, hint)
+    if not re.fullmatch(f"[0-9a-fA-F]{{{length}}}", digest):
+        raise BadInput(f"--hash={value}: not {length} hexadecimal digits", position, "`pip hash FILE` prints it")
+    return f"{kind}:{digest.lower()}"
+
+
+def wheel_version(place: str) -> str:
+    """The version in the name of the wheel that a path or URL leads to; empty if it leads to something else."""
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    try:
+        return str(parse_wheel_filename(place.partition("#")[0].rpartition("/")[2])[1])
+    except InvalidWheelFilename:
+        return ""
 
 
 def _wheel_name(path: Path) -> str:

@@ -13,7 +13,7 @@ from uenvtool.files import fill
 from uenvtool.overlay.base import Base, Distribution
 from uenvtool.overlay.check import Conflict
 from uenvtool.overlay.protect import protected
-from uenvtool.overlay.requirements import UserRequest, UserRequirement
+from uenvtool.overlay.requirements import UserRequest, UserRequirement, resolved_place, wheel_version
 from uenvtool.overlay.settings import ALL
 from uenvtool.overlay.stubs import write_stubs
 from uenvtool.overlay.uv import Uv
@@ -196,6 +196,12 @@ def _write_inputs(folder: Path, question: Question, pins: Mapping[str, str]) -> 
     texts = [wanted.text for wanted in question.request.requirements if wanted.position is None]
     kept = [f"{name}=={version}" for name, version in question.preferred.items() if name not in pins]
     fill(folder, {"wanted.in": _lines([*texts, *question.overrides]), PREFERRED: _lines(kept)})
+    fill(folder, {copy: question.request.streams[path] for path, copy in _copies(question.request).items()})
+
+
+def _copies(request: UserRequest) -> dict[Path, str]:
+    """The names under which uv gets the files that can be read only once."""
+    return {path: f"stream-{number}.in" for number, path in enumerate(request.streams)}
 
 
 def _of_wheels(
@@ -340,20 +346,22 @@ def _compiled(
         words += ["--overrides", file]
     result = folder / f"{next(iter(more))}-result.txt"
     fill(folder, {result.name: (folder / PREFERRED).read_bytes()})  # uv stays with what its output file says
-    uv.run([*words, "-o", result, folder / "wanted.in", *question.request.files])
+    copies = _copies(question.request)
+    named = [folder / copies[path] if path in copies else path for path in question.request.files]
+    uv.run([*words, "-o", result, folder / "wanted.in", *named])
     return tuple(parse_resolution(result.read_text(encoding="utf-8"), question, pins))
 
 
 def _resolved(line: str, via: tuple[str, ...], question: Question, pins: Mapping[str, str]) -> ResolvedPackage:
     match = None if line.startswith("-e ") else _PINNED.match(line)
-    if match is None:  # an editable folder: its name is known from the request, or after the installation
-        editables = [wanted for wanted in question.request.requirements if wanted.editable and wanted.text == line]
-        return ResolvedPackage(name=editables[0].name if editables else "", version="", line=line, via=via)
+    if match is None:  # a place, as a requirement file names it; a folder may have its name only once it is built
+        place = resolved_place(line)
+        return ResolvedPackage(name=place.name, version=wheel_version(place.text), line=place.text, via=via)
     name = canonical(match[1])
     if match[3] and pins.get(name, "").endswith(f"@ {match[3]}"):
         version = question.base.packages[name].version
         return ResolvedPackage(name=name, version=version, line=line, via=via, from_base=True)
-    return ResolvedPackage(name=name, version=match[2] or "", line=line, via=via)
+    return ResolvedPackage(name=name, version=match[2] or wheel_version(match[3]), line=line, via=via)
 
 
 def _user_constraints(question: Question, pins: Mapping[str, str]) -> list[str]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import configparser
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uenvtool.errors import BadInput, Position
@@ -25,6 +25,7 @@ _NOT_FOR_UV = (
     "UV_NO_BUILD_ISOLATION",  # recorded with the overlay, and given as an option
     "UV_NO_BUILD_ISOLATION_PACKAGE",
     "UV_PROJECT_ENVIRONMENT",
+    "UV_REQUIRE_HASHES",  # checked here, with what the base has in mind
     "UV_TARGET",
     "UV_PREFIX",
     "UV_BREAK_SYSTEM_PACKAGES",
@@ -42,6 +43,7 @@ class Settings:
 
     arguments: for resolving and installing. constraints, overrides, files: paths or URLs. built_on_base:
     packages whose sources are built with the packages that are there (--no-build-isolation), or ALL.
+    require_hashes: each package needs a hash.
     """
 
     arguments: tuple[str, ...] = ()
@@ -50,6 +52,7 @@ class Settings:
     overrides: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     built_on_base: tuple[str, ...] = ()
+    require_hashes: bool = False
     has_cache: bool = False
 
 
@@ -75,8 +78,19 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
         overrides=tuple(environ.get("UV_OVERRIDE", "").split()),
         files=tuple(pip.get("requirement", ())),
         built_on_base=tuple(_built_on_base(pip, environ)),
+        require_hashes=_on(pip, "require-hashes") or environ.get("UV_REQUIRE_HASHES", "").lower() not in _FALSE,
         has_cache=bool(environ.get("UV_CACHE_DIR")),
     )
+
+
+def with_options(settings: Settings, options: Mapping[str, Sequence[str]]) -> Settings:
+    """Settings with the options of requirement files too; an index that they name goes before the user's, as in pip."""
+    words = list(settings.arguments)
+    if "index-url" in options and "--default-index" in words:
+        at = words.index("--default-index")
+        del words[at : at + 2]
+    of_files = {name: list(values) for name, values in options.items()}
+    return replace(settings, arguments=(*words, *_arguments(of_files, {})))
 
 
 def _config_files(environ: Mapping[str, str], prefix: str) -> Iterator[Path]:

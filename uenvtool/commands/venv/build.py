@@ -63,7 +63,7 @@ def build(uv: Uv, plan: Plan, todo: Installation, on_step: Step) -> BuiltOverlay
             lock.LOCK: lock.signed(
                 todo.text or lock.EMPTY,
                 base,
-                requests=[requirement.text for requirement in todo.request.requirements],
+                requests=[requirement.recorded for requirement in todo.request.requirements],
                 overrides=todo.overrides,
                 built_on_base=todo.built_on_base,
             ),

@@ -108,8 +108,7 @@ def finished(
 
 def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:
     """What to know of the editable projects in an image: they are paths."""
-    places = [requirement.text.removeprefix("-e ").removeprefix("file://") for requirement in requirements
-              if requirement.editable]  # fmt: skip
+    places = [requirement.place for requirement in requirements if requirement.editable]
     return [f"{place} is editable: that folder has to be there wherever the image is used" for place in places]
 
 

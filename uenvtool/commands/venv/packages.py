@@ -12,6 +12,7 @@ from uenvtool.commands.venv.plan import Plan
 from uenvtool.errors import AnswerIsNo, BadInput, Problem, UenvtoolError
 from uenvtool.overlay import lock
 from uenvtool.overlay.base import Base
+from uenvtool.overlay.hashes import confined
 from uenvtool.overlay.protect import protected
 from uenvtool.overlay.requirements import UserRequest, checked_names, names_of, recorded_requirement
 from uenvtool.overlay.resolve import Question, Resolution, replaceable_packages, resolve
@@ -84,11 +85,12 @@ def from_lock(plan: Plan, path: Path) -> Installation:
 def from_resolution(uv: Uv, plan: Plan) -> Installation:
     """What the user's requirements come to on the base.
 
-    Raises AnswerIsNo if they contradict the base, would replace what is protected, or would go back further
-    than the user allows.
+    Raises AnswerIsNo if they contradict the base, would replace what is protected, would go back further than
+    the user allows, or have other hashes than the user names; BadInput if hashes are checked and one is not given.
     """
     resolution = _resolution(uv, plan)
     text = lock.make_lock(uv, plan.base, resolution.to_install) if resolution.to_install else ""
+    text = confined(text, plan.request, resolution.to_install)
     _refuse_old_sources(plan, resolution, text)
     return Installation(
         text=text,

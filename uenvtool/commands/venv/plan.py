@@ -15,8 +15,9 @@ from uenvtool.errors import AnswerIsNo, BadInput
 from uenvtool.overlay.base import Base, read_base
 from uenvtool.overlay.precedence import SITE
 from uenvtool.overlay.record import OverlayRecord, read_record
-from uenvtool.overlay.requirements import UserRequest, checked_names, names_of, read_request
-from uenvtool.overlay.settings import ALL, Settings, read_settings
+from uenvtool.overlay.requirement_files import read_request
+from uenvtool.overlay.requirements import UserRequest, checked_names, names_of
+from uenvtool.overlay.settings import ALL, Settings, read_settings, with_options
 from uenvtool.overlay.versions import canonical
 from uenvtool.overlay.where import NAMED, PLAIN, UENV, FoundBase, find, plain_python
 
@@ -60,7 +61,14 @@ def planned(order: Order, target: Path, environ: Mapping[str, str]) -> Plan:
     named = (*order.files, *map(Path, settings.files))
     built = [name for name in order.built_on_base if name]
     also = [name for name in built if names_of([name])[0] not in _first_words(order.packages)]
-    request = read_request((*order.packages, *also), named, order.editables, settings.constraints)
+    request = read_request(
+        (*order.packages, *also),
+        named,
+        order.editables,
+        settings.constraints,
+        require_hashes=settings.require_hashes,
+    )
+    settings = with_options(settings, request.options)
     before = previous if previous is not None and order.lock is None else None
     every = (ALL,) if len(built) < len(order.built_on_base) else ()
     overrides, built_on_base = order.overrides, (*every, *names_of(built), *settings.built_on_base)

@@ -1,0 +1,188 @@
+"""All that a user wants as one request: words of the command line, requirement files, editable folders.
+
+The files are read here for positions, names and hashes; uv reads them again, as they are, to resolve. As for pip and
+uv, the paths of wheels and folders in them count from the current folder, those of other requirement files from the
+file that names them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from uenvtool import files
+from uenvtool.errors import BadInput, Position, Problem
+from uenvtool.overlay.requirements import URL, UserRequest, UserRequirement, editable, parsed
+
+MAX_BYTES = 10_000_000
+MAX_DEPTH = 20
+MAX_FILES = 1000
+COMMAND_LINE = "you"
+STANDARD_INPUT = "/dev/stdin"
+_OPTION_WITH_VALUE = re.compile(r"(--?[A-Za-z][\w-]*)(?:[=\s]\s*(.*))?\Z", re.DOTALL)
+_STREAM = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
+REQUIRE_HASHES = "require-hashes"
+_LONG_NAMES = {"-i": "--index-url", "-f": "--find-links"}
+_PASSED_ON = {
+    "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--no-binary", "--only-binary",
+    "--pre", "--prefer-binary", "--require-hashes", "--trusted-host", "--no-build-isolation", "--use-feature",
+}  # fmt: skip
+
+Parser = Callable[[str, str, "Position | None", Path], UserRequirement]
+"""Takes a text, its origin, its position, and the folder that its paths are relative to."""
+
+
+def read_request(
+    packages: Sequence[str],
+    named: Sequence[Path],
+    editables: Sequence[Path],
+    constraints: Sequence[str] = (),
+    *,
+    require_hashes: bool = False,
+) -> UserRequest:
+    """Everything as one request; `-` stands for standard input. Raises BadInput with all problems, each with its place.
+
+    named: requirement files. constraints: files or URLs. require_hashes: each package needs a hash.
+    """
+    reader = _Reader()
+    requirements: list[UserRequirement] = []
+    for text in packages:
+        requirements += reader.collected(parsed, text, COMMAND_LINE, None)
+    for folder in editables:
+        requirements += reader.collected(editable, str(folder), COMMAND_LINE, None)
+    paths = tuple(Path(STANDARD_INPUT) if str(file) == "-" else file for file in named)
+    for path in paths:
+        requirements += reader.file(str(path), Path.cwd())
+    for file in constraints:
+        reader.constraints += reader.file(file, Path.cwd())
+    if reader.problems:
+        raise BadInput(reader.problems)
+    return UserRequest(
+        requirements=tuple(requirements),
+        files=paths,
+        constraint_files=tuple(map(Path, constraints)),
+        streams=reader.streams,
+        constraints=tuple(reader.constraints),
+        options=reader.options,
+        require_hashes=require_hashes or REQUIRE_HASHES in reader.options,
+    )
+
+
+class _Reader:
+    """Reads requirement files that name each other; collects what is wrong in all of them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.constraints: list[UserRequirement] = []
+        self.streams: dict[Path, str] = {}
+        self.options: dict[str, list[str]] = {}
+        self._count = 0
+
+    def collected(self, parse: Parser, text: str, origin: str, position: Position | None) -> list[UserRequirement]:
+        """What a parser makes of a text; nothing, and a problem more, if it refuses."""
+        try:
+            return [parse(text, origin, position, Path.cwd())]
+        except BadInput as error:
+            self.problems.extend(error.problems)
+            return []
+
+    def file(
+        self, name: str, beside: Path, named_at: Position | None = None, above: tuple[Path, ...] = ()
+    ) -> list[UserRequirement]:
+        """The requirements of a file; one that another names is found beside that one.
+
+        above: the files that lead to it.
+        """
+        if URL.match(name):
+            return []  # uv fetches it; its lines have no place here
+        path = beside / os.path.expanduser(name)
+        try:
+            self._refuse_endless(path, above)
+            text = self._text(path, is_named=named_at is None)
+        except BadInput as error:
+            named = f"{name}: " if named_at else ""
+            place = named_at or Position(name)
+            self.problems += [replace(each, message=named + each.message, position=place) for each in error.problems]
+            return []
+        shown = os.path.relpath(path) if path.is_absolute() and not os.path.isabs(name) else name
+        found: list[UserRequirement] = []
+        for line, content in logical_lines(text):
+            try:
+                found += self._line(content, Position(shown, line), path, above)
+            except BadInput as error:
+                self.problems.extend(error.problems)
+        return found
+
+    def _refuse_endless(self, path: Path, above: tuple[Path, ...]) -> None:
+        self._count += 1
+        if path in above:
+            raise BadInput("it leads to itself", hint="take this line out")
+        if len(above) > MAX_DEPTH:
+            raise BadInput(f"files name each other more than {MAX_DEPTH} deep", hint="write them into one")
+        if self._count > MAX_FILES:
+            raise BadInput(f"more than {MAX_FILES} files are read for this", hint="write them into one")
+
+    def _text(self, path: Path, *, is_named: bool) -> str:
+        """The text of a file, or of a stream that the user names: that one can be read only once."""
+        try:
+            if is_named and _STREAM.fullmatch(str(path)):
+                text = files.read_stream(path, MAX_BYTES).decode("utf-8-sig")
+                if not any(logical_lines(text)):
+                    raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
+                self.streams[path] = text
+                return text
+            return files.read_bytes(path, MAX_BYTES).decode("utf-8-sig")
+        except FileNotFoundError:
+            raise BadInput("cannot read it: no such file", hint="check the name") from None
+        except UnicodeDecodeError as error:
+            raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
+
+    def _line(self, content: str, position: Position, path: Path, above: tuple[Path, ...]) -> list[UserRequirement]:
+        origin = f"{position.file}:{position.line}"
+        if not content.startswith("-"):
+            return [parsed(content, origin, position, Path.cwd())]
+        match = _OPTION_WITH_VALUE.match(content)
+        option, value = (match[1], (match[2] or "").strip().strip("'\"")) if match else (content, "")
+        if option[:2] in ("-r", "-c", "-e") and option not in ("-r", "-c", "-e"):  # -rFILE, as pip takes it
+            option, value = content[:2], content[2:].strip()
+        if option in ("-r", "--requirement"):
+            return self.file(value, path.parent, position, (*above, path))
+        if option in ("-c", "--constraint"):
+            self.constraints += self.file(value, path.parent, position, (*above, path))
+            return []
+        if option in ("-e", "--editable"):
+            return [editable(value, origin, position, Path.cwd())]
+        if option not in _PASSED_ON:
+            raise BadInput(f"unknown option {option}", position, "pip's requirement file options are known here")
+        name = _LONG_NAMES.get(option, option).removeprefix("--")
+        if name == "find-links" and not URL.match(value):
+            value = str(_beside(path, value))
+        self.options.setdefault(name, []).append(value or "true")
+        return []
+
+
+def _beside(file: Path, place: str) -> Path:
+    """A folder that a requirement file names: beside the file if it is there, else below the current folder."""
+    place = os.path.expanduser(place)
+    beside = file.parent / place
+    return beside if beside.exists() else Path.cwd() / place
+
+
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Line number and content of each line that says something; `\\` joins lines, as pip reads them."""
+    start, joined = 0, ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        start = start or number
+        if raw.rstrip().endswith("\\") and not raw.lstrip().startswith("#"):
+            joined += raw.rstrip()[:-1] + " "
+            continue
+        content = re.sub(r"(^|\s)#.*$", "", joined + raw).strip()
+        if content:
+            yield start, content
+        start, joined = 0, ""
+    content = re.sub(r"(^|\s)#.*$", "", joined).strip()
+    if content:
+        yield start, content
