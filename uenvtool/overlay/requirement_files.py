@@ -105,7 +105,7 @@ class _Reader:
         except BadInput as error:
             named = f"{name}: " if named_at else ""
             place = named_at or Position(name)
-            self.problems += [replace(each, message=named + each.message, position=place) for each in error.problems]
+            self.problems += [replace(found, message=named + found.message, position=place) for found in error.problems]
             return []
         shown = os.path.relpath(path) if path.is_absolute() and not os.path.isabs(name) else name
         found: list[UserRequirement] = []
