@@ -15,13 +15,11 @@ from typing import Any
 import pytest
 
 from tests.conftest import Answer
+from tests.support.needs import need, needs
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
 from uenvtool.overlay.packed import pack_overlay
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs; apt install squashfs-tools"),
-]
+pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 Cli = Callable[..., Answer]
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
@@ -147,9 +145,84 @@ def test_a_folder_of_the_build_that_a_file_names_is_wrong(place: Path, cli: Cli)
     assert "/home/me2, where it was built, is named by y" in named.stderr
 
 
+def test_where_a_file_was_built_may_be_on_record(place: Path, cli: Cli) -> None:
+    folder = b"/u/.uenvtool-install/stage/spack-stage-tool-1-abc/"
+    records = {
+        "lib/tool-1.dist-info/direct_url.json": b'{"url": "file://' + folder + b'"}',
+        "lib/libtool.a": b"!<arch>\n" + folder,
+        "linux-zen/tool-1/.spack/spack-build-env.txt": folder,
+        "lib/__pycache__/tool.cpython-311.pyc": folder,
+    }
+
+    answer = cli("image", "verify", str(uenv(place, extra=records)), "--json")
+    told = cli("image", "verify", str(uenv(place, extra=records)))
+
+    assert answer.code == 0, answer.stderr
+    assert set(data(answer)[0]["build_folder_on_record"]) == set(records)
+    assert "4 files record where they were built" in told.stderr
+
+
+def test_a_library_may_name_its_build_folder_in_debug_information_but_not_search_there(place: Path, cli: Cli) -> None:
+    need("gcc")
+    folder = place / "spack-stage-tool-1" / "src"
+    folder.mkdir(parents=True)
+    (folder / "code.c").write_text("int f(void) { return 1; }\n")
+    build = ["gcc", "-g", "-shared", "-fPIC", str(folder / "code.c")]
+    subprocess.run([*build, "-o", "recorded.so"], check=True)
+    subprocess.run([*build, "-o", "searching.so", f"-Wl,-rpath,{folder}"], check=True)
+    recorded, searching = ((place / name).read_bytes() for name in ("recorded.so", "searching.so"))
+
+    right = cli("image", "verify", str(uenv(place, extra={"lib/a.so": recorded})))
+    wrong = cli("image", "verify", str(uenv(place, extra={"lib/b.so": searching})))
+
+    assert b"/spack-stage-tool-1/" in recorded
+    assert (right.code, wrong.code) == (0, 1)
+    assert "where it was built, is named by lib/b.so" in wrong.stderr
+    assert "lib/a.so" not in "".join(line for line in wrong.stderr.splitlines() if line.startswith("error"))
+
+
+def test_a_package_in_a_view_of_symlinks_counts_once(place: Path, cli: Cli) -> None:
+    prefix = f"linux-zen/py-tool-1/{SITE}"
+    uenv(place, extra={f"{prefix}/tool-1.dist-info/{name}": b"" for name in ("METADATA", "RECORD")})
+    seen = place / "source" / "env/default" / SITE / "tool-1.dist-info"
+    seen.mkdir(parents=True)
+    for name in ("METADATA", "RECORD"):
+        (seen / name).symlink_to(f"/u/{prefix}/tool-1.dist-info/{name}")
+
+    [found] = data(cli("image", "show", str(uenv(place)), "--json"))
+
+    assert [package["folder"] for package in found["packages"] if package["kind"] == "python"] == [
+        f"{prefix}/tool-1.dist-info"
+    ]
+
+
+def test_the_marker_of_a_tested_image_is_held_against_it(place: Path, cli: Cli) -> None:
+    image = uenv(place)
+
+    marked = cli("image", "mark-tested", str(image))
+    checked = subprocess.run(["sha256sum", "--check", "uenv.squashfs.tested"], capture_output=True, check=False)
+    right = cli("image", "verify", str(image))
+    [shown] = data(cli("image", "show", str(image), "--json"))
+    uenv(place, extra={"more": b""})
+    wrong = cli("image", "verify", str(image))
+
+    assert (marked.code, checked.returncode, right.code, wrong.code) == (0, 0, 0, 1)
+    assert shown["tested_sha256"] in (place / "uenv.squashfs.tested").read_text()
+    assert "uenv.squashfs.tested is of another image" in wrong.stderr
+
+
+def test_a_marker_that_is_none_is_refused(place: Path, cli: Cli) -> None:
+    image = uenv(place)
+    (place / "uenv.squashfs.tested").write_text("yes")
+
+    answer = cli("image", "verify", str(image))
+
+    assert answer.code == 2
+    assert "uenvtool image mark-tested" in answer.stderr
+
+
 def test_a_library_that_nobody_has_is_wrong_in_a_uenv(place: Path, cli: Cli) -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("no gcc; apt install gcc")
+    need("gcc")
     (place / "code.c").write_text("int f(void) { return 1; }\n")
     build = ["gcc", "-shared", "-fPIC", "-o"]
     subprocess.run([*build, "libinner.so", "code.c"], check=True)

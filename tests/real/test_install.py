@@ -15,7 +15,7 @@ import pytest
 from tests.support.elf import elf_files
 from tests.support.installed import COMPILER, Installed, installed_hello
 from tests.support.project import CACHE
-from uenvtool.spack.install import read_installable
+from uenvtool.spack.installable import read_installable
 
 pytestmark = [
     pytest.mark.real,

@@ -11,7 +11,7 @@ import pytest
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
 from tests.support.project import CACHE
-from uenvtool.spack.install import Installable, read_installable
+from uenvtool.spack.installable import Installable, read_installable
 from uenvtool.spack.program import Spack, find_spack, repository_folder
 from uenvtool.spack.sources import make_mirror, sources_of
 

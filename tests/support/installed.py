@@ -14,7 +14,8 @@ from tests.support import peers
 from tests.support.made_once import made_once
 from tests.support.project import CACHE, ROOT
 from uenvtool.__main__ import run
-from uenvtool.spack.install import InstallOptions, install, read_installable
+from uenvtool.spack.install import InstallOptions, install
+from uenvtool.spack.installable import read_installable
 from uenvtool.spack.program import find_spack, repository_folder
 
 COMPILER = CACHE / "late-compiler"

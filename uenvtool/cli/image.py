@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 
 import typer
@@ -14,6 +15,14 @@ image = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+
+class Tag(str, Enum):
+    """What an image is named after besides its recipe."""
+
+    hash = "hash"
+
+
 IMAGES = typer.Argument(..., metavar="FILE...", help="Images: squashfs files.")
 
 
@@ -35,13 +44,23 @@ def build(
     jobs: int | None = typer.Option(None, "--jobs", "-j", min=1, help="Processes of one package's build."),
     mirror: list[str] = typer.Option([], "--mirror", metavar="URL", help="Take sources from a mirror; repeatable."),
     cache: list[str] = typer.Option([], "--cache", metavar="URL", help="Take packages from a build cache; repeatable."),
-    unsigned: bool = typer.Option(False, "--unsigned", help="Take packages from a cache without checking who signed."),
+    unsigned: bool = typer.Option(
+        False, "--unsigned", help="Take packages from a cache, and push them, without signatures."
+    ),
+    push: str = typer.Option("", metavar="URL", help="Put the packages into a build cache, for later runs and others."),
+    tag: Tag | None = typer.Option(
+        None, help="hash: name the image NAME-HASH after its inputs; one that is there is not built again."
+    ),
+    install_only: bool = typer.Option(
+        False, "--install-only", help="Stop before packing; any number may run at once on one --store."
+    ),
     json_: bool = JSON,
 ) -> int:
     """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
     from uenvtool import console
     from uenvtool.cli.options import named_paths
-    from uenvtool.commands.image.build import ImageRequest, build_image
+    from uenvtool.commands.image.build import build_image
+    from uenvtool.commands.image.request import ImageRequest
 
     request = ImageRequest(
         source=source,
@@ -55,6 +74,9 @@ def build(
         mirrors=tuple(mirror),
         caches=tuple(cache),
         unsigned=unsigned,
+        push=push,
+        tag_by_inputs=tag is Tag.hash,
+        install_only=install_only,
     )
     return console.show(build_image(request, console.progress), as_json=json_)
 
@@ -101,3 +123,12 @@ def sbom(path: Path = typer.Argument(..., metavar="FILE", help="An image.")) -> 
     from uenvtool.commands.image.sbom import sbom as command
 
     return console.show(command(path))
+
+
+@image.command("mark-tested")
+def mark_tested(path: Path = typer.Argument(..., metavar="FILE", help="An image."), json_: bool = JSON) -> int:
+    """Write FILE.tested beside an image that was tested; `image verify` holds it against the image."""
+    from uenvtool import console
+    from uenvtool.commands.image.inputs import mark_tested as command
+
+    return console.show(command(path), as_json=json_)

@@ -180,11 +180,12 @@ def write_error(path: Path, error: OSError) -> ToolFailed:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold `folder` for one writer at a time; a second one is refused with BadInput.
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold `folder` for one writer at a time; a second one is refused with ToolFailed.
 
     The lock is on the folder itself (flock), so it leaves no file behind and dies with its
-    process. The folder is made if it is missing, and removed again if it stays empty.
+    process. The folder is made if it is missing, and removed again if it stays empty. shared: any
+    number of writers that are shared hold it at the same time.
     """
     try:
         made = make_folders(folder)
@@ -194,15 +195,16 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise write_error(folder, error) from error
     try:
-        take_lock(descriptor, folder)
-        _remove_strays(folder)
+        take_lock(descriptor, folder, shared=shared)
+        if not shared:
+            _remove_strays(folder)
         yield
     finally:
         os.close(descriptor)
         remove_empty(made)
 
 
-def take_lock(descriptor: int, shown: Path) -> None:
+def take_lock(descriptor: int, shown: Path, *, shared: bool = False) -> None:
     """Lock an open folder until it is closed; ToolFailed, with the name of what is written, if another has it.
 
     A filesystem without locks is used without.
@@ -210,7 +212,7 @@ def take_lock(descriptor: int, shown: Path) -> None:
     import fcntl
 
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise ToolFailed(f"{shown} is in use", hint=LOCK_WAIT_HINT) from error
     except OSError as error:

@@ -19,8 +19,11 @@ HOST_LIBRARIES = (
     r"lib(fabric|cxi|xpmem|numa|ibverbs|rdmacm|mlx5)\.so(\.\d+)*",
 )
 """Libraries that come from where an image runs: the C and C++ run time, the GPU's driver, the network's."""
-BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b"/dev/shm/uenvtool-")
-"""Where Spack and this tool build; nothing that is packed may name such a folder."""
+BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b".uenvtool-install/", b"/dev/shm/uenvtool-")
+"""Where Spack and this tool build; nothing that is packed may look for something in such a folder."""
+ARCHIVE = b"!<arch>\n"
+RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
+"""Files that record where they come from: Spack's own, pip's (PEP 610), and bytecode for its tracebacks."""
 LARGEST_LIBRARY = 4 << 30
 _OVERLAP = 256
 _MOST_NAMES = 3
@@ -30,25 +33,31 @@ _MOST_NAMES = 3
 class Report:
     """What a check found.
 
-    problems: what is wrong, a sentence each. elsewhere: libraries that neither the image nor every host
-    has, each with one file that needs it; those of an overlay may be its base's. sha256: of the tree.
-    libraries, files: how many were read.
+    problems: what is wrong, a sentence each. recording: files that name a build folder as a record that
+    nothing reads when they are used: debug information, messages, where a package came from. elsewhere:
+    libraries that neither the image nor every host has, each with one file that needs it; those of an
+    overlay may be its base's. sha256: of the tree. libraries, files: how many were read.
     """
 
     problems: Sequence[str]
+    recording: Sequence[str]
     elsewhere: Mapping[str, str]
     sha256: str
     libraries: int
     files: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _FileFacts:
-    """What is known of one file once it was read. fault: the name of a build folder in it."""
+    """What is known of one file once it was read.
+
+    build_folder: the name of a build folder in it, or "". is_archive: it is a library to link in (ar(5)).
+    """
 
     sha256: str
-    fault: str
+    build_folder: str
     needs: elf.Needs | None
+    is_archive: bool
 
 
 def check(contents: Contents, build_folders: Sequence[str] = ()) -> Report:
@@ -65,8 +74,12 @@ def check(contents: Contents, build_folders: Sequence[str] = ()) -> Report:
     needed = {name: facts.needs for name, facts in read.items() if facts.needs is not None}
     elsewhere = libraries_elsewhere(contents, needed)
     lost = [] if contents.is_overlay else list(library_problems(elsewhere))
+    naming = {name: facts for name, facts in sorted(read.items()) if facts.build_folder}
+    recording = [name for name, facts in naming.items() if _is_record(name, facts, pattern)]
+    using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
     return Report(
-        problems=[*view_problems(contents), *build_folder_problems(read), *lost],
+        problems=[*view_problems(contents), *build_folder_problems(using), *lost],
+        recording=recording,
         elsewhere=elsewhere,
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
         libraries=len(needed),
@@ -77,17 +90,33 @@ def check(contents: Contents, build_folders: Sequence[str] = ()) -> Report:
 def _read(pieces: Iterator[bytes], size: int, unwanted: re.Pattern[bytes]) -> _FileFacts:
     """Read one file, once. Only what may be a library is held in memory as a whole."""
     digest, library, end = hashlib.sha256(), bytearray(), b""
-    fault: re.Match[bytes] | None = None
-    is_library = False
+    found: re.Match[bytes] | None = None
+    is_library = is_archive = False
     for number, piece in enumerate(pieces):
         digest.update(piece)
-        is_library = piece.startswith(elf.MAGIC) and size <= LARGEST_LIBRARY if number == 0 else is_library
+        if number == 0:
+            is_library, is_archive = piece.startswith(elf.MAGIC) and size <= LARGEST_LIBRARY, piece.startswith(ARCHIVE)
         if is_library:
             library += piece
-        fault = fault or unwanted.search(end + piece)  # the end of the last piece: a name may lie on both
+        found = found or unwanted.search(end + piece)  # the end of the last piece: a name may lie on both
         end = piece[-_OVERLAP:]
-    named = os.fsdecode(fault[0]) if fault else ""
-    return _FileFacts(digest.hexdigest(), named, elf.needs(library) if is_library else None)
+    return _FileFacts(
+        sha256=digest.hexdigest(),
+        build_folder=os.fsdecode(found[0]) if found else "",
+        needs=elf.needs(library) if is_library else None,
+        is_archive=is_archive,
+    )
+
+
+def _is_record(name: str, facts: _FileFacts, unwanted: re.Pattern[bytes]) -> bool:
+    """If a file names a build folder without ever looking for something there.
+
+    A library does if it has its libraries looked for there; in its debug information and its messages
+    the name is a record.
+    """
+    if facts.needs is not None:
+        return not any(unwanted.search(os.fsencode(f"{folder}/")) for folder in facts.needs.folders)
+    return facts.is_archive or re.fullmatch(RECORDS, name, re.DOTALL) is not None
 
 
 def tree_sha256(contents: Contents, sums: Mapping[str, str]) -> str:
@@ -119,15 +148,19 @@ def view_problems(contents: Contents) -> Iterator[str]:
                 yield f"view {name}: {path} does not exist in the image"
 
 
-def build_folder_problems(read: Mapping[str, _FileFacts]) -> Iterator[str]:
-    """A sentence for each folder of a build that files name."""
-    naming: dict[str, list[str]] = {}
-    for name, facts in sorted(read.items()):
-        if facts.fault:
-            naming.setdefault(facts.fault, []).append(name)
-    for folder, names in naming.items():
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        yield f"{folder}, where it was built, is named by {', '.join(names[:_MOST_NAMES])}{more}"
+def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each folder of a build that files use. using: file to build folder."""
+    files: dict[str, list[str]] = {}
+    for name, folder in using.items():
+        files.setdefault(folder, []).append(name)
+    for folder, names in files.items():
+        yield f"{folder}, where it was built, is named by {some(names)}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:

@@ -122,7 +122,8 @@ def read(image: Path) -> Contents:
     texts = read_texts(image, [ENV, *_records(names)], entries=entries)
     database = read_texts(image, [DATABASE], largest=LARGEST_DATABASE, entries=entries)
     uenv = parse_env_json(texts[ENV], f"{image}:{ENV}") if ENV in texts else None
-    found = [*_of_python(names, texts), *_of_spack(names, database.get(DATABASE, ""), uenv.mount if uenv else "")]
+    mount = uenv.mount if uenv else ""
+    found = [*_of_python(names, texts, mount), *_of_spack(names, database.get(DATABASE, ""), mount)]
     return Contents(path=image, head=head, entries=entries, uenv=uenv, packages=sorted(found))
 
 
@@ -131,7 +132,7 @@ def _records(names: Mapping[str, Listed]) -> Iterator[str]:
     return (name for name in names if name.endswith(".dist-info/RECORD"))
 
 
-def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str]) -> Iterator[Package]:
+def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
     """Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
     bytecode: dict[str, int] = {}
     for name, entry in names.items():
@@ -139,7 +140,7 @@ def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str]) -> Iterato
             bytecode[source] = bytecode.get(source, 0) + entry.size
     for folder, entry in names.items():
         found = _INFO.fullmatch(folder)
-        if found is None or entry.kind != FOLDER:
+        if found is None or entry.kind != FOLDER or _is_of_a_view(folder, names, mount):
             continue
         lines = texts.get(f"{folder}/RECORD", "").splitlines()
         files = {os.path.normpath(found["site"] + line.split(",")[0].strip('"')) for line in lines}
@@ -147,6 +148,12 @@ def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str]) -> Iterato
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in sources)
         name = re.sub(r"[-_.]+", "-", found["name"]).lower()  # packaging.python.org, name normalization
         yield Package(name=name, version=found["version"], kind=PYTHON, bytes=size, folder=folder)
+
+
+def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
+    """If a package's folder is a view's, whose files are symlinks to those of the package itself."""
+    metadata = names.get(f"{folder}/METADATA")
+    return bool(mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/")))
 
 
 def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterator[Package]:

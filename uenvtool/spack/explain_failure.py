@@ -94,6 +94,17 @@ def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -
     return ToolFailed(message, hint=f"the package's log: {build_log[1]}\n{going_on}")
 
 
+def explain_failed_push(spack: Spack, *, url: str, code: int, output: str, log: Path) -> ToolFailed:
+    """The error for packages that did not get into a build cache."""
+    if re.search(
+        r"No default key|no signing key|Cannot sign|No keys available|PickKeyException", output, re.IGNORECASE
+    ):
+        hint = "make a key (`spack gpg create NAME EMAIL`), or push without: --unsigned"
+        return ToolFailed(f"Spack {spack.version} has no key to sign packages with", hint=hint)
+    failure = explain_failure(spack, code=code, output=output, log=log)
+    return ToolFailed(f"the packages are not in {url}: {failure.problems[0].message}", hint=f"Spack's output: {log}")
+
+
 def _last_lines(log: Path) -> list[str]:
     try:
         return log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]

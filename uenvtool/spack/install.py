@@ -1,51 +1,34 @@
-"""Installs a resolved environment with real Spack, at its mount point, which only Spack sees."""
+"""Installs a resolved environment with real Spack, at its mount point, which only Spack sees; fills build caches."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from uenvtool.errors import BadInput, Position
-from uenvtool.files import write, write_all
+from uenvtool.errors import BadInput
+from uenvtool.files import scratch_folder, write, write_all
 from uenvtool.result import Step
-from uenvtool.spack.explain_failure import explain_failed_install
-from uenvtool.spack.folder import COMPILER, LOCK
-from uenvtool.spack.lock import Lock, read_lock, require_installable
+from uenvtool.spack.explain_failure import explain_failed_install, explain_failed_push
+from uenvtool.spack.folder import COMPILER
+from uenvtool.spack.install_output import InstallOutput
+from uenvtool.spack.installable import Installable
 from uenvtool.spack.manifest import MANIFEST
 from uenvtool.spack.program import Spack
 from uenvtool.spack.runner import Runner, user_cache, write_scope
+from uenvtool.tools import Completed
 
-MOUNT = "/user-environment"
-"""Where an image is mounted if its system names no other place; uenv's own default."""
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
 """The folder in a store where packages are built and logs are kept; no part of an image."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Installable:
-    """A resolved environment on disk.
-
-    manifest: the `spack:` part of its spack.yaml. mount: where it is installed, and its image mounted.
-    view: the name of its view. texts: its files that Spack reads, relative name to text.
-    """
-
-    folder: Path
-    manifest: Mapping[str, Any]
-    lock: Lock
-    mount: str
-    view: str
-    texts: Mapping[str, str]
-
-    @property
-    def view_root(self) -> str:
-        """Where the view lies."""
-        return f"{self.mount}/env/{self.view}"
+STAGE = f"{WORK}/stage"
+ENVIRONMENT = f"{WORK}/environment"
+"""The folder in a store with the copy of the environment that Spack installs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +36,8 @@ class InstallOptions:
     """How to install. jobs: processes of one build, None for Spack's own choice.
 
     repos: package repositories on disk, by name. mirrors: URLs of source mirrors. caches: URLs of build
-    caches. unsigned: take packages from a cache that nobody signed.
+    caches. unsigned: take packages from a cache that nobody signed. beside_others: others install into
+    the same store at the same time; the view is left to the last.
     """
 
     jobs: int | None = None
@@ -61,34 +45,15 @@ class InstallOptions:
     mirrors: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
     unsigned: bool = False
+    beside_others: bool = False
 
 
-def read_installable(folder: Path) -> Installable:
-    """A resolved environment in a folder.
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The packages that a run took from build caches, and those that it built, as NAME-VERSION."""
 
-    Raises BadInput if it has no spack.yaml or no lock, AnswerIsNo if the lock would not install.
-    """
-    import yaml
-
-    try:
-        texts = {name: (folder / name).read_text(encoding="utf-8") for name in _names(folder)}
-        manifest = yaml.load(texts[MANIFEST], Loader=yaml.CSafeLoader)["spack"]
-    except (OSError, KeyError, TypeError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadInput(f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST))) from error
-    if LOCK not in texts:
-        raise BadInput(f"{folder} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
-    lock = read_lock(folder / LOCK, str(folder / LOCK))
-    require_installable(lock, str(folder / LOCK))
-    views = manifest.get("view")
-    tree = manifest.get("config", {}).get("install_tree", {})
-    return Installable(
-        folder=folder,
-        manifest=manifest,
-        lock=lock,
-        mount=str(tree.get("root", MOUNT)),
-        view=next(iter(views)) if isinstance(views, dict) and views else "default",
-        texts=texts,
-    )
+    cached: tuple[str, ...]
+    built: tuple[str, ...]
 
 
 def install(
@@ -98,7 +63,7 @@ def install(
     options: InstallOptions,
     *,
     on_step: Step | None = None,
-) -> None:
+) -> Installed:
     """Install an environment and make its view; `store` is the folder that Spack sees at the mount point.
 
     What the store has is not built again: a run that was stopped goes on. The compiler's own
@@ -111,46 +76,99 @@ def install(
             f"the mount point {environment.mount} does not exist here",
             hint=f"make it (`mkdir {environment.mount}` as root); it stays empty",
         )
+    with _work_folder(store, options) as work:
+        write_scope(work / "configuration", _configuration(environment, options))
+        if f"{COMPILER}/{MANIFEST}" in environment.texts:
+            _install_compiler(spack, environment, store, work, options, on_step)
+        view = False if options.beside_others else _view(environment)
+        runner = _staged(spack, environment, store, work, {**environment.manifest, "view": view})
+        return _install(runner, environment, store, options, on_step)
+
+
+def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsigned: bool) -> int:
+    """Put the packages of an installed environment into a build cache; gives how many it lacked.
+
+    url: of the cache, as Spack writes one. unsigned: without a signature; else Spack's own key signs. Raises
+    ToolFailed if Spack has no key, or cannot write there.
+    """
     work = store / WORK
-    write_scope(work / "configuration", _configuration(environment, work, options))
-    if f"{COMPILER}/{MANIFEST}" in environment.texts:
-        _install_compiler(spack, environment, store, options, on_step)
-    texts = {name: text for name, text in environment.texts.items() if not name.startswith(f"{COMPILER}/")}
-    manifest = {**environment.manifest, "view": _view(environment)}
-    runner = _staged(spack, environment, store, "environment", {**texts, MANIFEST: isolated_manifest(manifest)})
-    _run(runner, spack, ["install", *_words(options)], work, on_step)
+    runner = _runner(spack, environment, store, work, work / "environment")
+    signing = ["--unsigned"] if unsigned else ["--signed"]
+    completed = runner.run("buildcache", "push", *signing, "--update-index", url)
+    if completed.code != 0:
+        log = _kept(completed, work / "spack.log", environment, store)
+        raise explain_failed_push(spack, url=url, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
+    return completed.stdout.count("] Pushed ")
+
+
+@contextlib.contextmanager
+def _work_folder(store: Path, options: InstallOptions) -> Iterator[Path]:
+    """Where the copy of the environment lies: in the store, or a folder of this process alone beside others."""
+    if not options.beside_others:
+        yield store / WORK
+        return
+    with scratch_folder() as folder:
+        yield folder
 
 
 def _install_compiler(
-    spack: Spack, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
+    spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions, on_step: Step | None
 ) -> None:
     """Resolve, on this node, and install the environment of the compiler."""
     import yaml
 
     manifest = yaml.load(environment.texts[f"{COMPILER}/{MANIFEST}"], Loader=yaml.CSafeLoader)["spack"]
-    runner = _staged(spack, environment, store, COMPILER, {MANIFEST: isolated_manifest(manifest)})
-    _run(runner, spack, ["concretize", "--fresh"], store / WORK, on_step)
-    _run(runner, spack, ["install", *_words(options)], store / WORK, on_step)
+    write_all(work / COMPILER, {MANIFEST: isolated_manifest(manifest)})
+    runner = _runner(spack, environment, store, work, work / COMPILER)
+    _judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
+    _install(runner, environment, store, options, on_step)
 
 
-def _staged(spack: Spack, environment: Installable, store: Path, name: str, texts: Mapping[str, str]) -> Runner:
-    """A runner on a copy of an environment, whose Spack sees the store at the mount point."""
-    folder = store / WORK / name
-    write_all(folder, texts)
+def _staged(spack: Spack, environment: Installable, store: Path, work: Path, manifest: Mapping[str, Any]) -> Runner:
+    """A runner on a copy of an environment, with another manifest."""
+    texts = {name: text for name, text in environment.texts.items() if not name.startswith(f"{COMPILER}/")}
+    write_all(work / "environment", {**texts, MANIFEST: isolated_manifest(manifest)})
+    return _runner(spack, environment, store, work, work / "environment")
+
+
+def _runner(spack: Spack, environment: Installable, store: Path, work: Path, folder: Path) -> Runner:
+    """A runner whose Spack sees the store at the mount point."""
     prefix = (sys.executable, os.fspath(WITH_MOUNT), os.fspath(store), environment.mount)
-    return Runner(spack=spack, folder=folder, scope=store / WORK / "configuration", prefix=prefix)
+    return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix)
 
 
-def _run(runner: Runner, spack: Spack, words: list[str], work: Path, on_step: Step | None) -> None:
-    completed = runner.run(*words, on_step=on_step)
+def _install(
+    runner: Runner, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
+) -> Installed:
+    """Run `spack install` to its end. One that shares the store goes on after a failure: the others do too."""
+    output = InstallOutput(total=len(environment.lock.packages))
+
+    def handle(line: str) -> None:
+        if output.take(line) and on_step:
+            on_step(output.text())
+
+    words = [] if options.beside_others else ["--fail-fast"]
+    words += ["-j", str(options.jobs)] if options.jobs else []
+    completed = runner.run("install", *words, on_line=handle)
+    _judged(completed, runner.spack, environment, store)
+    return Installed(tuple(output.cached), tuple(output.built))
+
+
+def _judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
+    """Raise ToolFailed if Spack failed; its whole output is then in a file of the store."""
     if completed.code != 0:
-        output = completed.stdout + completed.stderr
-        log = work / "spack.log"
-        write(log, f"$ {completed.command}\n{output}\nexit code {completed.code}\n")
-        raise explain_failed_install(spack, code=completed.code, output=output, log=log)
+        log = _kept(completed, store / WORK / "spack.log", environment, store)
+        raise explain_failed_install(spack, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
 
 
-def _configuration(environment: Installable, work: Path, options: InstallOptions) -> dict[str, object]:
+def _kept(completed: Completed, log: Path, environment: Installable, store: Path) -> Path:
+    """What Spack printed, in a file; paths in it are those outside of the mount point."""
+    text = f"$ {completed.command}\n{completed.stdout}{completed.stderr}\nexit code {completed.code}\n"
+    write(log, text.replace(f"{environment.mount}/{WORK}/", f"{store}/{WORK}/"))
+    return log
+
+
+def _configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
     """Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
     mirrors: dict[str, object] = {
         f"source{index}": {"url": url, "source": True, "binary": False} for index, url in enumerate(options.mirrors)
@@ -161,7 +179,7 @@ def _configuration(environment: Installable, work: Path, options: InstallOptions
     }
     places = {
         "install_tree": {"root": environment.mount},
-        "build_stage": [os.fspath(work / "stage")],
+        "build_stage": [f"{environment.mount}/{STAGE}"],  # its name gets into what is built: the same everywhere
         "source_cache": os.fspath(user_cache() / "downloads"),
     }
     sections: dict[str, object] = {"config": places, "mirrors": mirrors}
@@ -180,15 +198,3 @@ def _view(environment: Installable) -> object:
 def isolated_manifest(manifest: Mapping[str, Any]) -> str:
     """A manifest that sees no other configuration than its own, as JSON, which is YAML."""
     return json.dumps({"spack": {"include:": [], **manifest}}, indent=1)
-
-
-def _words(options: InstallOptions) -> list[str]:
-    return ["--fail-fast", *(["-j", str(options.jobs)] if options.jobs else [])]
-
-
-def _names(folder: Path) -> list[str]:
-    """The files of an environment that Spack reads, relative to its folder."""
-    names = [MANIFEST, LOCK, f"{COMPILER}/{MANIFEST}"]
-    found = [name for name in names if (folder / name).is_file()]
-    additions = sorted(path for path in (folder / "spack_repo").rglob("*") if path.suffix in {".py", ".yaml", ".patch"})
-    return [*found, *(path.relative_to(folder).as_posix() for path in additions)]

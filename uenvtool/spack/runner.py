@@ -48,12 +48,15 @@ class Runner:
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
         return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1"}
 
-    def run(self, *words: str | Path, on_step: Step | None = None) -> tools.Completed:
+    def run(
+        self, *words: str | Path, on_step: Step | None = None, on_line: tools.LineHandler | None = None
+    ) -> tools.Completed:
         """Run a command of Spack to its end; its exit code is the caller's to judge.
 
-        on_step takes each line in which Spack says what it does. Raises ToolFailed if Spack does not start.
+        on_step takes each line in which Spack says what it does, on_line every line. Raises ToolFailed if
+        Spack does not start.
         """
-        return tools.run(self.command(*words), env=self.environment(), on_line=_steps(on_step))
+        return tools.run(self.command(*words), env=self.environment(), on_line=on_line or _steps(on_step))
 
 
 def write_scope(folder: Path, sections: Mapping[str, object]) -> None:

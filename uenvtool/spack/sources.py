@@ -14,7 +14,8 @@ from uenvtool.files import scratch_folder, write, write_all
 from uenvtool.result import Step
 from uenvtool.spack.explain_failure import explain_failed_install
 from uenvtool.spack.folder import COMPILER
-from uenvtool.spack.install import Installable, isolated_manifest
+from uenvtool.spack.install import isolated_manifest
+from uenvtool.spack.installable import Installable
 from uenvtool.spack.manifest import MANIFEST
 from uenvtool.spack.program import Spack
 from uenvtool.spack.runner import Runner, user_cache, write_scope

@@ -11,7 +11,7 @@ from uenvtool.commands.build.request import BuildRequest
 from uenvtool.errors import ToolMissing
 from uenvtool.result import Progress, Result, Table
 from uenvtool.spack.environment import Environment
-from uenvtool.spack.install import read_installable
+from uenvtool.spack.installable import read_installable
 from uenvtool.spack.program import find_spack, how_to_get, repository_folder
 from uenvtool.spack.sources import make_mirror, sources_of
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from uenvtool import files
 from uenvtool.commands.build import BuildRequest
 from uenvtool.commands.build.build import build_environment
 from uenvtool.commands.build.next_steps import usual_folder
 from uenvtool.commands.image.environment import described, omitted
+from uenvtool.commands.image.inputs import inputs_hash, is_made_of, tested_sha256
+from uenvtool.commands.image.request import ImageRequest
 from uenvtool.errors import BadInput, ToolMissing
 from uenvtool.image.metadata import uenv_name
 from uenvtool.image.pack import Packed, pack
@@ -24,7 +28,8 @@ from uenvtool.model.spec import parse_spec
 from uenvtool.result import Progress, Result, silent
 from uenvtool.spack.environment import plan_environment
 from uenvtool.spack.folder import PURPOSE
-from uenvtool.spack.install import Installable, InstallOptions, install, read_installable
+from uenvtool.spack.install import Installed, InstallOptions, install, push
+from uenvtool.spack.installable import Installable, read_installable
 from uenvtool.spack.manifest import MANIFEST
 from uenvtool.spack.program import Spack, find_spack, repository_folder
 
@@ -32,26 +37,14 @@ SCRATCH_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageRequest:
-    """A request for the image of an environment.
+class ImagePlan:
+    """An image that is to be built. inputs: their hash. store: the folder that is installed into."""
 
-    source: a recipe, by name or path, or the folder of an environment. system, uarch, spack, repos: as
-    for `uenvtool build`. output: the image; None for NAME.squashfs. store: the folder that is installed
-    into and that an interrupted run goes on with; None for one in the user's cache. jobs, mirrors,
-    caches, unsigned: see `InstallOptions`.
-    """
-
-    source: str
-    system: str | None = None
-    uarch: str | None = None
-    output: Path | None = None
-    store: Path | None = None
-    spack: Path | None = None
-    repos: Mapping[str, Path] = field(default_factory=dict)
-    jobs: int | None = None
-    mirrors: tuple[str, ...] = ()
-    caches: tuple[str, ...] = ()
-    unsigned: bool = False
+    spack: Spack
+    environment: Installable
+    inputs: str
+    target: Path
+    store: Path
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
@@ -62,22 +55,40 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     or the disk fails.
     """
     programs = find_programs()
+    plan = planned_image(request, progress)
+    if request.tag_by_inputs and is_made_of(plan.target, plan.inputs):
+        return _made_before(plan)
+    with files.locked(plan.store, shared=request.install_only):
+        installed = _install(request, plan, progress)
+        if request.install_only:
+            return _installed(plan, installed)
+        with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
+            with files.working_folder(SCRATCH_BYTES) as scratch:
+                packed = pack(programs, _tree(plan), work / "new", scratch)
+            files.set_shared_mode(work / "new")
+            files.publish([files.Replacement(new=work / "new", target=plan.target)])
+        notes = _pushed(request, plan, progress) if request.push else ()
+    result = _result(plan, dataclasses.replace(packed, path=plan.target))
+    warnings = (*absent_caches(request), *_not_from_caches(request, installed))
+    return dataclasses.replace(result, warnings=warnings, notes=(*result.notes, *notes))
+
+
+def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
+    """What is built, of what, and where. The environment is resolved if its lock is of other inputs.
+
+    Raises as `build_image` does, before anything is installed.
+    """
     spack = find_spack(request.spack)
     if spack is None:
         raise ToolMissing("Spack is not here", hint="name one with --spack; `uenvtool build` says how to get it")
     environment, name = _environment(request, progress)
-    target = Path(os.path.abspath(request.output or f"{name}.squashfs"))
+    inputs = inputs_hash(environment)
+    usual = f"{name}-{inputs}.squashfs" if request.tag_by_inputs else f"{name}.squashfs"
+    output = request.output or Path(usual)
+    target = Path(os.path.abspath(output / usual if output.is_dir() else output))
     refuse_foreign(target)
     store = Path(os.path.abspath(request.store or _usual_store(environment, name)))
-    with files.locked(store):
-        _install(request, spack, environment, store, progress)
-        with progress(f"packing {target.name}"), files.workplace(target) as work:
-            with files.working_folder(SCRATCH_BYTES) as scratch:
-                tree = _tree(environment, store, uenv_name(target.stem, "environment"))
-                packed = pack(programs, tree, work / "new", scratch)
-            files.set_shared_mode(work / "new")
-            files.publish([files.Replacement(new=work / "new", target=target)])
-    return _result(environment, dataclasses.replace(packed, path=target), store)
+    return ImagePlan(spack=spack, environment=environment, inputs=inputs, target=target, store=store)
 
 
 def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable, str]:
@@ -97,16 +108,26 @@ def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable
     return read_installable(outcome.folder), recipe.name
 
 
-def _install(request: ImageRequest, spack: Spack, environment: Installable, store: Path, progress: Progress) -> None:
+def _install(request: ImageRequest, plan: ImagePlan, progress: Progress) -> Installed:
     options = InstallOptions(
         jobs=request.jobs,
         repos={name: repository_folder(name, path) for name, path in request.repos.items()},
-        mirrors=request.mirrors,
-        caches=request.caches,
+        mirrors=tuple(map(as_url, request.mirrors)),
+        caches=tuple(map(as_url, request.caches)),
         unsigned=request.unsigned,
+        beside_others=request.install_only,
     )
+    environment = plan.environment
     with progress(f"installing {len(environment.lock.packages)} packages into {environment.mount}") as on_step:
-        install(spack, environment, store, options, on_step=on_step)
+        return install(plan.spack, environment, plan.store, options, on_step=on_step)
+
+
+def _pushed(request: ImageRequest, plan: ImagePlan, progress: Progress) -> tuple[str, ...]:
+    """Fill a build cache. The image is complete by then, and stays if this fails."""
+    url = as_url(request.push)
+    with progress(f"filling {url}"):
+        count = push(plan.spack, plan.environment, plan.store, url, unsigned=request.unsigned)
+    return (f"{count} packages are new in {url}",)
 
 
 def _usual_store(environment: Installable, name: str) -> Path:
@@ -116,25 +137,29 @@ def _usual_store(environment: Installable, name: str) -> Path:
     return cache / "uenvtool" / "stores" / f"{name}-{files.digest(hashes)[:12]}"
 
 
-def _tree(environment: Installable, store: Path, name: str) -> Tree:
+def _tree(plan: ImagePlan) -> Tree:
+    environment, store = plan.environment, plan.store
     left_out = omitted(environment, store)
     roots = [parse_spec(root).package for root in environment.lock.roots]
     description = f"{', '.join(sorted(roots)[:4])}{' and more' if len(roots) > 4 else ''}; made by uenvtool"
+    name = uenv_name(plan.target.stem, "environment")
     return Tree(
         folder=store,
         entries=walk(store, left_out=left_out),
-        added=described(environment, store, name, description),
+        added=described(environment, store, name=name, description=description, inputs=plan.inputs),
         left_out=left_out,
     )
 
 
-def _result(environment: Installable, packed: Packed, store: Path) -> Result:
+def _result(plan: ImagePlan, packed: Packed) -> Result:
+    environment, store = plan.environment, plan.store
     size = f"{packed.bytes / 1e6:.1f} MB"
     return Result(
         data={
             "image": str(packed.path),
             "bytes": packed.bytes,
             "sha256": packed.sha256,
+            "inputs": plan.inputs,
             "mount": environment.mount,
             "view": environment.view,
             "packages": environment.lock.versions(),
@@ -142,5 +167,49 @@ def _result(environment: Installable, packed: Packed, store: Path) -> Result:
         },
         text=str(packed.path),
         notes=(f"{packed.path.name}: {size}, sha256 {packed.sha256}", f"the store stays for the next run: {store}"),
-        next=(f"uenv start {packed.path} --view={environment.view}",),
+        next=(_start(plan),),
     )
+
+
+def _made_before(plan: ImagePlan) -> Result:
+    """The answer if the image of these inputs is there."""
+    tested = tested_sha256(plan.target) is not None
+    state = "marked as tested" if tested else "not marked as tested: uenvtool image mark-tested"
+    return Result(
+        data={"image": str(plan.target), "inputs": plan.inputs, "made_before": True, "tested": tested},
+        text=str(plan.target),
+        notes=(f"{plan.target.name} is of these inputs; nothing was built; {state}",),
+        next=(_start(plan),),
+    )
+
+
+def _installed(plan: ImagePlan, installed: Installed) -> Result:
+    return Result(
+        data={"store": str(plan.store), "from_cache": list(installed.cached), "built": list(installed.built)},
+        text=str(plan.store),
+        notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
+    )
+
+
+def _start(plan: ImagePlan) -> str:
+    return f"uenv start {shlex.quote(str(plan.target))} --view={plan.environment.view}"
+
+
+def as_url(place: str) -> str:
+    """A cache or mirror as Spack names it; a folder may be given as its path."""
+    return place if "://" in place else f"file://{os.path.abspath(place)}"
+
+
+def absent_caches(request: ImageRequest) -> Iterator[str]:
+    """A sentence for each cache and mirror on disk that is not there; Spack itself says nothing."""
+    for kind, places in (("build cache", request.caches), ("source mirror", request.mirrors)):
+        for url in map(as_url, places):
+            if url.startswith("file://") and not Path(unquote(urlsplit(url).path)).is_dir():
+                yield f"there is no {kind} at {url}"
+
+
+def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[str]:
+    """What was built although caches were named: Spack does not say that it does not trust a signature."""
+    if request.caches and installed.built:
+        why = "" if request.unsigned else ", or their signatures are not by a key that Spack trusts (`spack gpg trust`)"
+        yield f"built, since the caches do not have them{why}: {', '.join(installed.built)}"

@@ -10,7 +10,8 @@ from typing import Any
 
 from uenvtool import quoting
 from uenvtool.image.metadata import ENV, PACKED, ListUpdate, Uenv, View, env_json, packed_json
-from uenvtool.spack.install import WORK, Installable
+from uenvtool.spack.install import WORK
+from uenvtool.spack.installable import Installable
 
 RECIPE = "meta/recipe"
 INSPECTED: Mapping[str, tuple[str, ...]] = {
@@ -27,13 +28,13 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
 SPACK_VIEW = "spack"
 
 
-def described(environment: Installable, store: Path, name: str, description: str) -> dict[bytes, bytes]:
-    """The files that make an image of a store, by their name in it."""
+def described(environment: Installable, store: Path, *, name: str, description: str, inputs: str) -> dict[bytes, bytes]:
+    """The files that make an image of a store, by their name in it. inputs: the hash of what it is made of."""
     folder = _view_folder(environment, store)
     view = _view(environment, store / folder)
     texts = {
         ENV: env_json(_uenv(environment, view, name, description)),
-        PACKED: packed_json(environment.mount, kind="environment"),
+        PACKED: packed_json(environment.mount, kind="environment", inputs=inputs),
         f"{folder}/activate.sh": _activation(view),
         "config/upstreams.yaml": _yaml({"upstreams": {name: {"install_tree": environment.mount}}}),
         "config/packages.yaml": _yaml({"packages": _externals(environment.manifest)}),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from uenvtool.commands.image.inputs import tested_sha256
 from uenvtool.image.contents import Contents, read
 from uenvtool.result import Result, Table
 
@@ -32,6 +33,7 @@ def _data(contents: Contents) -> dict[str, Any]:
         "description": uenv.description if uenv else None,
         "mount": uenv.mount if uenv else None,
         "default_view": uenv.default_view if uenv else None,
+        "tested_sha256": tested_sha256(contents.path),
         "views": {name: view.data() for name, view in uenv.views.items()} if uenv else {},
         "packages": [package.data() for package in contents.packages],
     }
@@ -45,6 +47,7 @@ def _tables(contents: Contents) -> list[Table]:
         ("mount", data["mount"] or ""),
         ("default view", data["default_view"] or ""),
         ("size", f"{megabytes(data['bytes'])}, unpacked {megabytes(data['unpacked_bytes'])} in {data['names']} names"),
+        ("marked tested", data["tested_sha256"] or ""),
         ("compression", f"{data['compression']}, {data['block_bytes'] >> 10} KiB blocks"),
     ]
     views = [(name, view.root, view.description) for name, view in contents.views.items()]

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from uenvtool.commands.image.inputs import marker_of, tested_sha256
 from uenvtool.errors import ExitCode, Problem
-from uenvtool.image.check import Report, check
+from uenvtool.image.check import Report, check, some
 from uenvtool.image.contents import read
+from uenvtool.image.pack import file_sha256
 from uenvtool.result import Result, Table
 
 
 def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
-    """Whether every path of a view exists, nothing names a build folder, and libraries are found.
+    """Check that every path of a view exists, no file looks into a build folder, and libraries are found.
 
     build_folders: further folders that no file may name. The exit code is NO if anything is wrong.
     Raises BadInput if a file is not an image or damaged, ToolMissing without unsquashfs 4.5 or later.
@@ -25,6 +27,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
         if contents.is_overlay:
             overlays.add(str(image))
     problems = [Problem(f"{image}: {problem}") for image, report in found for problem in report.problems]
+    problems += [Problem(problem) for image in images for problem in _of_marker(image)]
     return Result(
         data=[
             {
@@ -34,12 +37,16 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
                 "libraries": report.libraries,
                 "problems": list(report.problems),
                 "libraries_elsewhere": dict(report.elsewhere),
+                "build_folder_on_record": list(report.recording),
             }
             for image, report in found
         ],
         tables=(Table(headings=("image", "files", "libraries", "tree sha256", "result"), rows=_rows(found)),),
         problems=tuple(problems),
-        notes=tuple(_from_base(image, report) for image, report in found if image in overlays and report.elsewhere),
+        notes=(
+            *(_from_base(image, report) for image, report in found if image in overlays and report.elsewhere),
+            *(_on_record(image, report) for image, report in found if report.recording),
+        ),
         exit_code=ExitCode.NO if problems else ExitCode.DONE,
     )
 
@@ -51,6 +58,18 @@ def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
     ]
 
 
+def _of_marker(image: Path) -> Iterator[str]:
+    """What is wrong with the marker of a tested image, if there is one: another image was tested."""
+    tested = tested_sha256(image)
+    if tested is not None and tested != file_sha256(image):
+        yield f"{image}: {marker_of(image).name} is of another image: test this one, and mark it again"
+
+
 def _from_base(image: str, report: Report) -> str:
     libraries = ", ".join(report.elsewhere)
     return f"{image} lies on a base, which has to have {libraries}"
+
+
+def _on_record(image: str, report: Report) -> str:
+    files = f"{len(report.recording)} files record where they were built ({some(report.recording)})"
+    return f"{image}: {files}, as origin or debug information, which no run looks into"

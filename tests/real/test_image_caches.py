@@ -1,0 +1,112 @@
+"""Build caches and mirrors of real Spack: filled, taken from, absent, not trusted; images named after their inputs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support import peers
+from tests.support.installed import installed_hello
+from tests.support.needs import needs
+from tests.support.project import CACHE
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("spack"),
+    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    *needs("mksquashfs"),
+]
+Cli = Callable[..., Answer]
+COMPILED = ("zstd-1.5.6", "zlib-ng-2.2.2", "pigz-2.8")
+
+
+@pytest.fixture
+def build(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Builds the image of `hello` with further words."""
+    monkeypatch.setenv("SPACK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
+    spack, packages, sources = peers.SPACK.need(), peers.PACKAGES.need(), peers.SOURCES.need()
+    options = ["--spack", spack, "--repo", f"builtin={packages}", "--mirror", sources, "--json"]
+
+    def run(*words: str | Path) -> Answer:
+        return cli("image", "build", installed_hello().environment, *options, *words)
+
+    return run
+
+
+@pytest.fixture
+def cache(build: Callable[..., Answer], place: Path) -> Path:
+    """A build cache with the packages of `hello`, which nobody signed."""
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+    filled = build("--store", place / "store", "-o", "first.squashfs", "--push", place / "cache", "--unsigned")
+    assert filled.code == 0, filled.stderr
+    assert f"15 packages are new in file://{place}/cache" in filled.stderr
+    return place / "cache"
+
+
+def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(
+    build: Callable[..., Answer], cache: Path, place: Path, cli: Cli
+) -> None:
+    options = ["--store", place / "new", "--cache", cache, "--cache", place / "absent", "--unsigned"]
+
+    answer = build(*options, "-o", "second.squashfs")
+    pushed_again = build(*options, "-o", "second.squashfs", "--push", cache)
+
+    assert answer.code == 0, answer.stderr
+    assert "15 from a cache" in answer.stderr or "14 from a cache" in answer.stderr  # as the last package begins
+    assert f"there is no build cache at file://{place}/absent" in answer.stderr
+    assert "built, since" not in answer.stderr
+    assert "0 packages are new in" in pushed_again.stderr
+    assert cli("image", "diff", "first.squashfs", "second.squashfs").code == 0
+    verified = cli("image", "verify", "first.squashfs", "second.squashfs")
+    assert verified.code == 0, verified.stderr
+
+
+def test_packages_that_nobody_signed_are_built_and_it_says_so(
+    build: Callable[..., Answer], cache: Path, place: Path
+) -> None:
+    answer = build("--store", place / "new", "--cache", cache, "-o", "second.squashfs")
+
+    assert answer.code == 0, answer.stderr
+    warning = next(line for line in answer.stderr.splitlines() if "built, since the caches do not have them" in line)
+    assert "spack gpg trust" in warning
+    assert all(package in warning for package in COMPILED)
+
+
+def test_without_a_key_nothing_is_pushed_and_the_image_is_complete(
+    build: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPACK_GNUPGHOME", str(place / "no-keys"))
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+
+    answer = build("--store", place / "store", "-o", "first.squashfs", "--push", place / "cache")
+
+    assert answer.code == 4
+    assert "has no key to sign packages with" in answer.stderr
+    assert "--unsigned" in answer.stderr
+    assert (place / "first.squashfs").is_file()
+
+
+def test_an_image_of_the_same_inputs_is_not_built_twice(build: Callable[..., Answer], place: Path, cli: Cli) -> None:
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+    (place / "images").mkdir()
+    words = ("--store", place / "store", "-o", place / "images", "--tag", "hash")
+
+    first = json.loads(build(*words).stdout)
+    marked = cli("image", "mark-tested", first["image"])
+    before = os.stat(first["image"])
+    again = json.loads(build(*words).stdout)
+
+    assert marked.code == 0
+    assert Path(first["image"]).name == f"hello-{first['inputs']}.squashfs"
+    assert again == {"image": first["image"], "inputs": first["inputs"], "made_before": True, "tested": True}
+    assert os.stat(first["image"]).st_ino == before.st_ino

@@ -1,0 +1,61 @@
+"""The inputs of an image: their hash, the image that has it already, and who says that an image was tested."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from uenvtool import files
+from uenvtool.errors import BadInput
+from uenvtool.image.metadata import PACKED
+from uenvtool.image.pack import file_sha256
+from uenvtool.image.read import read_texts, require_image
+from uenvtool.result import Result
+from uenvtool.spack.installable import Installable
+
+HASH_LENGTH = 12
+LARGEST_MARKER = 4096
+
+
+def inputs_hash(environment: Installable) -> str:
+    """The hash of all that decides what is in an image: each file of its environment, the lock among them."""
+    inputs = {"mount": environment.mount, "view": environment.view, "files": environment.texts}
+    return files.digest(json.dumps(inputs, sort_keys=True))[:HASH_LENGTH]
+
+
+def is_made_of(image: Path, inputs: str) -> bool:
+    """If an image is there and says that these are its inputs."""
+    if not image.is_file():
+        return False
+    try:
+        text = read_texts(image, [PACKED]).get(PACKED, "{}")
+        return bool(json.loads(text).get("inputs") == inputs)
+    except (ValueError, AttributeError):
+        return False
+
+
+def mark_tested(image: Path) -> Result:
+    """Write beside an image that it was tested: FILE.tested, which `sha256sum --check` reads.
+
+    Raises BadInput if the file is not an image, ToolFailed if the disk fails.
+    """
+    require_image(image)
+    marker, digest = marker_of(image), file_sha256(image)
+    files.write(marker, f"{digest}  {image.name}\n")
+    return Result(data={"image": str(image), "sha256": digest, "marker": str(marker)}, text=str(marker))
+
+
+def marker_of(image: Path) -> Path:
+    """The file that says that an image was tested."""
+    return image.with_name(f"{image.name}.tested")
+
+
+def tested_sha256(image: Path) -> str | None:
+    """The sum that was marked as tested; None without a marker. Raises BadInput if the marker is none."""
+    marker = marker_of(image)
+    if not marker.is_file():
+        return None
+    words = files.read_bytes(marker, LARGEST_MARKER).decode("utf-8", "replace").split()
+    if not words or len(words[0]) != 64:
+        raise BadInput(f"{marker} is not a marker", hint=f"remove it, or write it: uenvtool image mark-tested {image}")
+    return words[0]
