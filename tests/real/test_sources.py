@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import Answer
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
 from tests.support.project import CACHE
@@ -56,3 +59,24 @@ def test_a_mirror_is_made_from_what_is_listed(hello: Installable, place: Path) -
 
     made = {path.name for path in (place / "mirror" / "_source-cache").rglob("*") if path.is_file()}
     assert made == {path.name for path in (mirror / "_source-cache").rglob("*") if path.is_file()}
+
+
+def test_the_plan_of_an_image_knows_the_sizes_that_a_mirror_has(
+    hello: Installable, place: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = peers.SOURCES.need()
+    spack_options = ["--spack", peers.SPACK.need(), "--repo", f"builtin={peers.PACKAGES.need()}"]
+    system = hello.folder.parent / "systems" / "late.yaml"
+
+    answer = cli(
+        *("build", "hello", "--system", system, "-o", hello.folder, "--plan", "--mirror", mirror, "--json"),
+        *spack_options,
+    )
+
+    found = json.loads(answer.stdout)
+    assert answer.code == 0, answer.stderr
+    sizes = {download["package"]: download["bytes"] for download in found["downloads"]}
+    assert all(sizes.values())
+    assert sum(sizes.values()) == sum(
+        path.stat().st_size for path in (mirror / "_source-cache" / "archive").rglob("*") if path.is_file()
+    )

@@ -42,6 +42,7 @@ def build(
     mirror: Path | None = typer.Option(
         None, "--mirror", metavar="FOLDER", help="With --sources: download it all into a mirror."
     ),
+    plan: bool = typer.Option(False, "--plan", help="Show what the image takes: order, longest chain, downloads."),
     verbose: bool = typer.Option(False, "--verbose", help="List every root package: version, who set it, why."),
     json_: bool = JSON,
 ) -> int:
@@ -65,6 +66,7 @@ def build(
         force=force,
         sources=sources or mirror is not None,
         mirror=mirror,
+        plan=plan,
         verbose=verbose,
     )
     return console.show(build_environment(request, console.progress), as_json=json_)

@@ -73,6 +73,15 @@ def make_mirror(
         _run(runner, spack, ["mirror", "create", "--all", "--directory", folder], log, on_step)
 
 
+def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
+    """The size of a download that Spack's cache, or a mirror in a folder, has by its sum; None if neither has it."""
+    for folder in (user_cache() / "downloads", mirror):
+        if folder is not None and source.sha256:
+            for path in folder.glob(f"_source-cache/archive/{source.sha256[:2]}/{source.sha256}*"):
+                return path.stat().st_size
+    return None
+
+
 def _runner(
     spack: Spack, environment: Installable, scratch: Path, repos: Mapping[str, Path], mirrors: tuple[str, ...]
 ) -> Runner:

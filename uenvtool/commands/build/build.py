@@ -10,6 +10,7 @@ from pathlib import Path
 from uenvtool.commands.build.drift import check_environment
 from uenvtool.commands.build.next_steps import build_again, next_steps, usual_folder
 from uenvtool.commands.build.outcome import Outcome
+from uenvtool.commands.build.plan import show_plan
 from uenvtool.commands.build.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.commands.build.sources import list_sources
 from uenvtool.errors import ToolFailed, ToolMissing
@@ -58,6 +59,8 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
     if request.dry_run:
         files = render(environment)
         return Result(data={"folder": str(folder), "files": files}, file=files[MANIFEST])
+    if request.plan:
+        return show_plan(environment, request, progress)
     if request.sources:
         return list_sources(environment, request, progress)
     if request.check:

@@ -20,7 +20,8 @@ class BuildRequest:
     resolve: None if that depends on whether a Spack is found. spack: a Spack to use before any other.
     repos: package repositories to take from disk. check: compare and write nothing. dry_run: tell and
     write nothing. force: replace the tool's own files that were changed by hand. sources: list what
-    will be downloaded; mirror: a folder to download it into. verbose: show every root package.
+    will be downloaded; mirror: a folder to download it into. plan: show what building the image takes;
+    the mirror is then a folder to look sizes up in. verbose: show every root package.
     """
 
     recipe: str
@@ -36,4 +37,5 @@ class BuildRequest:
     force: bool = False
     sources: bool = False
     mirror: Path | None = None
+    plan: bool = False
     verbose: bool = False
