@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool.commands.build.drift import check_environment
 from uenvtool.commands.build.next_steps import build_again, next_steps, usual_folder
 from uenvtool.commands.build.outcome import Outcome
-from uenvtool.commands.build.plan import show_plan
 from uenvtool.commands.build.request import SPACK, STACKINATOR, BuildRequest
-from uenvtool.commands.build.sources import list_sources
 from uenvtool.errors import ToolFailed, ToolMissing
 from uenvtool.files import locked, remove_file
 from uenvtool.knowledge import choose, load_recipe
@@ -23,7 +20,6 @@ from uenvtool.spack.lock import Lock, read_lock, require_installable, without_wr
 from uenvtool.spack.manifest import MANIFEST, render
 from uenvtool.spack.program import Spack, find_spack, how_to_get, repository_folder
 from uenvtool.spack.resolve import can_resolve, checked_lock, resolve
-from uenvtool.spack.stackinator import check_recipe, write_recipe
 from uenvtool.spack.table import render_table
 
 LOG = ".uenvtool-concretize.log"
@@ -60,10 +56,16 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
         files = render(environment)
         return Result(data={"folder": str(folder), "files": files}, file=files[MANIFEST])
     if request.plan:
+        from uenvtool.commands.build.plan import show_plan
+
         return show_plan(environment, request, progress)
     if request.sources:
+        from uenvtool.commands.build.sources import list_sources
+
         return list_sources(environment, request, progress)
     if request.check:
+        from uenvtool.commands.build.drift import check_environment
+
         check_environment(environment, folder)
         return _unchanged(folder)
     return build_environment(environment, folder, request, progress).result(verbose=request.verbose)
@@ -147,6 +149,8 @@ def _new_lock(
 
 
 def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Result:
+    from uenvtool.spack.stackinator import check_recipe, write_recipe
+
     version = STACKINATOR[request.form]
     folder = request.output or usual_folder(environment, "stackinator")
     if request.check:
