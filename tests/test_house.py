@@ -77,7 +77,8 @@ KNOWS = {
     "overlay": {"model", "overlay", "image"},
     "image": {"image"},
     "job": {"model", "job"},
-    "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job"},
+    "doctor": {"model", "doctor"},
+    "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job", "doctor"},
 }
 """What a part may import beside the doors; cli knows commands and console."""
 DOORS = {

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from typing import Any, TextIO
@@ -19,6 +20,7 @@ from uenvtool.errors import ToolFailed
 from uenvtool.result import Result, Step, Table
 
 BOLD, RED, YELLOW, DIM = "1", "31", "33", "2"
+COLOURS = {"red": RED, "yellow": YELLOW, "dim": DIM}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
@@ -104,11 +106,24 @@ def _json(data: Any) -> bytes:
 
 
 def _aligned(table: Table) -> str:
-    """Rows as aligned columns under their headings; the last column is left as long as it is."""
+    """Rows as aligned columns under their headings; the last column is left as long as it is, or cut."""
     lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([_painted(text[0], BOLD, sys.stdout), *text[1:]])
+    if table.cut and _is_terminal(sys.stdout):
+        text = [_cut(line, shutil.get_terminal_size().columns) for line in text]
+    rows = [_painted_start(line, row[0], table) for line, row in zip(text[1:], lines[1:], strict=True)]
+    return "\n".join([_painted(text[0], BOLD, sys.stdout), *rows])
+
+
+def _painted_start(line: str, first: str, table: Table) -> str:
+    """A row with its first cell in the colour that its text has."""
+    colour = table.colours.get(first)
+    return _painted(first, COLOURS[colour], sys.stdout) + line[len(first) :] if colour else line
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: max(width - 3, 0)]}..."
 
 
 def _cell(text: str) -> str:

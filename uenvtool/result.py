@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from uenvtool.errors import ExitCode, Problem
@@ -23,10 +23,15 @@ def silent(_title: str) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under headings, each cell a text."""
+    """Rows under headings, each cell a text.
+
+    colours: the colour of a first cell by its text, such as `red`. cut: on a terminal a row takes one line.
+    """
 
     headings: tuple[str, ...]
     rows: Sequence[Sequence[str]]
+    colours: Mapping[str, str] = field(default_factory=dict)
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,7 @@ KINDS = {
     "groups": "recipes",
     "couplings": "recipes",
     "rules": "rules",
+    "findings": "findings",
     "variables": "tuning",
     "sets": "tuning",
     "fabric": "systems",

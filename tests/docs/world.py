@@ -66,6 +66,25 @@ image = "nvcr.io#nvidia/pytorch:25.06-py3"
 com.hooks.aws_ofi_nccl.enabled = "true"
 com.hooks.aws_ofi_nccl.variant = "cuda-dl"
 """
+WATCHDOG = (
+    "[rank{0}]:[E626 06:24:44.903 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600020 milliseconds\n"
+    "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception "
+    "detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed NCCL work: 807.\n"
+)
+GOOD_LOG = """\
+NCCL version 2.27.7+cuda12.8
+nid001:9:9 [0] NCCL INFO Using network AWS Libfabric
+nid001:9:9 [0] NCCL INFO Channel 00/0 : 3[3] -> 0[0] [receive] via NET/AWS Libfabric/0/GDRDMA
+nid002:9:9 [0] NCCL INFO Using network AWS Libfabric
+"""
+BAD_LOG = (
+    GOOD_LOG
+    + "nid004:9:9 [0] NCCL INFO Using network Socket\n"
+    + "nid003:9:9 [0] NCCL INFO Using network AWS Libfabric\n"
+    + "step 1 loss 0.1\n"
+    + "".join(WATCHDOG.format(rank, 808 if rank == 2 else 811) for rank in range(4))
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,3 +196,5 @@ def _users_files(folder: Path) -> None:
     (folder / "requirements.txt").write_text("einops\n")
     (folder / "job.sh").write_text(JOB)
     (folder / "env.toml").write_text(EDF)
+    (folder / "train.out").write_text(GOOD_LOG)
+    (folder / "job.out").write_text(BAD_LOG)

@@ -10,6 +10,7 @@ import typer
 from uenvtool.cli.activate import activate
 from uenvtool.cli.build import build
 from uenvtool.cli.diff import diff
+from uenvtool.cli.doctor import doctor
 from uenvtool.cli.edit import edit
 from uenvtool.cli.explain import explain
 from uenvtool.cli.image import image
@@ -79,7 +80,7 @@ def main(
         raise typer.Exit(console.show(command.start(os.environ)))
 
 
-COMMANDS = (build, show, validate, diff, schema, edit, activate, explain)
+COMMANDS = (build, show, validate, diff, schema, edit, activate, explain, doctor)
 for command in COMMANDS:
     app.command(short_help=SENTENCES[command.__name__])(command)
 app.command("list", short_help=SENTENCES["list"])(list_)

@@ -12,6 +12,7 @@ READERS = {
         "job": "Write and submit a tuned multi-node job; check batch scripts.",
         "activate": "Set the network and the libraries up in a shell or a job.",
         "explain": "Say what a variable is set to, why, and who says so.",
+        "doctor": "Say what is slow or wrong, in a shell or a job's output.",
     },
     "To build an image (if you run a site)": {
         "build": "Write the Spack environment of a recipe and resolve it.",

@@ -7,6 +7,7 @@ from typing import Any
 
 from uenvtool.activation.plan import ActivationPlan, known_facts, settled
 from uenvtool.commands.activate import plan
+from uenvtool.commands.doctor.known import finding_text, findings_named
 from uenvtool.commands.job.rules import rule_text, rules_named
 from uenvtool.errors import BadInput, Problem, unknown
 from uenvtool.model.runtime_reader import known_images
@@ -53,7 +54,9 @@ def explain(
     recipe: str | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> Result:
-    """What is known of variables and rules of `job check`; with a system, runtime or version, what is set there.
+    """What is known of variables, rules of `job check` and findings of `doctor`.
+
+    With a system, runtime or version it says what is set there.
 
     Raises BadInput for a name that nobody knows, and if nothing is named.
     """
@@ -66,14 +69,15 @@ def explain(
         raise BadInput(
             "name a variable, --system for what is set there, or --all", hint="for example: uenvtool explain NCCL_NET"
         )
-    rules = rules_named(names) if any(name.islower() for name in names) else []
-    others = [name for name in names if name not in {entry["rule"] for entry in rules}]
+    rules, findings = rules_named(names), findings_named(names)
+    taken = {entry["rule"] for entry in rules} | {entry["finding"] for entry in findings}
+    others = [name for name in names if name not in taken]
     tuning = load_all()
     variables = _by_name(tuning)
     wanted = sorted(variables) if everything else _known_names(others, variables)
     entries = [_data(name, variables[name], tuning, here) for name in wanted]
-    texts = [*map(rule_text, rules), *("\n".join(_lines(entry)) for entry in entries)]
-    return Result(data=[*rules, *entries], text="\n\n".join(texts))
+    texts = [*map(rule_text, rules), *map(finding_text, findings), *("\n".join(_lines(entry)) for entry in entries)]
+    return Result(data=[*rules, *findings, *entries], text="\n\n".join(texts))
 
 
 def compare(sources: Sequence[str]) -> Result:

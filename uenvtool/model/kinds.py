@@ -113,8 +113,16 @@ RULES = Kind(
     heading="rules",
     column="rules",
 )
+FINDINGS = Kind(
+    name="findings",
+    folder="findings",
+    pattern="*.yaml",
+    reader="uenvtool.model.finding_reader:load_finding_file",
+    heading="findings",
+    column="findings",
+)
 
-KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES)
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 

@@ -1,0 +1,22 @@
+"""Lines as programs print them: for each finding what shows it, and logs of runs in which nothing is wrong.
+
+The texts are those of the issues that each finding names as its source, of the seeds, or of the program's own source.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+LOGS = Path(__file__).parent / "logs"
+FIRES = {path.stem: path.read_text(encoding="utf-8").split("%%\n") for path in sorted(LOGS.glob("*.txt"))}
+"""Finding to logs, each of which shows it; a line of two percent signs stands between them in the file."""
+HEALTHY = {path.stem: path.read_text(encoding="utf-8") for path in sorted((LOGS / "healthy").glob("*.txt"))}
+ALSO = {
+    "nccl-plugin-missing": {"nccl-tcp"},
+    "nccl-plugin-broken": {"nccl-plugin-missing"},
+}
+"""What the logs of a finding show beside it."""
+TWO_NODES = "".join(
+    f"nid00{node}:9:9 [0] NCCL INFO comm 0x5 rank {node} nRanks 2 nNodes 2 localRanks 1 localRank 0 MNNVL 0\n"
+    for node in (1, 2)
+)

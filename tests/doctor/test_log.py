@@ -1,0 +1,306 @@
+"""What a job's output says: every known line, and nothing of a run in which all is well."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.doctor.samples import ALSO, FIRES, HEALTHY, TWO_NODES
+from uenvtool.doctor.finding import Examination
+from uenvtool.doctor.log.blocks import BLOCK_BYTES
+from uenvtool.doctor.log.scan import read_logs
+from uenvtool.doctor.log.verdict import examined
+from uenvtool.model.finding import Known
+from uenvtool.model.finding_reader import load_findings
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+KNOWN = load_findings()
+WATCHDOG = (
+    "[rank{0}]:[E626 06:24:44.903 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=808, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, Timeout(ms)=600000) ran for 600020 milliseconds\n"
+)
+ENQUEUED = (
+    "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception "
+    "(either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed 807\n"
+)
+
+
+def read(*logs: str | bytes, known: Known = KNOWN) -> Examination:
+    """What logs say, without a file."""
+    streams = [(f"log{i}", io.BytesIO(log.encode() if isinstance(log, str) else log)) for i, log in enumerate(logs)]
+    return examined(read_logs(streams, known), known)
+
+
+def ids(examination: Examination) -> set[str]:
+    return {finding.known.id for finding in examination.findings}
+
+
+def test_every_finding_of_a_log_has_a_sample() -> None:
+    assert set(FIRES) == {name for name, known in KNOWN.findings.items() if known.log}
+
+
+@pytest.mark.parametrize(("name", "log"), [(name, log) for name, logs in FIRES.items() for log in logs])
+def test_a_line_is_found_and_taken_for_nothing_else(name: str, log: str) -> None:
+    assert name in ids(read(log))
+    assert ids(read(log)) <= {name} | ALSO.get(name, set())
+
+
+@pytest.mark.parametrize("log", HEALTHY.values(), ids=list(HEALTHY))
+def test_nothing_is_found_in_the_log_of_a_run_in_which_all_is_well(log: str) -> None:
+    assert ids(read(log)) == set()
+
+
+def test_every_workaround_that_a_finding_names_exists() -> None:
+    from uenvtool.model.tuning_reader import load_all
+
+    assert {known.workaround for known in KNOWN.findings.values()} - {""} <= set(load_all().workarounds)
+
+
+def test_the_network_is_said_for_each_node() -> None:
+    lines = [f"nid{i:03}:9:9 [0] NCCL INFO Using network AWS Libfabric" for i in range(1, 5)]
+    lines[2] = "nid003:9:9 [0] NCCL INFO Using network Socket"
+
+    seen = read("\n".join(lines))
+
+    assert dict(seen.facts)["NCCL's network"] == "AWS Libfabric on nid[001-002,004]; Socket on nid003"
+    assert [(found.known.id, found.where) for found in seen.findings] == [("nccl-tcp", "on nid003")]
+
+
+def test_the_rank_that_is_behind_is_named() -> None:
+    seen = read("".join(WATCHDOG.format(rank) + ENQUEUED.format(rank, 808 if rank == 2 else 811) for rank in range(4)))
+
+    assert seen.findings[0].detail == "ALLREDUCE, rank 2 is behind"
+
+
+def test_the_rank_that_did_not_come_is_named() -> None:
+    size = "nid001:9:9 [0] NCCL INFO comm 0x5 rank 1 nranks 4 cudaDev 0\n"
+
+    seen = read(size + "".join(WATCHDOG.format(rank) for rank in (0, 1, 3)))
+
+    assert seen.findings[0].detail == "ALLREDUCE, rank 2 of 4 did not wait there"
+
+
+def test_a_finding_on_4000_ranks_is_one() -> None:
+    seen = read("".join(WATCHDOG.format(rank) for rank in range(4000)))
+
+    assert [(found.known.id, found.count, found.where) for found in seen.findings] == [
+        ("watchdog-timeout", 4000, "on rank 0-3999")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("front", "where"),
+    [
+        ("7: ", "on rank 7"),
+        ("[rank7]: ", "on rank 7"),
+        ("[default7]:", "on rank 7"),
+        ("[1,7]<stderr>:", "on rank 7"),
+        ("nid004:77:78 [0] ", "on nid004"),
+        ("[nid004:77:0:78] ", "on nid004"),
+        ("12:30:01 ", ""),
+    ],
+)
+def test_who_printed_a_line_is_read_in_front_of_it(front: str, where: str) -> None:
+    assert read(f"{front}cxil_map: write error\n").findings[0].where == where
+
+
+def test_lines_of_two_ranks_in_one_are_told_apart() -> None:
+    seen = read(
+        "n1:9:9 [0] NCCL INFO Using network Socketn2:9:9 [0] NCCL INFO Using network AWS Libfabric\n" + TWO_NODES
+    )
+
+    assert dict(seen.facts)["NCCL's network"] == "AWS Libfabric on n2; Socket on n1"
+
+
+def test_what_follows_from_a_finding_is_not_shown_beside_it() -> None:
+    died = FIRES["nccl-remote-died"][0]
+
+    assert ids(read(died)) == {"nccl-remote-died"}
+    assert ids(read(died + "\n" + FIRES["out-of-memory-slurm"][0])) == {"out-of-memory-slurm"}
+
+
+def test_colours_carriage_returns_and_binary_garbage_hide_nothing() -> None:
+    garbage = random.Random(1).randbytes(300_000)
+    coloured = b"\x1b[31mtorch.OutOfMemory\x1b[0mError: x\r 10%|###\rnid001:9:9 [0] cxil_map:\x1b[1m write error\n"
+
+    seen = read(garbage + b"\n" + coloured + garbage)
+
+    assert ids(seen) == {"out-of-memory-gpu", "cxil-map"}
+    assert ids(read(garbage)) == set()
+
+
+def test_a_line_of_10_mb_is_read_wherever_the_text_is_in_it() -> None:
+    fill = b"x" * 10_000_000
+    for at in (0, 10, BLOCK_BYTES - 40_000, BLOCK_BYTES - 5, BLOCK_BYTES, 9_999_990):
+        seen = read(b"first\n" + fill[:at] + b" cxil_map: write error " + fill[at:] + b"\nlast")
+
+        assert [(found.count, found.place) for found in seen.findings] == [(1, "log0:2")], at
+
+
+def test_every_line_of_a_log_of_many_blocks_is_counted_once_at_its_line() -> None:
+    line = b"7: some loss 0.123456789 of a step that is like all others\n"
+    log = (line * 99_999 + b"cxil_map: write error\n") * 3
+
+    (found,) = read(log).findings
+
+    assert (found.count, found.place) == (3, "log0:100000")
+
+
+def test_gzip_is_read_in_all_its_members_and_cut_off_as_far_as_it_goes() -> None:
+    first = gzip.compress(b"cxil_map: write error\n" * 10_000)
+    second = gzip.compress(random.Random(2).randbytes(200_000) + b"\nsrun: error: Node failure on nid004\n")
+
+    assert ids(read(first + second)) == {"cxil-map", "node-failed"}
+    cut = read(first + second[:100_000])
+    assert ids(cut) == {"cxil-map"}
+    assert cut.unseen == ("log0 is read in part: the gzip file is cut off",)
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    lines = b"".join(WATCHDOG.format(rank).encode() for rank in range(2)) + b"step 1 loss 0.1\n" * 20_000
+
+    class Endless(io.RawIOBase):
+        """So many bytes of a log, made as they are read."""
+
+        left = 200_000_000
+
+        def read(self, size: int = -1) -> bytes:
+            size = min(size, self.left)
+            self.left -= size
+            return (lines * (size // len(lines) + 1))[:size]
+
+    tracemalloc.start()
+    read_logs([("endless", Endless())], KNOWN)  # type: ignore[list-item]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < 60_000_000
+
+
+def test_logs_of_several_nodes_are_read_as_one_job(cli: Cli, write: Write) -> None:
+    for name in ("n1", "n2"):
+        write(f"{name}.out", f"{name}:9:9 [0] NCCL INFO Using network Socket\n")
+
+    answer = cli("doctor", "--log", "n1.out", "n2.out", "--json")
+
+    assert answer.code == 1
+    (found,) = json.loads(answer.stdout)["findings"]
+    assert (found["id"], found["nodes"], found["place"]) == ("nccl-tcp", "n[1-2]", "n1.out:1")
+
+
+def test_the_report_has_a_line_a_finding_the_worst_first(cli: Cli, write: Write) -> None:
+    write("job.out", "\n".join(FIRES[name][0] for name in ("ucx-handler", "nccl-tcp", "cxil-map")))
+
+    answer = cli("doctor", "--log", "job.out")
+
+    assert answer.code == 1
+    rows = [line.split() for line in answer.stdout.partition("severity")[2].splitlines()[1:]]
+    assert [row[:2] for row in rows] == [["broken", "cxil-map"], ["slow", "nccl-tcp"], ["risk", "ucx-handler"]]
+
+
+def test_a_report_of_everything_fits_a_screen(cli: Cli, write: Write) -> None:
+    write("job.out", "\n".join(log for logs in FIRES.values() for log in logs))
+
+    answer = cli("doctor", "--log", "job.out")
+
+    assert len((answer.stdout + answer.stderr).splitlines()) <= 30
+    assert "more findings: --verbose shows all" in answer.stderr
+    whole = cli("doctor", "--log", "job.out", "--verbose").stdout
+    assert "[omp-default]" in whole
+
+
+def test_fix_prints_settings_that_a_shell_takes(cli: Cli, write: Write) -> None:
+    import subprocess
+
+    write("job.out", "\n".join(log for logs in FIRES.values() for log in logs))
+
+    fix = cli("doctor", "--log", "job.out", "--fix").stdout
+
+    assert "export FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD='0'" in fix
+    subprocess.run(["bash", "-n", "-c", fix], check=True)
+
+
+def test_a_note_alone_is_no_failure(cli: Cli, write: Write) -> None:
+    write("job.out", FIRES["omp-default"][0])
+
+    assert cli("doctor", "job.out").code == 0
+
+
+def test_a_good_log_says_what_was_used_and_that_nothing_is_wrong(cli: Cli, write: Write) -> None:
+    write("job.out", HEALTHY["slingshot-four-nodes"])
+
+    answer = cli("doctor", "--log", "job.out")
+
+    assert answer.code == 0
+    assert "NCCL's network: AWS Libfabric\nGPUDirect RDMA: yes\n" in answer.stdout
+    assert answer.stderr == "nothing is wrong in the log\n"
+
+
+def test_a_log_that_is_not_there_is_bad_input(cli: Cli) -> None:
+    answer = cli("doctor", "--log", "nothing.out")
+
+    assert answer.code == 2
+    assert "nothing.out:1:1: cannot read it" in answer.stderr
+
+
+def test_tokens_in_a_log_stay_out_of_the_report(cli: Cli, write: Write) -> None:
+    secret = "hf_abcdefghijklmnopqrstuvwxyz"
+    write("job.out", f"HF_TOKEN={secret} https://me:pass1234@host/x Bearer {secret} cxil_map: write error\n")
+
+    for options in ([], ["--json"], ["--verbose"], ["--fix"]):
+        answer = cli("doctor", "--log", "job.out", *options)
+        assert answer.code == 1
+        assert not {secret, "pass1234"} & set(
+            answer.stdout.replace("@", " ").replace(":", " ").replace("=", " ").split()
+        )
+
+
+@pytest.mark.parametrize("name", ["watchdog-timeout", "nccl-tcp"])
+def test_explain_knows_a_finding(cli: Cli, name: str) -> None:
+    answer = cli("explain", name)
+
+    assert answer.code == 0
+    assert answer.stdout.startswith(f"{name}  (uenvtool doctor)\n")
+    assert KNOWN.findings[name].source in answer.stdout
+
+
+def test_a_new_pattern_is_one_entry_of_a_file_of_ones_own(cli: Cli, write: Write) -> None:
+    write(
+        "findings/mine.yaml",
+        "description: mine\nfindings:\n  odd-card:\n    severity: risk\n    what: the card is odd\n    why: it is\n"
+        "    fix: turn it\n    source: me\n    log: [{text: card is odd, match: 'card is odd on (?P<node>\\w+)'}]\n",
+    )
+    write("job.out", "the card is odd on nid009\n")
+
+    assert cli("validate", "findings/mine.yaml").code == 0
+    assert "odd-card  the card is odd, on nid009, job.out:1" in cli("doctor", "--log", "job.out").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("match: '('", "not a regular expression"),
+        ("match: x}], hidden_by: [nothing], missing: [{text: other", "unknown finding 'nothing'"),
+    ],
+)
+def test_a_wrong_pattern_is_named_at_its_place(cli: Cli, write: Write, text: str, message: str) -> None:
+    write(
+        "findings/mine.yaml",
+        "description: mine\nfindings:\n  odd: {severity: risk, what: a, why: b, fix: c, source: d, "
+        f"log: [{{text: card is odd, {text}}}]}}\n",
+    )
+
+    answer = cli("doctor", "--log", "-")
+
+    assert answer.code == 2
+    assert message in answer.stderr
+    assert "findings/mine.yaml:3:" in answer.stderr

@@ -1,0 +1,27 @@
+"""`uenvtool doctor`: says what is slow or wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from uenvtool.cli.options import JSON
+
+
+def doctor(
+    files: list[Path] = typer.Argument(None, metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True),
+    log: list[Path] = typer.Option([], "--log", metavar="FILE", help="A job's output, also as gzip.", allow_dash=True),
+    fix: bool = typer.Option(False, "--fix", help="Print what mends it, ready to paste; nothing is changed."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say all of each finding: why, what to do."),
+    json_: bool = JSON,
+) -> int:
+    """Say what is slow or wrong, the worst first: uenvtool doctor --log job.out
+
+    Exit code 1 if something is. `uenvtool explain ID` says all of a finding.
+    """
+    from uenvtool import console
+    from uenvtool.commands.doctor.doctor import doctor as command
+
+    result = command(logs=[*log, *(files or [])], fix=fix, verbose=verbose)
+    return console.show(result, as_json=json_)

@@ -1,0 +1,68 @@
+"""A finding of doctor, wherever it comes from: a log, a shell, the ranks of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from uenvtool.doctor.nodes import folded, ranges
+from uenvtool.model.finding import SEVERITIES, KnownFinding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What is wrong here.
+
+    known: what is known of it. detail: what was seen, such as a value. commands: what mends it here, ready to
+    paste; none: the known command. place: FILE:LINE of a log. text: the line there. count: how many lines say it.
+    nodes, ranks: where it was seen; none: everywhere, or not known.
+    """
+
+    known: KnownFinding
+    detail: str = ""
+    commands: tuple[str, ...] = ()
+    place: str = ""
+    text: str = ""
+    count: int = 1
+    nodes: frozenset[str] = field(default_factory=frozenset)
+    ranks: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def where(self) -> str:
+        """The nodes, else the ranks, else nothing, as lists."""
+        if self.nodes:
+            return f"on {folded(self.nodes)}"
+        return f"on rank {ranges(self.ranks)}" if self.ranks else ""
+
+    def data(self) -> dict[str, Any]:
+        """As data for --json."""
+        return {
+            "id": self.known.id,
+            "severity": self.known.severity,
+            "what": self.known.what,
+            "detail": self.detail or None,
+            "why": self.known.why,
+            "fix": self.known.fix,
+            "commands": list(self.commands),
+            "source": self.known.source,
+            "place": self.place or None,
+            "text": self.text or None,
+            "count": self.count,
+            "nodes": folded(self.nodes) or None,
+            "ranks": ranges(self.ranks) or None,
+        }
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings by severity; of one severity in the order that they have."""
+    return sorted(findings, key=lambda finding: SEVERITIES.index(finding.known.severity))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What came of looking: the findings, what is there as name and value, and what could not be looked at."""
+
+    findings: tuple[Finding, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    unseen: tuple[str, ...] = ()

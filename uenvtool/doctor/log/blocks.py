@@ -1,0 +1,78 @@
+"""A log as blocks of bytes, in constant memory: plain, compressed with gzip, or cut off.
+
+Each block begins at the start of a line, or within one that is longer than a block. A place in the log belongs to
+one block alone; what lies behind it, up to AHEAD_BYTES, is in that block too.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+BLOCK_BYTES = 1 << 22
+AHEAD_BYTES = 1 << 15
+"""What a block holds behind the places that belong to it: a line, and the next ones."""
+BEFORE_BYTES = 1 << 12
+"""What a block holds before them within a line that is longer than a block."""
+GZIP_MAGIC = b"\x1f\x8b"
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""What colours text and moves the cursor (ECMA-48, 5.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A part of a log. line: the number of its first line. start, end: the offsets whose places belong to it."""
+
+    data: bytes
+    line: int
+    start: int
+    end: int
+
+
+def blocks(stream: BinaryIO) -> Iterator[Block]:
+    """The blocks of a log without the codes for colours. Raises EOFError at the end of a gzip file that is cut off."""
+    data, line, start = b"", 1, 0
+    for part in _parts(stream):
+        data += _ESCAPES.sub(b"", part) if b"\x1b" in part else part
+        end = len(data) - AHEAD_BYTES
+        if end <= start:
+            continue
+        yield Block(data=data, line=line, start=start, end=end)
+        kept = max(data.rfind(b"\n", 0, end) + 1, end - BEFORE_BYTES)
+        line += data.count(b"\n", 0, kept)
+        data, start = data[kept:], end - kept
+    if len(data) > start:
+        yield Block(data=data, line=line, start=start, end=len(data))
+
+
+def _parts(stream: BinaryIO) -> Iterator[bytes]:
+    """What the stream holds, unpacked if it begins as a gzip file does."""
+    first = stream.read(BLOCK_BYTES)
+    if not first.startswith(GZIP_MAGIC):
+        while first:
+            yield first
+            first = stream.read(BLOCK_BYTES)
+        return
+    yield from _unpacked(first, stream)
+
+
+def _unpacked(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    """The content of a gzip file of one member or several; what is behind the last one is left aside."""
+    packed, member = first, zlib.decompressobj(wbits=31)
+    while packed:
+        try:
+            yield member.decompress(packed, BLOCK_BYTES)
+        except zlib.error as error:
+            raise EOFError("the gzip file is damaged") from error
+        packed = member.unconsumed_tail
+        if member.eof:
+            packed = member.unused_data or stream.read(BLOCK_BYTES)
+            if not packed.startswith(GZIP_MAGIC):
+                return
+            member = zlib.decompressobj(wbits=31)
+        else:
+            packed = packed or stream.read(BLOCK_BYTES)
+    raise EOFError("the gzip file is cut off")

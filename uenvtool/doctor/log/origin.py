@@ -1,0 +1,42 @@
+"""Who printed a line: the node and the rank, as launchers and libraries write them in front of it."""
+
+from __future__ import annotations
+
+import re
+
+_NODE = re.compile(
+    r"(?<![\w.\]-])(?=[\w.-]*[A-Za-z])([\w][\w.-]{0,62}):\d+:\d+ \[\d+\]"  # NCCL: HOST:PID:TID [DEVICE]
+    r"|\[(?=[\w.-]*[A-Za-z])([\w][\w.-]{0,62}):\d+:\d+(?::\d+)?\]"  # UCX: [HOST:PID:...]
+    r"|(?:srun|slurmstepd): error: (?=[\w.-]*[A-Za-z])([\w][\w.-]{0,62}): tasks? "
+    r"|MPICH ERROR \[Rank \d+\] \[job id [^\]]*\] \[[^\]]*\] \[([\w.-]{1,63})\]"
+)
+_NCCL = re.compile(r"(?=[\w.-]*[A-Za-z])(\w[\w.-]{0,62}):\d+:\d+ \[\d+\] ")
+_RANK = re.compile(
+    r"\[rank(\d{1,7})\]"  # torch
+    r"|\[(?:PG[^\]]{0,80} )?Rank (\d{1,7})\]"  # torch, Cray MPICH
+    r"|\[default(\d{1,7})\]:"  # torchrun --tee
+    r"|\[\d+,(\d{1,7})\]<std(?:out|err)>"  # mpirun --tag-output
+    r"|^\s{0,8}(\d{1,7}): "  # srun --label
+    r"|srun: error: [\w.-]+: task (\d{1,7}):"
+)
+
+
+def node(before: str) -> str:
+    """The node that is named last in what stands before a text; empty if none is."""
+    plain = _NCCL.match(before)
+    if plain and "[" not in before[plain.end() :]:
+        return plain[1]
+    return _last(_NODE, before)
+
+
+def rank(before: str) -> int | None:
+    """The rank that is named last in what stands before a text; None if none is."""
+    found = _last(_RANK, before)
+    return int(found) if found else None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> str:
+    name = ""
+    for match in pattern.finditer(text):
+        name = next(group for group in match.groups() if group)
+    return name

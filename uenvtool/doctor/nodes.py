@@ -1,0 +1,66 @@
+"""Names of nodes and numbers of ranks as Slurm writes lists of them: `nid[001-004,007]`, `0-3,7`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
+_BRACKETS = re.compile(r"([^\[\],]+)(?:\[([\d,-]+)\])?([^\[\],]*)")
+MOST_NODES = 100_000
+"""A range of more is not taken apart: no machine has so many."""
+
+
+def folded(names: Iterable[str]) -> str:
+    """The names as one list: those that differ in their last number as a range."""
+    by_form: dict[tuple[str, int], set[int]] = {}
+    plain = set()
+    for name in names:
+        match = _NUMBERED.match(name)
+        if match and len(match[2]) <= 15:
+            padded = len(match[2]) if match[2].startswith("0") or len(match[2]) > 1 else 1
+            by_form.setdefault((match[1], padded), set()).add(int(match[2]))
+        else:
+            plain.add(name)
+    lists = [_of_form(stem, width, numbers) for (stem, width), numbers in sorted(by_form.items())]
+    return ",".join([*sorted(plain), *lists])
+
+
+def ranges(numbers: Iterable[int], width: int = 1) -> str:
+    """Numbers as ranges, such as 0-3,7; width: the digits that each is filled up to with zeros."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(
+        f"{first:0{width}d}" if first == last else f"{first:0{width}d}-{last:0{width}d}" for first, last in runs
+    )
+
+
+def numbers_of(text: str) -> Iterator[int]:
+    """The numbers of ranges such as 0-3,7. What is none is left out."""
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            low, high = int(first), int(last or first)
+            yield from range(low, min(high, low + MOST_NODES) + 1)
+
+
+def expanded(text: str) -> list[str]:
+    """The names of a list as Slurm writes it, in its order."""
+    found: list[str] = []
+    for stem, brackets, rest in _BRACKETS.findall(text):
+        if not brackets:
+            found.append(stem + rest)
+            continue
+        for part in brackets.split(","):
+            width = len(part.partition("-")[0])
+            found += [f"{stem}{number:0{width}d}{rest}" for number in numbers_of(part)]
+    return found
+
+
+def _of_form(stem: str, width: int, numbers: set[int]) -> str:
+    text = ranges(numbers, width)
+    return f"{stem}{text}" if len(numbers) == 1 else f"{stem}[{text}]"

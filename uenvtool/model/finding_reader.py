@@ -1,0 +1,107 @@
+"""Reads files of findings: `findings/*.yaml`, or everything that is wrong in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from uenvtool.errors import BadInput, Problem, unknown
+from uenvtool.model.extend import load_extended
+from uenvtool.model.finding import FindingFile, Known, KnownFinding, LogFact, LogLine
+from uenvtool.model.kinds import FINDINGS
+from uenvtool.model.locate import Location, available, locate
+from uenvtool.model.reader import TreeReader, text, texts
+from uenvtool.model.source import Node
+
+
+def load_finding_file(name: str) -> FindingFile:
+    """The findings of one file, by its name or path. Raises BadInput with every problem found."""
+    return _load(locate(FINDINGS, name))
+
+
+def load_findings() -> Known:
+    """Every finding by id, and every fact by name.
+
+    Raises BadInput if a file is wrong, if two files have a finding of one id, or if one names another that is not.
+    """
+    files = [_load(location) for location in available(FINDINGS).values()]
+    found: dict[str, KnownFinding] = {}
+    problems = []
+    for finding in (each for file in files for each in file.findings.values()):
+        before = found.setdefault(finding.id, finding)
+        if before is not finding:
+            problems.append(Problem(f"{finding.id} is also at {before.position}", finding.position, "rename it"))
+    problems += _unknown_ids(found.values(), found)
+    if problems:
+        raise BadInput(problems)
+    return Known(found, {name: fact for file in files for name, fact in file.facts.items()})
+
+
+def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:
+    return [
+        unknown("finding", other, known, finding.position)
+        for finding in findings
+        for other in finding.hidden_by
+        if other not in known
+    ]
+
+
+def _load(location: Location) -> FindingFile:
+    return _Reader(load_extended(location, FINDINGS)).file()
+
+
+class _Reader(TreeReader):
+    """Makes findings and facts of a tree."""
+
+    def file(self) -> FindingFile:
+        findings = {name: self.finding(name, node) for name, node in self.entries("findings")}
+        facts = {name: self.fact(name, node) for name, node in self.entries("facts")}
+        self.fail_if_wrong()
+        return FindingFile(
+            name=self.chain[0].name, description=text(self.tree, "description"), findings=findings, facts=facts
+        )
+
+    def finding(self, name: str, node: Node) -> KnownFinding:
+        return KnownFinding(
+            id=name,
+            severity=text(node, "severity"),
+            what=text(node, "what"),
+            why=text(node, "why"),
+            fix=text(node, "fix"),
+            source=text(node, "source"),
+            position=node.key or node.position,
+            command=text(node, "command"),
+            workaround=text(node, "workaround"),
+            log=self.lines(node, "log"),
+            missing=self.lines(node, "missing"),
+            when=self.when(node),
+            hidden_by=texts(node, "hidden_by"),
+        )
+
+    def fact(self, name: str, node: Node) -> LogFact:
+        lines = self.lines(node, "log")
+        for line, child in zip(lines, node.value["log"].value, strict=True):
+            if not line.value and (line.match is None or "value" not in line.match.groupindex):
+                self.problem("this line gives no value", child.position, "write `value`, or a group (?P<value>...)")
+        return LogFact(name=name, label=text(node, "label"), log=lines)
+
+    def lines(self, node: Node, key: str) -> tuple[LogLine, ...]:
+        listed = node.get(key)
+        return tuple(self.line(child) for child in (listed.value if listed else ()))
+
+    def line(self, node: Node) -> LogLine:
+        match, near, not_near = (self.pattern(node, key) for key in ("match", "near", "not_near"))
+        return LogLine(
+            text=str(node.value["text"].value), match=match, near=near, not_near=not_near, value=text(node, "value")
+        )
+
+    def pattern(self, node: Node, key: str) -> re.Pattern[str] | None:
+        """The regular expression under a key; None if there is none, or it is wrong."""
+        child = node.get(key)
+        if child is None:
+            return None
+        try:
+            return re.compile(str(child.value))
+        except re.error as error:
+            self.problem(f"not a regular expression: {error}", child.position, "see Python's `re`")
+            return None
