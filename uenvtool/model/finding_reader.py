@@ -27,7 +27,7 @@ def load_findings() -> Known:
     files = [_load(location) for location in available(FINDINGS).values()]
     found: dict[str, KnownFinding] = {}
     problems = []
-    for finding in (each for file in files for each in file.findings.values()):
+    for finding in (known for file in files for known in file.findings.values()):
         before = found.setdefault(finding.id, finding)
         if before is not finding:
             problems.append(Problem(f"{finding.id} is also at {before.position}", finding.position, "rename it"))

@@ -97,6 +97,6 @@ def _mended(finding: Finding) -> Finding:
         from uenvtool.model.tuning_reader import load_all
 
         settings = load_all().workarounds[known.workaround].settings
-        commands = tuple(f"export {each.name}={quoting.sh(each.value or '')}" for each in settings)
+        commands = tuple(f"export {setting.name}={quoting.sh(setting.value or '')}" for setting in settings)
         return dataclasses.replace(finding, commands=commands)
     return dataclasses.replace(finding, commands=(known.command,)) if known.command else finding

@@ -5,6 +5,7 @@ A text that each known line contains is searched for as bytes; only where one is
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ BEFORE, AFTER = 600, 1_500
 NEAR = 4_000
 SHOWN = 160
 FINDING, FACT, MISSING = "finding", "fact", "missing"
+_PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
+"""How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,17 @@ class Scanner:
                 _note(target, found.groups, around.before, seen)
 
     def _is_again(self, data: bytes, number: int, start: int) -> bool:
-        """Tell if the same printed the same text before, by what stands at the start of its line: HOST:PID [GPU].
+        """Tell if the same process printed the same text before: nothing new can be learned then.
 
-        Nothing new can be learned then. Such lines are most of what NCCL prints.
+        Such lines are most of what NCCL prints.
         """
-        low = data.rfind(b"\n", max(start - BEFORE, 0), start) + 1
-        end = data.find(b"]", low, start)
-        printer = (number, data[low:end])
-        if end < 0 or printer in self._printed:
-            return end >= 0
-        if len(self._printed) < MOST_NAMES:
-            self._printed.add(printer)
-        return False
+        printer = _PRINTER.match(data, data.rfind(b"\n", max(start - BEFORE, 0), start) + 1, start)
+        if printer is None:
+            return False
+        before = (number, printer[0]) in self._printed
+        if not before and len(self._printed) < MOST_NAMES:
+            self._printed.add((number, printer[0]))
+        return before
 
 
 def _looks_further(target: _Target) -> bool:

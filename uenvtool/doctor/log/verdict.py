@@ -44,7 +44,9 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
 
 def _details(sighting: Sighting) -> Iterable[str]:
     """The details, the most frequent first; three of them at most."""
-    return [" ".join(text.split()) for text in sorted(sighting.details, key=lambda each: -sighting.details[each])[:3]]
+    return [
+        " ".join(text.split()) for text in sorted(sighting.details, key=lambda detail: -sighting.details[detail])[:3]
+    ]
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
