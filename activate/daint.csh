@@ -74,7 +74,7 @@ ue_begin:
 set ue_globbed = ( $?noglob $?nonomatch )
 unset noglob
 set nonomatch
-set ue_undo = ''
+set ue_undo = ' ' # a list cannot hold an empty word
 set ue_names = ( )
 set ue_failed = ''
 set ue_again = $?uenvtool_deactivate
@@ -298,12 +298,13 @@ if ( $?SLURM_STEP_TASKS_PER_NODE ) then
   set ue_tasks = ( $SLURM_STEP_TASKS_PER_NODE:as/(/ /:as/,/ / )
 endif
 unset noglob
+set ue_tasks = ( $ue_tasks 1 )
 set ue_tasks = "$ue_tasks[1]"
 if ( "$ue_tasks" !~ [1-9]* || "$ue_tasks" =~ *[^0-9]* ) set ue_tasks = 1
 if ( $?SLURM_GPUS_ON_NODE ) then
   set ue_gpus = $SLURM_GPUS_ON_NODE:q
 endif
-if ( "$ue_gpus" !~ [1-9]* || "$ue_gpus" =~ *[^0-9]* ) set ue_gpus = 1
+if ( $ue_gpus:q !~ [1-9]* || $ue_gpus:q =~ *[^0-9]* ) set ue_gpus = 1
 if ( $?SLURM_CPUS_PER_TASK ) then
   if ( $SLURM_CPUS_PER_TASK:q =~ [1-9]* && $SLURM_CPUS_PER_TASK:q !~ *[^0-9]* ) set ue_cores = $SLURM_CPUS_PER_TASK
 else if ( $?SLURM_CPUS_ON_NODE ) then

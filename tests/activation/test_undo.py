@@ -6,11 +6,24 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.project import ROOT
 from tests.support.shells import ALL, run, script
 from uenvtool.model.tuning_reader import load_all
 
 OWN = {"UENVTOOL_RANK", "UENVTOOL_SET"}
-NAMES = sorted({variable.name for variable in load_all().variables} | OWN | {"VIRTUAL_ENV", "PYTHONHOME", "MINE"})
+READ = {"RANK", "PMI_RANK", "NCCL_VERSION", "UENV_VIEW", "SLURM_PROCID", "SLURM_CPUS_PER_TASK", "LD_LIBRARY_PATH"}
+READ |= {
+    "SLURM_GPUS_ON_NODE",
+    "SLURM_TASKS_PER_NODE",
+    "SLURM_CPUS_ON_NODE",
+    "RUNAI_NUM_OF_GPUS",
+    "UENVTOOL_RUNTIME",
+    "UENVTOOL_VENV",
+    "UENVTOOL_QUIET",
+}
+"""Variables that a script looks at."""
+OTHERS = OWN | READ | {"VIRTUAL_ENV", "PYTHONHOME", "MINE"}
+NAMES = sorted({variable.name for variable in load_all().variables} | OTHERS)
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 AWKWARD = st.sampled_from(
     ["", " ", "a b", "'", '"', "$(touch x)", "`touch x`", "a\nb", "\n", "!x", "\\", "*", "ü", "-n", "1"]
@@ -18,6 +31,7 @@ AWKWARD = st.sampled_from(
 ENVIRONMENTS = st.dictionaries(st.sampled_from(NAMES), st.one_of(AWKWARD, TEXT), max_size=12)
 OF_THE_SHELL = {"_", "__fish_last_bind_mode", "BASH_REMATCH", "MATCH", "MBEGIN", "MEND", "match", "mbegin", "mend"}
 JOB = {"UENV_VIEW": "/nowhere:a:b", "UENVTOOL_QUIET": "1", "SLURM_PROCID": "0", "SLURM_JOB_ID": "9"}
+SYSTEMS = sorted(path.stem for path in (ROOT / "activate").glob("*.sh"))
 UNEXPORTED = {"bash": "MASTER_PORT=1\nNCCL_NET_PLUGIN=x\n", "fish": "set -g MASTER_PORT 1\nset -g NCCL_NET_PLUGIN x\n"}
 UNEXPORTED["zsh"] = UNEXPORTED["bash"]
 CHANGED = {"fish": "set -gx NCCL_PROTO mine\nset -gx MPICH_GPU_SUPPORT_ENABLED 1\nset -e NCCL_NET\n"}
@@ -28,6 +42,8 @@ OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 @pytest.mark.parametrize("shell", ALL)
 @settings(max_examples=60, deadline=None)
 @given(env=ENVIRONMENTS)
+@example(env={"SLURM_GPUS_ON_NODE": "a\nb"})
+@example(env={"SLURM_TASKS_PER_NODE": ""})
 def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: dict[str, str]) -> None:
     lines = f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n"
 
@@ -48,7 +64,7 @@ def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_to
     source = f"source {script('clariden', shell)}\n"
     lines = f"SNAP\n{source}{CHANGED.get(shell, OF_BASH)}{source}SNAP\nuenvtool_deactivate\nSNAP\n"
 
-    ran = run(shell, lines, {**JOB, **env})
+    ran = run(shell, lines, {**env, **JOB, "UENVTOOL_RUNTIME": ""})
 
     assert ran.snaps[1][b"NCCL_PROTO"] == b"mine"
     assert ran.snaps[1][b"MPICH_GPU_SUPPORT_ENABLED"] == b"0"
@@ -58,6 +74,21 @@ def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_to
     assert {name: after[name] for name in after if name not in theirs} == {
         name: before[name] for name in before if name not in theirs
     }
+
+
+@pytest.mark.parametrize("shell", ALL)
+@settings(max_examples=8, deadline=None)
+@given(one=st.sampled_from(SYSTEMS), other=st.sampled_from(SYSTEMS), env=ENVIRONMENTS)
+@example(one="clariden", other="rcp", env={})
+@example(one="rcp", other="clariden", env={})
+@example(one="local", other="bristen", env={"MPICH_GPU_SUPPORT_ENABLED": " "})
+def test_the_scripts_of_two_systems_leave_nothing(shell: str, one: str, other: str, env: dict[str, str]) -> None:
+    lines = f"SNAP\nsource {script(one, shell)}\nsource {script(other, shell)}\nuenvtool_deactivate\nSNAP\n"
+
+    ran = run(shell, lines, {**JOB, **env})
+
+    assert len(ran.snaps) == 2, ran.stderr
+    assert ran.snaps[1] == ran.snaps[0]
 
 
 @pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] in UNEXPORTED])

@@ -13,10 +13,17 @@ if ($#_uenvtool_called >= 2) then
     unset _uenvtool_here
 endif
 unset _uenvtool_called
-if (! $?VIRTUAL_ENV) then
-    echo "uenvtool: set VIRTUAL_ENV to this overlay's folder before sourcing activate.csh in a script"
+set _uenvtool_found = 0
+if ($?VIRTUAL_ENV) then
+    if (-f $VIRTUAL_ENV:q/pyvenv.cfg) set _uenvtool_found = 1
+endif
+if (! $_uenvtool_found) then
+    echo "uenvtool: activate.csh cannot tell where it lies: setenv VIRTUAL_ENV PATH, and source PATH/bin/activate.csh"
+    unset _uenvtool_found
+    unalias deactivate
     exit 1
 endif
+unset _uenvtool_found
 setenv VIRTUAL_ENV_PROMPT $VIRTUAL_ENV:q:t
 set _UENVTOOL_OLD_PATH = $PATH:q
 setenv PATH $VIRTUAL_ENV:q/bin:$PATH:q

@@ -2,7 +2,7 @@
 set ue_globbed = ( $?noglob $?nonomatch )
 unset noglob
 set nonomatch
-set ue_undo = ''
+set ue_undo = ' ' # a list cannot hold an empty word
 set ue_names = ( )
 set ue_failed = ''
 set ue_again = $?uenvtool_deactivate
