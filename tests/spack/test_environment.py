@@ -14,6 +14,7 @@ from uenvtool.errors import BadInput
 from uenvtool.knowledge import load_recipe
 from uenvtool.model.system_reader import load_system
 from uenvtool.spack.environment import Environment, plan_environment
+from uenvtool.spack.folder import fingerprint
 from uenvtool.spack.manifest import render, render_manifest
 from uenvtool.spack.program import repository_folder
 
@@ -361,3 +362,62 @@ def test_the_golden_files(name: str, request: pytest.FixtureRequest) -> None:
     text = render_manifest(planned(recipe, system, uarch))
 
     assert text == golden.read_text(encoding="utf-8"), f"made by: uenvtool build {recipe} --system {system} --dry-run"
+
+
+class TestConfiguration:
+    """A system names the Spack configuration of its site that environments include."""
+
+    @pytest.fixture
+    def site(self, write: Write) -> Callable[[str], Environment]:
+        def site(configuration: str) -> Environment:
+            write("systems/site/packages.yaml", configuration)
+            write(
+                "systems/mine.yaml",
+                "extends: local\ndescription: Mine.\nconfiguration: [site/packages.yaml]\n",
+            )
+            return planned("hello", "mine", "host")
+
+        return site
+
+    def test_it_is_copied_and_included_and_nothing_else_is(self, site: Callable[[str], Environment]) -> None:
+        environment = site("packages:\n  zstd: {variants: +programs}\n")
+
+        files = render(environment)
+
+        assert files["configuration/site/packages.yaml"] == "packages:\n  zstd: {variants: +programs}\n"
+        assert data(environment)["include"] == ["configuration/site/packages.yaml"]
+        resolving = yaml.safe_load(render_manifest(environment, resolving=True))["spack"]
+        assert resolving["include:"] == ["configuration/site/packages.yaml"]
+
+    def test_a_lock_is_old_if_it_changes_but_not_if_a_comment_does(self, site: Callable[[str], Environment]) -> None:
+        text = "packages:\n  zstd: {variants: +programs}\n"
+
+        first, reworded, changed = (
+            fingerprint(render(site(text))) for text in (text, f"# why\n{text}", text.replace("+", "~"))
+        )
+
+        assert first == reworded != changed
+
+    @pytest.mark.parametrize(
+        ("configuration", "message"),
+        [
+            ("- packages\n", "expected `name"),
+            ("a: [\n", "not YAML"),
+            (None, "is not in the system's folder"),
+        ],
+    )
+    def test_what_spack_could_not_read_is_refused(self, write: Write, configuration: str | None, message: str) -> None:
+        if configuration is not None:
+            write("systems/site.yaml", configuration)
+        write("systems/mine.yaml", "extends: local\ndescription: Mine.\nconfiguration: [site.yaml]\n")
+
+        with pytest.raises(BadInput, match=message):
+            load_system("mine")
+
+    def test_a_link_that_leads_out_is_refused(self, write: Write, tmp_path: Path) -> None:
+        write("systems/mine.yaml", "extends: local\ndescription: Mine.\nconfiguration: [site.yaml]\n")
+        (tmp_path / "outside.yaml").write_text("packages: {}\n")
+        Path("systems/site.yaml").symlink_to(tmp_path / "outside.yaml")
+
+        with pytest.raises(BadInput, match="leads out of the system's folder"):
+            load_system("mine")

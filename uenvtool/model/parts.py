@@ -7,6 +7,7 @@ from pathlib import Path
 
 from uenvtool.errors import BadInput, Position
 from uenvtool.model.locate import shown
+from uenvtool.model.source import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,10 @@ class GitPin:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """A Spack package file of the recipe's or system's own: versions that `builtin` lacks.
+    """A file of the recipe's or system's own that an environment gets a copy of.
 
-    path: the file on disk; target: its place below the packages folder of a repository.
+    A Spack package with versions that `builtin` lacks, or Spack configuration. path: the file on disk; target: its
+    place below the packages folder of a repository, or below the environment's folder of configuration.
     """
 
     target: str
@@ -60,3 +62,16 @@ def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
                 raise BadInput("leads out of the recipe's folder", Position(shown(path)), "copy the file into it")
             found[target] = Addition(target, path)
     return tuple(found[target] for target in sorted(found))
+
+
+def inside(folder: Path, node: Node, owner: str) -> Path:
+    """The file that a path names within the folder of a recipe or system. owner: "recipe" or "system".
+
+    Raises BadInput if it leads out of the folder or is not there.
+    """
+    path = folder / str(node.value)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise BadInput(f"{node.value!r} leads out of the {owner}'s folder", node.position, "copy the file into it")
+    if not path.is_file():
+        raise BadInput(f"{node.value!r} is not in the {owner}'s folder", node.position, f"it is looked for in {folder}")
+    return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from uenvtool.errors import BadInput, Position, Problem
 from uenvtool.model.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
@@ -55,6 +56,10 @@ class TreeReader:
         """The entries of a list at the top of the tree; none if it is not there."""
         node = self.tree.get(name)
         return node.value if node else []
+
+    def folder_of(self, node: Node) -> Path:
+        """The folder of the file that a value stands in: the user's, or that of a file that it extends."""
+        return next(location.path.parent for location in self.chain if location.shown == node.position.file)
 
     def strings(self, name: str) -> tuple[str, ...]:
         """The texts of a list at the top of the tree."""

@@ -128,6 +128,22 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """How a site that builds with Stackinator names, serves and tests the image.
+
+    label: NAME/VERSION, or empty. clusters: each with the node types that it is served for. features: what decides
+    which ReFrame tests run. compilers: ReFrame's names of them (cc, cxx, ftn) and their commands. post_install: the
+    text of a script that Stackinator runs before it packs, or empty.
+    """
+
+    label: str = ""
+    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    features: tuple[str, ...] = ()
+    compilers: tuple[tuple[str, str], ...] = ()
+    post_install: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """A recipe with everything that it inherits.
 
@@ -154,6 +170,7 @@ class Recipe:
     view: View
     cves: tuple[Vulnerability, ...]
     yanked: tuple[Yanked, ...]
+    deployment: Deployment
     published: PublishedTable | None
     prefer_published: bool
     differences: dict[str, Difference]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.checks import problems_of
 from uenvtool.model.extend import load_extended
 from uenvtool.model.joins import package_of
 from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import locate
-from uenvtool.model.parts import Addition, additions_of
+from uenvtool.model.parts import Addition, additions_of, inside
 from uenvtool.model.published import PublishedTable, load_published
 from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
 from uenvtool.model.recipe import (
     Coupling,
+    Deployment,
     Difference,
     Group,
     Pin,
@@ -73,6 +72,7 @@ class _Reader(TreeReader):
             view=self.view(tree.at(("view",))),
             cves=tuple(self.vulnerability(node) for node in self.items("cves")),
             yanked=tuple(self.yanked(node) for node in self.items("yanked")),
+            deployment=self.deployment(),
             published=published,
             prefer_published=prefer_published,
             differences=differences,
@@ -192,6 +192,25 @@ class _Reader(TreeReader):
             reason=text(node, "reason"),
         )
 
+    def deployment(self) -> Deployment:
+        node = self.tree.get("deployment")
+        if node is None:
+            return Deployment()
+        label, reframe, script = node.get("label"), node.get("reframe"), node.get("post_install")
+        is_own = label is not None and label.position.file == self.chain[0].shown
+        return Deployment(
+            label=text(node, "label") if is_own else "",
+            clusters=tuple(
+                (cluster, tuple(str(uarch.value) for uarch in uarchs.value))
+                for cluster, uarchs in children(node, "clusters")
+            ),
+            features=texts(reframe, "features") if reframe else (),
+            compilers=tuple((name, text(reframe, name)) for name in ("cc", "cxx", "ftn") if text(reframe, name)),
+            post_install=Addition("post-install", inside(self.folder_of(script), script, "recipe")).text()
+            if script
+            else "",
+        )
+
     def published(self) -> tuple[PublishedTable | None, bool, dict[str, Difference]]:
         node = self.tree.get("published")
         if node is None:
@@ -200,10 +219,10 @@ class _Reader(TreeReader):
         if table is None:
             self.problem("'table' is missing", node.key, "name the YAML file of published packages, or leave this out")
             return None, False, {}
-        folder = next(location.path.parent for location in self.chain if location.shown == table.position.file)
+        folder = self.folder_of(table)
         prefer = node.get("prefer")
         return (
-            load_published(str(inside(folder, table))),
+            load_published(str(inside(folder, table, "recipe"))),
             bool(prefer.value) if prefer else False,
             {name: _difference(child) for name, child in children(node, "differences")},
         )
@@ -214,16 +233,6 @@ class _Reader(TreeReader):
         named = {spec for name, group in self.entries("groups") for spec in map(package_of, _entries(group, "specs"))}
         dropped = {name.replace("-", "_") for name in self.removed - named - set(self.pins("require"))}
         return tuple(addition for addition in additions_of(folders) if addition.target.split("/")[0] not in dropped)
-
-
-def inside(folder: Path, node: Node) -> Path:
-    """The file that a path names within a recipe's folder. Raises BadInput if it leads out of it."""
-    path = folder / str(node.value)
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise BadInput(f"{node.value!r} leads out of the recipe's folder", node.position, "copy the file into it")
-    if not path.is_file():
-        raise BadInput(f"{node.value!r} is not in the recipe's folder", node.position, f"it is looked for in {folder}")
-    return path
 
 
 def _entries(node: Node, name: str) -> list[Node]:

@@ -130,6 +130,7 @@ class Marker:
 class System:
     """A system with everything that it inherits.
 
+    configuration: files of Spack configuration that every environment includes, the first with the last word.
     libraries: folders where the system's NCCL may lie, beside the usual ones. notes: what its users should know.
     """
 
@@ -142,6 +143,7 @@ class System:
     packages: dict[str, SystemPackage]
     repos: dict[str, GitPin]
     additions: tuple[Addition, ...]
+    configuration: tuple[Addition, ...]
     runtimes: tuple[str, ...]
     scheduler: str
     scheduler_defaults: dict[str, str]

@@ -9,8 +9,8 @@ from pathlib import Path
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import SYSTEM
-from uenvtool.model.locate import available, locate, search_folders
-from uenvtool.model.parts import additions_of
+from uenvtool.model.locate import available, locate, search_folders, shown
+from uenvtool.model.parts import Addition, additions_of, inside
 from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
 from uenvtool.model.source import Node, read
 from uenvtool.model.system import (
@@ -78,6 +78,7 @@ class _Reader(TreeReader):
             packages={package: self.package(package, node) for package, node in self.entries("packages")},
             repos={repo: git_pin(node) for repo, node in self.entries("repos")},
             additions=additions_of([self.addition_folder(node) for node in self.items("additions")]),
+            configuration=tuple(self.configuration_file(node) for node in self.items("configuration")),
             runtimes=self.strings("runtimes"),
             scheduler=text(scheduler, "name"),
             scheduler_defaults={option: str(node.value) for option, node in children(scheduler, "defaults")},
@@ -116,6 +117,12 @@ class _Reader(TreeReader):
             known = {path.name for place in places for path in (place / "packages").glob("*/")}
             self.problems.append(unknown("folder of package additions", str(node.value), known, node.position))
         return found or folders[0]
+
+    def configuration_file(self, node: Node) -> Addition:
+        """A file of Spack configuration beside the file that names it. Raises BadInput if Spack could not read it."""
+        path = inside(self.folder_of(node), node, "system")
+        read(path, shown(path))  # its errors have a place, Spack's would not
+        return Addition(str(node.value), path)
 
     def package(self, name: str, node: Node) -> SystemPackage:
         externals = node.get("externals")

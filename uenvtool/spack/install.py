@@ -196,5 +196,6 @@ def _view(environment: Installable) -> object:
 
 
 def isolated_manifest(manifest: Mapping[str, Any]) -> str:
-    """A manifest that sees no other configuration than its own, as JSON, which is YAML."""
-    return json.dumps({"spack": {"include:": [], **manifest}}, indent=1)
+    """A manifest that sees no other configuration than its own and what it includes, as JSON, which is YAML."""
+    own = {name: section for name, section in manifest.items() if name != "include"}
+    return json.dumps({"spack": {"include:": manifest.get("include", []), **own}}, indent=1)

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.errors import BadInput, Position
+from uenvtool.spack.environment import REPOSITORY
 from uenvtool.spack.folder import COMPILER, LOCK
 from uenvtool.spack.lock import Lock, read_lock, require_installable
-from uenvtool.spack.manifest import MANIFEST
+from uenvtool.spack.manifest import CONFIGURATION, MANIFEST
 
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
@@ -69,5 +70,6 @@ def _names(folder: Path) -> list[str]:
     """The files of an environment that Spack reads, relative to its folder."""
     names = [MANIFEST, LOCK, f"{COMPILER}/{MANIFEST}"]
     found = [name for name in names if (folder / name).is_file()]
-    additions = sorted(path for path in (folder / "spack_repo").rglob("*") if path.suffix in {".py", ".yaml", ".patch"})
-    return [*found, *(path.relative_to(folder).as_posix() for path in additions)]
+    folders = (folder / REPOSITORY, folder / CONFIGURATION)
+    copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]
+    return [*found, *(path.relative_to(folder).as_posix() for path in copied)]

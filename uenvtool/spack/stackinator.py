@@ -24,6 +24,8 @@ from uenvtool.spack.yamltext import beside, comment, flow, indented, scalar
 
 NETWORK_PACKAGES = ("libfabric", "xpmem", "cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "ucx")
 """What belongs to MPI's own build: Stackinator resolves it with MPI."""
+DEPLOYMENT = "deployment.yaml"
+"""What goes into the `config.yaml` of the site's recipes (eth-cscs/alps-uenv); Stackinator does not read it."""
 LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "slurm", "glibc", "gcc-runtime")
 """What comes with the cluster configuration or follows from MPI and the compiler."""
 
@@ -48,11 +50,15 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         ("packages.yaml", _packages(environment)),
         ("modules.yaml", _modules() if version == 2 else []),
         ("environments.yaml", _environments(environment)),
+        ("extra/reframe.yaml", _reframe(environment)),
+        (DEPLOYMENT, _deployment(environment)),
     ):
         if lines:
             files[name] = "\n".join([*header, *lines]) + "\n"
     if environment.cves:
         files["pre-install"] = "\n".join(["#!/bin/bash", *header, *_pre_install()]) + "\n"
+    if environment.recipe.deployment.post_install:
+        files["post-install"] = environment.recipe.deployment.post_install
     return files
 
 
@@ -92,7 +98,7 @@ def _config(environment: Environment, version: int) -> list[str]:
     # Stackinator 6.0 does not know `default-view`
     view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
     return [
-        f"name: {scalar(recipe.name)}",
+        f"name: {scalar(recipe.deployment.label.partition('/')[0] or recipe.name)}",
         f"description: {scalar(recipe.description)}",
         f"version: {version}",
         f"store: {scalar(environment.system.mount or '/user-environment')}",
@@ -121,6 +127,34 @@ def _pre_install() -> list[str]:
     return [
         "# Spack refuses a deprecated compiler, such as gcc 13.3.0, otherwise.",
         "spack config --scope=system add config:deprecated:true",
+    ]
+
+
+def _reframe(environment: Environment) -> list[str]:
+    """What the site's ReFrame tests find in the view (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
+    deployment, view = environment.recipe.deployment, environment.recipe.view.name
+    if not deployment.features:
+        return []
+    lines = [f"{scalar(view)}:", f"  features: {flow(deployment.features)}"]
+    lines += [f"  {name}: {scalar(command)}" for name, command in deployment.compilers]
+    return [*lines, f"  views: {flow([view])}"]
+
+
+def _deployment(environment: Environment) -> list[str]:
+    """The image's entry in the site's list of what is built and where it is served."""
+    deployment, uarch = environment.recipe.deployment, environment.node.uarch
+    name, _, version = deployment.label.partition("/")
+    clusters = [cluster for cluster, uarchs in deployment.clusters if uarch in uarchs]
+    if not (version and clusters):
+        return []
+    return [
+        "# For `uenvs:` in the config.yaml of the site's recipes; this folder is recipes/"
+        f"{name}/{version}/{uarch} there.",
+        f"{scalar(name)}:",
+        f"  {scalar(version)}:",
+        f"    recipes: {{{uarch}: {scalar(f'{version}/{uarch}')}}}",
+        "    deploy:",
+        *[f"      {cluster}: [{uarch}]" for cluster in clusters],
     ]
 
 
