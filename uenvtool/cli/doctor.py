@@ -6,22 +6,39 @@ from pathlib import Path
 
 import typer
 
+from uenvtool.cli import complete
 from uenvtool.cli.options import JSON
 
 
 def doctor(
     files: list[Path] = typer.Argument(None, metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True),
     log: list[Path] = typer.Option([], "--log", metavar="FILE", help="A job's output, also as gzip.", allow_dash=True),
+    system: str | None = typer.Option(
+        None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
+    ),
+    runtime: str | None = typer.Option(
+        None,
+        "--runtime",
+        metavar="NAME",
+        help="The runtime; default: what is loaded.",
+        autocompletion=complete.runtimes,
+    ),
+    recipe: str | None = typer.Option(
+        None, "--recipe", metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes
+    ),
     fix: bool = typer.Option(False, "--fix", help="Print what mends it, ready to paste; nothing is changed."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Say all of each finding: why, what to do."),
     json_: bool = JSON,
 ) -> int:
-    """Say what is slow or wrong, the worst first: uenvtool doctor --log job.out
+    """Say what is slow or wrong, the worst first, in this shell, job or container.
 
-    Exit code 1 if something is. `uenvtool explain ID` says all of a finding.
+    With `--log job.out` it reads a job's output instead. Exit code 1 if something is wrong.
+    `uenvtool explain ID` says all of a finding.
     """
     from uenvtool import console
     from uenvtool.commands.doctor.doctor import doctor as command
 
-    result = command(logs=[*log, *(files or [])], fix=fix, verbose=verbose)
+    result = command(
+        logs=[*log, *(files or [])], system=system, runtime=runtime, recipe=recipe, fix=fix, verbose=verbose
+    )
     return console.show(result, as_json=json_)

@@ -151,12 +151,23 @@ def _probe_environment(found: FoundBase, environ: Mapping[str, str]) -> dict[str
     return env
 
 
-def _probed(python: str, env: Mapping[str, str]) -> dict[str, Any]:
-    completed = tools.run([python, script_path("probe.py")], env=env)
+def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, tools.Completed]:
+    """What a Python says of itself with these variables, None if it says nothing; and what else it printed.
+
+    arguments: those of probe.py. Raises ToolFailed if it cannot be started.
+    """
+    completed = tools.run([python, script_path("probe.py"), *arguments], env=env)
     for line in completed.stdout.splitlines():
         if line.startswith(MARKER):
             data: dict[str, Any] = json.loads(line[len(MARKER) :])
-            return data
+            return data, completed
+    return None, completed
+
+
+def _probed(python: str, env: Mapping[str, str]) -> dict[str, Any]:
+    data, completed = probe(python, env)
+    if data is not None:
+        return data
     hint = "name another one with --base PYTHON"
     if completed.code == 0:
         raise BadInput(f"{python} is not a Python", hint=hint)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.nodes import folded, ranges
+from uenvtool.doctor.secrets import without_secrets
 from uenvtool.model.condition import Condition, Facts
 from uenvtool.model.finding import Known, KnownFinding
 
@@ -33,7 +34,7 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
     detail = _watchdog_detail(sighting, seen) if known.id == WATCHDOG else ", ".join(_details(sighting))
     return Finding(
         known=known,
-        detail=detail,
+        detail=without_secrets(detail),
         place=f"{sighting.place}:{sighting.line}",
         text=sighting.text,
         count=sighting.count,

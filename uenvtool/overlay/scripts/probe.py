@@ -1,5 +1,7 @@
 """Runs in the base's Python and prints what that Python is and what it has, as one line of JSON.
 
+With the argument `paths` it leaves out the distributions.
+
 Everything here works with the standard library of Python 3.8 and newer, and imports nothing of the
 base's packages. Output before the marker (a `sitecustomize` that prints) is left aside by the reader.
 """
@@ -97,7 +99,7 @@ def main() -> None:
         "folders": folders,
         "sites": [path for path in sites if path in folders],
         "user_site": site.getusersitepackages() if site.ENABLE_USER_SITE else None,
-        "distributions": distributions(folders),
+        "distributions": [] if sys.argv[1:] == ["paths"] else distributions(folders),
     }
     sys.stdout.write(MARKER + json.dumps(data) + "\n")
 

@@ -1,0 +1,217 @@
+"""Each check fires on its condition and is silent without it; nothing is found on a machine where nothing runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.activation.plan import settled
+from uenvtool.commands.activate import plan
+from uenvtool.doctor.examine import CHECKS, as_findings, faults
+from uenvtool.doctor.snapshot import Folder, OnDisk, Package, PythonHere, Snapshot, Tuned
+from uenvtool.loaded import Job, View
+from uenvtool.model.finding_reader import load_findings
+
+KNOWN = load_findings().findings
+JOB = Job(scheduler="slurm", id="17")
+BASE, OVERLAY, USER = (
+    "/user-environment/env/default/lib/python3.12/site-packages",
+    "/v/lib/python3.12/site-packages",
+    "/u",
+)
+VIEW = View(mount="/user-environment", uenv="pytorch", name="default", root="/user-environment/env/default")
+
+
+def tuned(nccl: str = "2.26") -> Tuned:
+    """The tuning of Clariden in a uenv."""
+    here = plan("clariden", runtime="uenv", versions={"nccl": nccl})
+    settings = tuple(planned.setting for planned in settled(here, inside=False))
+    return Tuned(system="clariden", runtime="uenv", settings=settings, again="uenvtool activate")
+
+
+def good(here: Tuned) -> dict[str, str]:
+    """The variables as a tuning sets them."""
+    return {
+        setting.name: setting.value
+        for setting in here.settings
+        if setting.value is not None and setting.policy in ("default", "at-most", "required") and not setting.computed
+    }
+
+
+TUNED, NEWER = tuned(), tuned("2.29")
+GOOD = good(TUNED)
+NETWORK = dataclasses.replace(TUNED, settings=tuple(each for each in TUNED.settings if each.name == "NCCL_NET"))
+"""The tuning of one variable alone, beside which another must not be set."""
+LIBRARIES = {"libnccl-net": ("/x/libnccl-net.so",), "libmpi": ("/x/libmpi.so.12",)}
+
+
+def python(*packages: tuple[str, str, str], **more: Any) -> PythonHere:
+    """A Python with these packages: name, version and folder of each."""
+    listed = tuple(Package(name=name, version=version, folder=folder) for name, version, folder in packages)
+    return PythonHere(version="3.12.3", folders=tuple(dict.fromkeys(p.folder for p in listed)), packages=listed, **more)
+
+
+def job(environ: Mapping[str, str] | None = None, **more: Any) -> Snapshot:
+    """A rank of a job in which all is well, but for what is named."""
+    parts: dict[str, Any] = {
+        "environ": {**GOOD, "MASTER_ADDR": "nid001", "MASTER_PORT": "29500", **(environ or {})},
+        "node": "nid001",
+        "cores": 72,
+        "job": JOB,
+        "tuned": TUNED,
+        "python": python(("torch", "2.6.0", BASE)),
+        "shm": (8 << 30, 16 << 30),
+        "on_disk": OnDisk(libraries=LIBRARIES),
+    }
+    return Snapshot(**{**parts, **more})
+
+
+def ids(here: Snapshot) -> list[str]:
+    return [fault.id for fault in faults(here)]
+
+
+def without(*names: str) -> dict[str, str]:
+    return {name: value for name, value in job().environ.items() if name not in names}
+
+
+def test_nothing_is_wrong_in_a_job_where_all_is_well() -> None:
+    assert faults(job()) == []
+
+
+def test_nothing_is_wrong_on_a_machine_where_nothing_runs() -> None:
+    assert faults(Snapshot(environ={"HOME": "/home/u"}, node="laptop", cores=8, core_limit=-1, shm=(1, 2))) == []
+
+
+IN_CONTAINER = Tuned(
+    system="clariden",
+    runtime="ce",
+    again="",
+    settings=tuple(
+        planned.setting
+        for planned in settled(plan("clariden", runtime="ce"), inside=True)
+        if planned.setting.policy == "expected"
+    ),
+)
+FIRES = {
+    "variable-missing": dataclasses.replace(job(), environ=without("NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL")),
+    "variable-other": job({"NCCL_CROSS_NIC": "0"}),
+    "variable-wrong": job({"FI_CXI_DEFAULT_TX_SIZE": "32768"}),
+    "variable-forbidden": job({"NCCL_NET_PLUGIN": "ofi"}),
+    "variable-conflict": job({"NCCL_NET_PLUGIN": "ofi"}, tuned=NETWORK),
+    "variable-needs": job({**good(NEWER), "SLURM_NETWORK": "other"}, tuned=NEWER),
+    "hook-missing": dataclasses.replace(job(), tuned=IN_CONTAINER, environ=without("NCCL_NET")),
+    "plugin-not-found": job(on_disk=OnDisk(libraries={})),
+    "plugin-needs": job(on_disk=OnDisk(libraries=LIBRARIES, plugin_lacks=("libfabric.so.1",))),
+    "two-mpis": job(on_disk=OnDisk(libraries={**LIBRARIES, "libmpi": ("/a/libmpi.so.12", "/b/libmpi.so.40")})),
+    "library-path-gone": job(on_disk=OnDisk(libraries=LIBRARIES, gone=("/opt/cray/libfabric/1.22.0/lib64",))),
+    "two-torches": job(python=python(
+        ("torch", "2.9.0", OVERLAY), ("torch", "2.6.0", BASE), environment="/v", its_folder=OVERLAY
+    )),
+    "base-hides-overlay": job(python=python(
+        ("transformers", "4.48.3", BASE), ("transformers", "4.57.0", OVERLAY), environment="/v", its_folder=OVERLAY
+    )),
+    "user-site": job(python=python(("numpy", "1.26", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
+    "python-path-other": job({"PYTHONPATH": "/old/lib/python3.9/site-packages"}),
+    "threads-over-cores": job({"OMP_NUM_THREADS": "64"}, cores=8),
+    "venv-on-shared-disk": job(on_disk=OnDisk(libraries=LIBRARIES, venv=Folder(path="/v", disk="lustre", files=2_000))),
+    "cache-on-shared-disk": job(on_disk=OnDisk(
+        libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="lustre")}
+    )),
+    "shm-small": job(shm=(60 << 20, 64 << 20)),
+    "core-dumps": job(core_limit=-1),
+    "port-taken": job(listening=frozenset({29500})),
+    "host-unresolved": job(unresolved=("nid001",)),
+    "inside-uenv-session": Snapshot(environ={}, views=(VIEW,)),
+}  # fmt: skip
+SILENT = {
+    "variable-missing": dataclasses.replace(job(), environ=without("NCCL_CROSS_NIC"), job=None),
+    "variable-other": job({"NCCL_CROSS_NIC": "1"}),
+    "variable-wrong": job({"FI_CXI_DEFAULT_TX_SIZE": "1024"}),
+    "variable-forbidden": job({"NCCL_NET_PLUGIN": ""}),
+    "variable-conflict": job({"NCCL_NET_PLUGIN": ""}, tuned=NETWORK),
+    "variable-needs": job({**good(NEWER), "SLURM_NETWORK": "disable_rdzv_get"}, tuned=NEWER),
+    "hook-missing": dataclasses.replace(FIRES["hook-missing"], environ=job().environ),
+    "plugin-not-found": job({"NCCL_NET": "Socket"}, on_disk=OnDisk(libraries={})),
+    "plugin-needs": job(),
+    "two-mpis": job(on_disk=OnDisk(libraries={**LIBRARIES, "libmpi": ("/a/libmpi.so.12",)})),
+    "library-path-gone": job(),
+    "two-torches": job(python=python(
+        ("torch", "2.9.0", OVERLAY), ("torch", "2.6.0", BASE), environment="/v", its_folder=OVERLAY,
+        chosen=frozenset({"torch"}),
+    )),
+    "base-hides-overlay": job(python=python(
+        ("transformers", "4.57.0", OVERLAY), ("transformers", "4.48.3", BASE), environment="/v", its_folder=OVERLAY
+    )),
+    "user-site": job(python=python(("mine", "1.0", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
+    "python-path-other": job({"PYTHONPATH": "/new/lib/python3.12/site-packages:/home/u/code"}),
+    "threads-over-cores": job({"OMP_NUM_THREADS": "64,1"}),
+    "venv-on-shared-disk": job(on_disk=OnDisk(venv=Folder(path="/v", disk="squashfs", files=9_000))),
+    "cache-on-shared-disk": job(on_disk=OnDisk(
+        libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/dev/shm", disk="tmpfs")}
+    )),
+    "shm-small": job(shm=None),
+    "core-dumps": job(core_limit=0),
+    "port-taken": job({"MASTER_ADDR": "nid002"}, listening=frozenset({29500})),
+    "host-unresolved": job(),
+    "inside-uenv-session": job(views=(VIEW,)),
+}  # fmt: skip
+
+
+def test_every_finding_of_a_check_has_both_conditions() -> None:
+    of_checks = {name for name, known in KNOWN.items() if not known.log} - {"python-broken", "rank-silent"}
+
+    assert set(FIRES) == set(SILENT) == of_checks
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_a_check_fires_on_its_condition_alone(name: str) -> None:
+    assert set(ids(FIRES[name])) == {name}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_check_is_silent_without_its_condition(name: str) -> None:
+    assert name not in ids(SILENT[name])
+
+
+def test_a_setting_of_a_job_is_mended_by_its_own_command() -> None:
+    (fault,) = faults(job({"OMP_NUM_THREADS": "64"}, cores=8))
+
+    assert (fault.detail, fault.commands) == ("64 threads on 8 cores", ("export OMP_NUM_THREADS=8",))
+
+
+def test_what_is_missing_is_one_finding_with_the_activation_that_mends_it() -> None:
+    (fault,) = faults(dataclasses.replace(job(), environ={"NCCL_NET": "AWS Libfabric"}))
+
+    assert fault.id == "variable-missing"
+    assert "more" in fault.detail
+    assert fault.commands == ("uenvtool activate",)
+
+
+def test_a_version_decides_which_value_is_wrong() -> None:
+    software = {"FI_CXI_RX_MATCH_MODE": "software"}
+
+    assert ids(job(software)) == []
+    assert "variable-other" in ids(job(software, tuned=NEWER))
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=30) | st.sampled_from(
+    ["64", "0", "-1", "9" * 400, "::::", "/lib/python3.9/x", "ofi", "29500", "\x1b[31m", "$(reboot)", "'; reboot"]
+)
+NAMES = st.sampled_from(
+    [*GOOD, "OMP_NUM_THREADS", "MASTER_PORT", "MASTER_ADDR", "PYTHONPATH", "NCCL_NET_PLUGIN", "HF_TOKEN"]
+)
+
+
+@given(st.dictionaries(NAMES, TEXTS), st.booleans())
+def test_no_environment_makes_a_check_fail_or_prints_a_secret(environ: dict[str, str], at_work: bool) -> None:
+    environ["HF_TOKEN"] = "hf_abcdefghijklmnop"
+    here = Snapshot(environ=environ, node="n", cores=2, job=JOB if at_work else None, tuned=TUNED, core_limit=5)
+
+    found = as_findings((fault for check in CHECKS for fault in check(here)), KNOWN)
+
+    assert all("hf_abcdefghijklmnop" not in str(finding.data()) for finding in found)

@@ -1,0 +1,243 @@
+"""doctor in a shell: real Pythons and overlays, a laptop, absurd environments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import Answer
+from tests.support.overlays import BaseHere, install, wheel
+from uenvtool.commands.doctor.here import examine_here
+from uenvtool.doctor.gather import disks, loader, machine
+
+Cli = Callable[..., Answer]
+Loaded = Callable[..., BaseHere]
+
+
+@pytest.fixture(autouse=True)
+def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell on a machine that is no container."""
+    for name in list(os.environ):
+        if name.startswith(("SLURM", "NCCL", "FI_", "MPICH", "OMP_", "MASTER", "KUBERNETES", "PYTHON", "VIRTUAL_ENV")):
+            monkeypatch.delenv(name)
+    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ())
+    monkeypatch.setenv("UENVTOOL_ROOT", "/nothing")
+
+
+def found(cli: Cli, *options: str) -> dict[str, str]:
+    """The findings by id with their details."""
+    answer = cli("doctor", "--json", *options)
+    assert answer.code in (0, 1), answer.stderr
+    return {finding["id"]: finding["detail"] for finding in json.loads(answer.stdout)["findings"]}
+
+
+def fill(base: BaseHere, folder: Path) -> None:
+    """Give a base a torch and a tool."""
+    packages = [wheel(folder, "torch", "2.6.0"), wheel(folder, "tool", "1.0")]
+    install(base.site, *packages)
+
+
+def test_a_laptop_is_told_in_three_lines_what_could_not_be_looked_at(cli: Cli) -> None:
+    answer = cli("doctor")
+
+    assert answer.code == 0
+    assert answer.stdout == ""
+    assert answer.stderr.splitlines() == [
+        "not looked at: variables: this machine is none of the known systems; --system names one",
+        "not looked at: network, ports, memory: this is no job and no container with torch",
+        "nothing is wrong in what could be looked at here",
+    ]
+
+
+def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
+    cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = loaded("pythonpath")
+    fill(base, wheels)
+    wheel(wheels, "tool", "2.0")
+    assert cli("venv", "v", "tool==2.0").code == 0
+    own = place / "v" / "lib" / f"python{base.version}" / "site-packages"
+    monkeypatch.setenv("PATH", f"{place}/v/bin:{os.environ['PATH']}")
+    session = {"inside-uenv-session": "stack"}
+    assert found(cli) == session
+
+    monkeypatch.setenv(
+        "PYTHONPATH", f"{base.site}:/elsewhere/lib/python2.7/site-packages:/x/lib/python3.1/site-packages"
+    )
+    assert found(cli).keys() == session.keys() | {"python-path-other"}
+    monkeypatch.setenv("PYTHONPATH", str(base.site))
+
+    install(own, wheel(place / "other", "torch", "2.9.0"))  # as `uv pip install torch` does
+    assert found(cli) == {**session, "two-torches": f"2.9.0 in {own} over 2.6.0 in {base.site}"}
+
+
+def test_a_plain_venv_behind_pythonpath_is_hidden_by_the_base(
+    cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = loaded("pythonpath")
+    fill(base, wheels)
+    subprocess.run([base.python, "-m", "venv", "--without-pip", "--system-site-packages", "v"], check=True)
+    own = place / "v" / "lib" / f"python{base.version}" / "site-packages"
+    install(own, wheel(wheels, "tool", "2.0"))
+    monkeypatch.setenv("PATH", f"{place}/v/bin:{os.environ['PATH']}")
+
+    assert found(cli)["base-hides-overlay"] == f"tool 1.0 of {base.site} over tool 2.0 of {own}".replace(
+        "over tool", "over"
+    )
+
+
+def test_another_base_in_the_place_of_an_overlays_and_none_are_told_apart(
+    cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = loaded("pythonpath")
+    fill(base, wheels)
+    wheel(wheels, "tool", "2.0")
+    assert cli("venv", "v", "tool==2.0").code == 0
+    monkeypatch.setenv("PATH", f"{place}/v/bin:{os.environ['PATH']}")
+
+    install(base.site, wheel(wheels, "more", "1.0"))
+    assert set(found(cli)) == {"inside-uenv-session", "overlay-other-base"}
+
+    monkeypatch.delenv("PYTHONPATH")
+    base.root.parent.rename(base.root.parent.with_name("gone"))
+    assert "overlay-base-missing" in found(cli)
+
+
+def test_an_image_that_is_older_than_its_overlay_is_found(
+    cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.support.needs import need
+
+    need("mksquashfs")
+    base = loaded("pythonpath")
+    fill(base, wheels)
+    wheel(wheels, "tool", "2.0")
+    wheel(wheels, "more", "1.0")
+    assert cli("venv", "v", "tool==2.0", "--squash").code == 0
+    monkeypatch.setenv("PATH", f"{place}/v/bin:{os.environ['PATH']}")
+    assert set(found(cli)) == {"inside-uenv-session"}
+
+    assert cli("venv", "v", "more").code == 0
+    answer = cli("doctor", "--fix")
+    assert "is older than the overlay" in answer.stdout
+    assert "\nuenvtool venv v --squash\n" in answer.stdout
+
+
+def test_a_python_that_does_not_start_is_a_finding(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = place / "bin" / "python"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'libpython3.12.so: cannot open' >&2\nexit 127\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+
+    assert found(cli)["python-broken"] == "libpython3.12.so: cannot open"
+
+
+def test_a_job_without_its_activation_is_told_to_source_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"CLUSTER_NAME": "clariden", "UENV_VIEW": "/u:pytorch:default", "SLURM_JOB_ID": "17"}.items():
+        monkeypatch.setenv(name, value)
+
+    fix = cli("doctor", "--fix").stdout
+
+    assert 'eval "$(uenvtool activate --system clariden --runtime uenv --shell bash)"' in fix
+    assert found(cli).keys() >= {"variable-missing"}
+
+
+def test_the_commands_of_fix_end_what_they_mend(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    environ = {
+        "CLUSTER_NAME": "clariden",
+        "UENV_VIEW": "/u:pytorch:default",
+        "SLURM_JOB_ID": "17",
+        "NCCL_NET_PLUGIN": "ofi",
+    }
+    for name, value in {**environ, "OMP_NUM_THREADS": "999", "FI_CXI_DEFAULT_TX_SIZE": "32768"}.items():
+        monkeypatch.setenv(name, value)
+    command = Path("bin/uenvtool")
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m uenvtool "$@"\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{command.parent.absolute()}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    script = "uenvtool doctor --fix >fix.sh; . ./fix.sh >/dev/null 2>&1; uenvtool doctor --json"
+
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+
+    left = {finding["id"] for finding in json.loads(ran.stdout)["findings"]}
+    assert not left & {"variable-missing", "variable-forbidden", "variable-wrong", "threads-over-cores"}, ran.stdout
+
+
+def test_a_system_that_nobody_knows_is_bad_input(cli: Cli) -> None:
+    assert cli("doctor", "--system", "nowhere").code == 2
+
+
+def test_secrets_of_the_environment_stay_out_of_every_report(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hf_abcdefghijklmnop"
+    for name in ("HF_TOKEN", "WANDB_API_KEY", "MASTER_ADDR"):
+        monkeypatch.setenv(name, secret)
+    monkeypatch.setenv("NCCL_NET", f"https://u:{secret}@x")
+    monkeypatch.setenv("SLURM_JOB_ID", "1")
+
+    for options in ([], ["--json"], ["--verbose"], ["--fix"]):
+        answer = cli("doctor", "--system", "clariden", "--runtime", "uenv", *options)
+        assert secret not in answer.stdout + answer.stderr
+
+
+def test_what_the_machine_says_is_read() -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert server.getsockname()[1] in machine.listening()
+    assert machine.cores() in range(1, 1 + (os.cpu_count() or 1))
+    assert machine.unresolved(["localhost", "no.such.host.invalid"]) == ("no.such.host.invalid",)
+
+
+def test_the_disk_of_a_folder_is_that_of_the_mount_that_is_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "mountinfo"
+    table.write_text(
+        "1 0 0:1 / / rw - ext4 /dev/sda rw\nrubbish\n2 1 0:2 / "
+        + str(tmp_path)
+        + " rw,relatime shared:1 - lustre fs rw\n"
+    )
+    monkeypatch.setattr(disks, "MOUNTS", table)
+    for number in range(3):
+        (tmp_path / str(number)).touch()
+
+    assert disks.folder(str(tmp_path / "v"), disks.mounts()).disk == "lustre"
+    assert disks.folder(str(tmp_path), disks.mounts()).files == 4
+    assert disks.folder("/usr", disks.mounts()).disk == "ext4"
+
+
+def test_libraries_are_found_in_the_loaders_order(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "libnccl-net.so").touch()
+    there, gone = loader.search_path({"LD_LIBRARY_PATH": f"{tmp_path}/b:{tmp_path}/none::{tmp_path}/a"})
+
+    assert (there, gone) == ([f"{tmp_path}/b", f"{tmp_path}/a"], [f"{tmp_path}/none"])
+    assert loader.found(there, "libnccl-net*.so*") == (f"{tmp_path}/b/libnccl-net.so",)
+
+
+NAMES = ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UENV_VIEW", "UENV_MOUNT_LIST"]
+NAMES += ["SLURM_JOB_ID", "CLUSTER_NAME", "MASTER_ADDR", "HOME", "TRITON_HOME", "NCCL_VERSION"]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.dictionaries(
+        st.sampled_from(NAMES),
+        st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
+        | st.sampled_from(["clariden", "/:a:b,/x:y", ":::", "/proc/self/root", "x" * 5000, "2.27"]),
+    )
+)  # fmt: skip
+def test_no_environment_makes_doctor_fail(environ: dict[str, str]) -> None:
+    examine_here(environ)

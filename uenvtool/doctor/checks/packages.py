@@ -1,0 +1,68 @@
+"""Which Python packages win: the base's over the environment's, two torches, the user's own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.snapshot import Package, PythonHere, Snapshot
+
+LISTED = 2
+_OF_PYTHON = re.compile(r"/python(3\.\d+)(?:/|\Z)")
+
+
+def check(here: Snapshot) -> Iterator[Fault]:
+    """What comes first and should not."""
+    if here.python is None:
+        return
+    yield from _other_python(here, here.python)
+    hidden = list(_hidden(here.python))
+    if hidden:
+        yield Fault("base-hides-overlay", _listed(hidden))
+    torches = here.python.versions("torch")
+    if len({torch.folder for torch in torches}) > 1 and not _is_explained(here.python, hidden):
+        yield Fault("two-torches", " over ".join(f"{torch.version} in {torch.folder}" for torch in torches[:2]))
+    leaking = list(_from_user_site(here.python))
+    if leaking:
+        yield Fault("user-site", _listed(leaking))
+
+
+def _is_explained(python: PythonHere, hidden: list[tuple[Package, Package]]) -> bool:
+    """Tell if a second torch was wanted, or is among the packages that are hidden."""
+    return "torch" in python.chosen or any(package.name == "torch" for _, package in hidden)
+
+
+def _other_python(here: Snapshot, python: PythonHere) -> Iterator[Fault]:
+    """Entries of PYTHONPATH that are the package folder of another version of Python."""
+    for entry in here.environ.get("PYTHONPATH", "").split(os.pathsep):
+        match = _OF_PYTHON.search(entry)
+        if match and match[1] != python.minor:
+            yield Fault("python-path-other", f"{entry}, and this is Python {python.minor}")
+
+
+def _hidden(python: PythonHere) -> Iterator[tuple[Package, Package]]:
+    """The packages of the environment of which another version comes first: who wins, and what is hidden."""
+    for package in python.packages:
+        if python.its_folder and package.folder == python.its_folder:
+            first = python.versions(package.name)[0]
+            if first.folder != package.folder and first.version != package.version:
+                yield first, package
+
+
+def _from_user_site(python: PythonHere) -> Iterator[tuple[Package, Package]]:
+    """The packages of the user's own folder that another folder has too."""
+    for package in python.packages:
+        if python.user_site and package.folder == python.user_site:
+            others = [other for other in python.versions(package.name) if other.folder != package.folder]
+            if others and python.versions(package.name)[0] is package:
+                yield package, others[0]
+
+
+def _listed(pairs: list[tuple[Package, Package]]) -> str:
+    shown = [
+        f"{first.name} {first.version} of {first.folder} over {second.version} of {second.folder}"
+        for first, second in pairs[:LISTED]
+    ]
+    return ", ".join(shown) + (f" and {len(pairs) - LISTED} more" if len(pairs) > LISTED else "")

@@ -1,0 +1,112 @@
+"""What doctor sees of a shell, a job or a rank: gathered once, then only looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from uenvtool.loaded import Job, View
+
+if TYPE_CHECKING:
+    from uenvtool.model.tuning import Setting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
+
+    name: str
+    version: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonHere:
+    """The Python that a command of this shell gets.
+
+    folders: its package folders in their order. packages: in that order, hidden ones too. user_site: the user's own
+    folder, if it counts. environment: the virtual environment, if it is one; its_folder: where that has its packages.
+    chosen: the packages of the base that an overlay replaces because its maker said so.
+    """
+
+    version: str
+    folders: tuple[str, ...]
+    packages: tuple[Package, ...]
+    user_site: str = ""
+    environment: str = ""
+    its_folder: str = ""
+    chosen: frozenset[str] = frozenset()
+
+    @property
+    def minor(self) -> str:
+        """The version that compiled packages are for, such as 3.12."""
+        return ".".join(self.version.split(".")[:2])
+
+    def versions(self, name: str) -> list[Package]:
+        """All of a package that lie on the path, the one that wins first."""
+        return [package for package in self.packages if package.name == name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Folder:
+    """A folder that many ranks may use at once. disk: the kind of its file system. files: how many, if counted."""
+
+    path: str
+    disk: str
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuned:
+    """The tuning for the system, the runtime and the versions that are really there. again: the command for it."""
+
+    system: str
+    runtime: str
+    settings: tuple[Setting, ...]
+    again: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnDisk:
+    """What files say.
+
+    libraries: names such as `libnccl-net` to the files that the loader would find, in its order. plugin_lacks:
+    libraries that the plugin needs and the loader does not find. gone: folders of the library path that are not
+    there. venv: the virtual environment. caches: variable to folder.
+    """
+
+    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    plugin_lacks: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    venv: Folder | None = None
+    caches: Mapping[str, Folder] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What is there. What could not be found out is None, or empty.
+
+    cores: that this process may use. shm: free and whole bytes of /dev/shm. core_limit: bytes that a core dump may
+    have, -1 without limit. listening: ports that are taken. unresolved: host names without an address.
+    """
+
+    environ: Mapping[str, str]
+    node: str = ""
+    cores: int | None = None
+    job: Job | None = None
+    views: tuple[View, ...] = ()
+    in_container: bool = False
+    tuned: Tuned | None = None
+    python: PythonHere | None = None
+    on_disk: OnDisk = field(default_factory=OnDisk)
+    shm: tuple[int, int] | None = None
+    core_limit: int = 0
+    listening: frozenset[int] = frozenset()
+    unresolved: tuple[str, ...] = ()
+
+    @property
+    def is_at_work(self) -> bool:
+        """Tell if trainings run here: in a job, a pod, or a container with torch."""
+        has_torch = self.python is not None and bool(self.python.versions("torch"))
+        return self.job is not None or (self.in_container and has_torch)
