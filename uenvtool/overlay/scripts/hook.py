@@ -48,12 +48,14 @@ def order() -> None:
     if os.environ.pop("UENVTOOL_PYTHONHOME", ""):
         os.environ.pop("PYTHONHOME", None)  # bin/python set it, for this Python alone
     recorded = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
-    base = mounted_now(recorded, found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", ""))
+    load = found.get("uenvtool-load", "")
+    base, others = mounted_now(recorded, found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", ""))
+    if others:
+        refuse_unless_wanted(others[0], load)
     moved = dict(zip(recorded, base, strict=True))
     present = [folder for folder in base if os.path.isdir(folder)]
     if len(present) < len(base):
         gone = next(folder for folder in base if folder not in present)
-        load = found.get("uenvtool-load", "")
         sys.stderr.write(
             f"uenvtool: the base of this overlay is not here: {gone}{load and '; load it first: ' + load}\n"
         )
@@ -65,21 +67,33 @@ def order() -> None:
     run_pth_files([moved.get(folder, folder) for folder in sites], present, len(first))
 
 
-def mounted_now(base: list[str], mount: str, known: str) -> list[str]:
+def mounted_now(base: list[str], mount: str, known: str) -> tuple[list[str], list[str]]:
     """The base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
 
-    Another base that is mounted in its place is named; one at another mount is not taken either.
+    If none has it: the recorded folders, and the mounts of uenvs with other packages at the same places.
     """
     if not mount:
-        return base
+        return base, []
+    others = []
     mounts = [item.rpartition(":")[2] for item in os.environ.get("UENV_MOUNT_LIST", "").split(",")]
     for other in dict.fromkeys([mount, *filter(None, mounts)]):
         folders = [other + folder[len(mount) :] if folder.startswith(mount + "/") else folder for folder in base]
         if all(map(os.path.isdir, folders)):
             if listing(folders) == known:
-                return folders
-            say_once(f"another base than this overlay's is mounted at {other}: load the one that it was made on")
-    return base
+                return folders, []
+            others.append(other)
+    return base, others
+
+
+def refuse_unless_wanted(mount: str, load: str) -> None:
+    """End Python on another base: the overlay's packages were chosen and compiled for its own."""
+    say_once(f"another base than this overlay's is mounted at {mount}: load the one that it was made on")
+    if not os.environ.get("UENVTOOL_ANY_BASE"):
+        say_once(
+            f"{load and load + '; or '}make the overlay again on this one: uenvtool venv {sys.prefix} --update; "
+            "UENVTOOL_ANY_BASE=1 starts it all the same"
+        )
+        os._exit(1)  # an exception would be a fatal error of site, with a traceback
 
 
 def listing(folders: list[str]) -> str:
