@@ -78,7 +78,8 @@ KNOWS = {
     "image": {"image"},
     "job": {"model", "job"},
     "doctor": {"model", "doctor"},
-    "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job", "doctor"},
+    "container": {"model", "container"},
+    "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job", "doctor", "container"},
 }
 """What a part may import beside the doors; cli knows commands and console."""
 DOORS = {

@@ -6,13 +6,22 @@ A language that cannot hold a text refuses it with BadInput.
 from __future__ import annotations
 
 import json
+import re
 
 from uenvtool.errors import BadInput
+
+PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
+"""A word that shells take as it is."""
 
 
 def sh(text: str) -> str:
     """One word of bash, zsh or any POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+def sh_word(text: str) -> str:
+    """The same; in quotes only if the shell would not take it as it is."""
+    return text if PLAIN_WORD.fullmatch(text) else sh(text)
 
 
 def fish(text: str) -> str:

@@ -113,6 +113,7 @@ OWN_INDEX = {
     "PIP_CONFIG_FILE": os.environ.get("PIP_CONFIG_FILE", str(REAL_HOME / ".config" / "pip" / "pip.conf")),
 }
 KINDS = {
+    "from": "containers",
     "extends": "recipes",
     "groups": "recipes",
     "couplings": "recipes",
@@ -133,7 +134,8 @@ def test_yaml_is_a_file_that_the_tool_accepts(
 ) -> None:
     keys = yaml.safe_load(block.text)
     kind = next(folder for key, folder in KINDS.items() if key in keys)
-    name = "recipes/mine/recipe.yaml" if kind == "recipes" else f"{kind}/mine.yaml"
+    own_folder = {"recipes": "recipes/mine/recipe.yaml", "containers": "recipes/mine/container.yaml"}
+    name = own_folder.get(kind, f"{kind}/mine.yaml")
     rest = "".join(f"{key}: {value}\n" for key, value in REST.get(kind, {}).items() if key not in keys)
 
     answer = cli("validate", write(name, rest + block.text))

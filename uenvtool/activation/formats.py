@@ -43,24 +43,34 @@ def as_dotenv(plan: ActivationPlan, again: str) -> str:
 
 def as_edf(plan: ActivationPlan, again: str) -> str:
     """The [env] table of an environment definition file; an empty text unsets there."""
-    lines = _commented(
-        decided(plan, "edf"),
-        lambda name, value: f"{name} = {quoting.edf(name, value)}",
-        unset=lambda name: f'{name} = ""  # unsets it',
+    return "\n".join([*_header(plan, again), "[env]", *edf_lines(decided(plan, "edf"))])
+
+
+def edf_lines(plan: ActivationPlan) -> list[str]:
+    """The entries of the table alone, of a plan with nothing left open, each with its reason above it."""
+    return list(
+        _commented(
+            plan,
+            lambda name, value: f"{name} = {quoting.edf(name, value)}",
+            unset=lambda name: f'{name} = ""  # unsets it',
+        )
     )
-    return "\n".join([*_header(plan, again), "[env]", *lines])
 
 
 def as_docker(plan: ActivationPlan, again: str) -> str:
     """ENV lines of a Dockerfile, which cannot unset a variable."""
-    lines = _commented(decided(plan, "docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}")
-    return "\n".join([*_header(plan, again), *lines])
+    return "\n".join([*_header(plan, again), *docker_lines(plan)])
+
+
+def docker_lines(plan: ActivationPlan) -> list[str]:
+    """The ENV lines alone, each with its reason above it."""
+    return list(_commented(decided(plan, "docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
 def as_slurm(plan: ActivationPlan, again: str) -> str:
     """The option --export of srun and sbatch, to be passed as one word: srun "$(uenvtool activate ...)"."""
-    values = _values(decided(plan, "slurm"))
-    return "--export=" + ",".join(["ALL", *(f"{name}={quoting.slurm(name, value)}" for name, value in values)])
+    pairs = values(decided(plan, "slurm"))
+    return "--export=" + ",".join(["ALL", *(f"{name}={quoting.slurm(name, value)}" for name, value in pairs)])
 
 
 FORMATS = {
@@ -98,7 +108,7 @@ def _commented(
             yield unset(setting.name) if value is None else line(setting.name, value)
 
 
-def _values(plan: ActivationPlan) -> Iterator[tuple[str, str]]:
+def values(plan: ActivationPlan) -> Iterator[tuple[str, str]]:
     """The variables that a file can set."""
     if plan.venv:
         yield "VIRTUAL_ENV", plan.venv

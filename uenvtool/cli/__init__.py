@@ -9,6 +9,7 @@ import typer
 
 from uenvtool.cli.activate import activate
 from uenvtool.cli.build import build
+from uenvtool.cli.container import Container, container
 from uenvtool.cli.diff import diff
 from uenvtool.cli.doctor import doctor
 from uenvtool.cli.edit import edit
@@ -85,6 +86,7 @@ for command in COMMANDS:
     app.command(short_help=SENTENCES[command.__name__])(command)
 app.command("list", short_help=SENTENCES["list"])(list_)
 app.command(cls=Venv, short_help=SENTENCES["venv"])(venv)
+app.command(cls=Container, short_help=SENTENCES["container"])(container)
 app.command(cls=Job, short_help=SENTENCES["job"])(job)
 app.add_typer(new, name="new")
 app.add_typer(image, name="image")

@@ -21,6 +21,14 @@ def recipes(incomplete: str) -> list[str]:
     return _starting(incomplete, available(RECIPE))
 
 
+def containers(incomplete: str) -> list[str]:
+    """The container recipes."""
+    from uenvtool.model.kinds import CONTAINER
+    from uenvtool.model.locate import available
+
+    return _starting(incomplete, available(CONTAINER))
+
+
 def runtimes(incomplete: str) -> list[str]:
     """The runtimes."""
     from uenvtool.model.kinds import RUNTIME

@@ -1,4 +1,4 @@
-"""`uenvtool list`: the recipes, systems and tuning files that exist."""
+"""`uenvtool list`: the files of each kind of knowledge that exist."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uenvtool.cli.options import JSON
 
 
 def list_(
-    kind: str | None = typer.Argument(None, metavar="[recipes|systems|tuning]", help="What to list; default: all."),
+    kind: str | None = typer.Argument(None, metavar="[recipes|systems|...]", help="What to list; default: all."),
     json_: bool = JSON,
 ) -> int:
-    """List the recipes, systems and tuning files: built-in ones and your own."""
+    """List recipes, containers, components, systems and tuning files: built-in ones and your own."""
     from uenvtool import console
     from uenvtool.commands import list as command
 

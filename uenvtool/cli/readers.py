@@ -20,6 +20,7 @@ READERS = {
         "edit": "Add, remove and pin packages in a recipe of your own.",
         "validate": "Find everything that is wrong in recipes and systems.",
         "image": "Build images; show, check and compare what is in them.",
+        "container": "Write the Containerfile, EDF and pipeline of an image.",
     },
     "To look around": {
         "list": "List the recipes, systems and tuning files.",

@@ -1,4 +1,4 @@
-"""What recipes, systems and tuning files exist, in a line each."""
+"""What files of each kind of knowledge exist, in a line each."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from uenvtool.result import Result, Table
 MOST_NAMES = 3
 
 
-def list_(folder: str | None = None) -> Result:
-    """Everything that can be used by its name, or what is in one of the folders `recipes`, `systems`, ...
+def list_(title: str | None = None) -> Result:
+    """Everything that can be used by its name, or what is of one kind: `recipes`, `containers`, `systems`, ...
 
-    Raises BadInput for another folder.
+    Raises BadInput for another kind.
     """
-    kinds = {kind.folder: kind for kind in LISTED}
-    if folder is not None and folder not in kinds:
-        raise BadInput([unknown("kind", folder, kinds)])
-    found = {name: catalogue(kind) for name, kind in kinds.items() if folder in (None, name)}
+    kinds = {kind.title: kind for kind in LISTED}
+    if title is not None and title not in kinds:
+        raise BadInput([unknown("kind", title, kinds)])
+    found = {name: catalogue(kind) for name, kind in kinds.items() if title in (None, name)}
     return Result(
         data=found,
         tables=tuple(

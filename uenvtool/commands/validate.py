@@ -8,7 +8,7 @@ from typing import Any
 
 from uenvtool.errors import BadInput, ExitCode, Position, Problem
 from uenvtool.model.extend import load_extended
-from uenvtool.model.kinds import KINDS, kind_of
+from uenvtool.model.kinds import KINDS, kind_of, own_file
 from uenvtool.model.locate import locate, shown
 from uenvtool.model.reader import is_abstract
 from uenvtool.model.source import read
@@ -29,7 +29,7 @@ def validate(files: Iterable[Path]) -> Result:
 
 def problems_in(path: Path) -> list[Problem]:
     """Everything that is wrong in a file of knowledge, or in the recipe of a folder; nothing if it is fine."""
-    file = path / "recipe.yaml" if path.is_dir() else path
+    file = own_file(path) if path.is_dir() else path
     if not file.is_file():
         kinds = ", ".join(kind.name for kind in KINDS)
         return [Problem("no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]

@@ -28,6 +28,7 @@ class Kind:
     name: of the kind and of its schema. folder: the folder that holds files of the kind. pattern: the files in
     it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
     heading, column: the field that `list` shows beside the description; no heading: not listed.
+    listed_as: the name under which `list` shows the kind; default: its folder.
     joined: the lists that `extends` joins, and how. pins: the mappings in which `null` drops what is inherited.
     """
 
@@ -37,8 +38,14 @@ class Kind:
     reader: str
     heading: str = ""
     column: str = ""
+    listed_as: str = ""
     joined: Mapping[str, Join] = field(default_factory=dict)
     pins: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name under which `list` shows the kind."""
+        return self.listed_as or self.folder
 
     def load(self, name: str) -> object:
         """The value of a name or path. Raises BadInput with everything that is wrong in the file."""
@@ -122,8 +129,32 @@ FINDINGS = Kind(
     column="findings",
 )
 
-KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS)
+CONTAINER = Kind(
+    name="container",
+    folder="recipes",
+    pattern="*/container.yaml",
+    reader="uenvtool.model.container_reader:load_container",
+    heading="components",
+    column="components",
+    listed_as="containers",
+)
+COMPONENT = Kind(
+    name="component",
+    folder="components",
+    pattern="*.yaml",
+    reader="uenvtool.model.component_reader:load_component",
+    heading="versions",
+    column="versions",
+)
+
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
+
+
+def own_file(folder: Path) -> Path:
+    """The file of a folder that holds one recipe, of whatever kind; a recipe's usual one if it holds none."""
+    named = [folder / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
+    return next((file for file in named if file.is_file()), named[0])
 
 
 def kind_of(path: Path, tree: Node) -> Kind:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from uenvtool import quoting
 from uenvtool.errors import BadInput
 from uenvtool.filling import filled
 from uenvtool.job.plan import APPTAINER, UENV, JobPlan, run_command, torchrun_words
-from uenvtool.job.render.lines import PLAIN_WORD, aligned, bash_word, bash_words, in_comment, option_value, template
+from uenvtool.job.render.lines import aligned, bash_word, bash_words, in_comment, option_value, template
 from uenvtool.job.render.staging import at_the_end, staging
 from uenvtool.job.request import TORCHRUN
 from uenvtool.model.jobs import Explained
@@ -48,7 +49,7 @@ def path_line(plan: JobPlan, indent: str = "") -> str:
     if plan.overlay is None:
         return ""
     folder = plan.overlay.bin
-    if not PLAIN_WORD.fullmatch(folder):
+    if not quoting.PLAIN_WORD.fullmatch(folder):
         hint = "letters, digits and _ . / - only: move it"
         raise BadInput(f"the overlay's path {folder!r} cannot stand in a job", hint=hint)
     return f"{indent}export PATH={folder}:$PATH # python and torchrun of the overlay\n"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from uenvtool import quoting
 from uenvtool.errors import BadInput
-from uenvtool.filling import filled
 from uenvtool.job.plan import JobPlan, overlay_path
 from uenvtool.job.render.batch import batch_script
-from uenvtool.job.render.lines import bash_word, beside, in_comment, mountable, template
+from uenvtool.job.render.edf import EdfEntries, render_edf, table_lines
+from uenvtool.job.render.lines import bash_word, beside, mountable
 from uenvtool.job.render.settings import reason, threads
 from uenvtool.job.render.staging import copy_of
-from uenvtool.model.jobs import Explained
 from uenvtool.model.tuning import UNSET, Setting
 
 
@@ -26,19 +23,18 @@ def container_engine_files(plan: JobPlan) -> dict[str, str]:
 
 def _edf(plan: JobPlan) -> str:
     """Image, mounts, hook and variables."""
-    known = plan.knowledge.ce
-    annotations = known.extended_annotations if plan.extended else known.annotations
-    env = _edf_lines([*(known.extended_env if plan.extended else ()), *threads(plan)])
-    env += [f"{setting.name} = {_edf_value(setting)} # {reason(setting)}" for setting in plan.settings]
-    return filled(
-        template("ce.toml"),
-        AGAIN=in_comment(plan.request.again),
-        IMAGE=quoting.toml(_as_mounted(plan, 0, plan.image)),
-        MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *_overlay_mount(plan)]),
-        WORKDIR=quoting.toml(known.workdir or "${PWD}"),
-        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if plan.extended else "",
-        ANNOTATIONS="\n".join(_edf_lines(annotations)),
-        ENV="\n".join(env),
+    return render_edf(
+        EdfEntries(
+            knowledge=plan.knowledge.ce,
+            extended=plan.extended,
+            image=_as_mounted(plan, 0, plan.image),
+            mounts=_overlay_mount(plan),
+            env=[
+                *table_lines(threads(plan)),
+                *(f"{setting.name} = {_edf_value(setting)} # {reason(setting)}" for setting in plan.settings),
+            ],
+            again=plan.request.again,
+        )
     )
 
 
@@ -58,14 +54,6 @@ def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
     if plan.request.stage:
         return copy_of(index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
-
-
-def _edf_lines(entries: Sequence[Explained]) -> list[str]:
-    """Entries of a table, each with its reason."""
-    return [
-        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {entry.reason}" if entry.reason else "")
-        for entry in entries
-    ]
 
 
 def _edf_value(setting: Setting) -> str:

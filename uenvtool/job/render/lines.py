@@ -11,8 +11,6 @@ from uenvtool.errors import BadInput
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 LONGEST_LINE = 118
-PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
-"""A word that bash takes as it is."""
 
 
 def template(name: str) -> str:
@@ -22,7 +20,7 @@ def template(name: str) -> str:
 
 def bash_word(text: str) -> str:
     """A word of bash; quotes only if it needs them."""
-    return text if PLAIN_WORD.fullmatch(text) else quoting.sh(text)
+    return quoting.sh_word(text)
 
 
 def bash_words(words: Sequence[str]) -> str:

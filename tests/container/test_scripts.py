@@ -1,0 +1,263 @@
+"""The scripts beside a Containerfile, run against stand-ins of podman, skopeo and srun, and read by their checkers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import Answer
+from tests.container.recipes import Write, project
+from tests.support.needs import need
+from tests.support.toml import loads
+
+Cli = Callable[..., Answer]
+SKOPEO = """\
+#!/bin/bash
+# A registry in $STORE: a file for each name, with its digest.
+echo "skopeo $*" >>"$STORE/log"
+name() { local found=${1#docker://} && echo "$STORE/${found//\\//+}"; }
+case $1 in
+  inspect)
+    [[ ! -e $STORE/down ]] || { echo 'dial tcp: no route to host' >&2; exit 1; }
+    cat "$(name "${@: -1}")" 2>/dev/null || { echo 'manifest unknown' >&2; exit 1; } ;;
+  copy) cp "$(name "$2")" "$(name "$3")" ;;
+esac
+"""
+PODMAN = """\
+#!/bin/bash
+echo "podman $*" >>"$STORE/log"
+[[ $1 != push ]] || echo "sha256:$RANDOM$RANDOM" >"$STORE/${2//\\//+}"
+"""
+SRUN = """\
+#!/bin/bash
+# Starts the command once, as srun would in a container.
+echo "srun $*" >>"$STORE/log"
+while [[ $1 == --* ]]; do shift; done
+[[ $1 != env || $# -gt 1 ]] || { cat "$STORE/env" && exit; }
+exec "$@"
+"""
+
+
+class Site:
+    """A registry and nodes that are stand-ins, and the scripts of the recipe `mine`."""
+
+    def __init__(self, folder: Path, cli: Cli) -> None:
+        self.store, self.cli = folder / "store", cli
+        self.store.mkdir()
+        programs = folder / "programs"
+        programs.mkdir()
+        for name, text in {"skopeo": SKOPEO, "podman": PODMAN, "srun": SRUN}.items():
+            (programs / name).write_text(text)
+            (programs / name).chmod(0o755)
+        self.env = {"PATH": f"{programs}:{os.environ['PATH']}", "STORE": str(self.store), "REGISTRY": "example.org/g"}
+
+    def write(self) -> None:
+        """Write the files of the recipe."""
+        answer = self.cli("container", "mine", "--system", "clariden")
+        assert answer.code == 0, answer.stderr
+
+    def run(self, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run one of the scripts; the log begins anew."""
+        (self.store / "log").write_text("")
+        command = ["bash", f"containers/mine/{script}", *words]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, check=False)
+
+    @property
+    def log(self) -> str:
+        """What the stand-ins were called with."""
+        return (self.store / "log").read_text()
+
+    @property
+    def names(self) -> list[str]:
+        """The images in the registry."""
+        return sorted(path.name.removeprefix("example.org+g+") for path in self.store.glob("example*"))
+
+
+@pytest.fixture
+def site(place: Path, cli: Cli, write: Write) -> Site:
+    project(write, {"part": {}}, tag="1-alps6", image="alps", tests={"greets": {"run": ["echo", "a b"], "reason": "x"}})
+    made = Site(place, cli)
+    made.write()
+    variables = made.run("test.sh", "none")
+    assert variables.returncode == 0, variables.stderr
+    expected = Path("containers/mine/test.sh").read_text().split("expected()")[1].split("\n}")[0]
+    shown = subprocess.run(
+        ["bash", "-c", f"expected(){expected}\n}}; expected"], capture_output=True, check=True
+    ).stdout
+    (made.store / "env").write_bytes(shown + b"HOME=/root\n")
+    return made
+
+
+def test_an_image_goes_from_built_to_tested_to_published(site: Site) -> None:
+    assert site.run("ci.sh", "build").returncode == 0
+    assert site.run("ci.sh", "publish").returncode == 1, "it is not tested yet"
+    assert site.run("ci.sh", "test").returncode == 0, site.log
+    published = site.run("ci.sh", "publish")
+
+    assert published.returncode == 0, published.stderr
+    canonical, tested, stable = sorted(site.names, key=len)[1], sorted(site.names, key=len)[2], "mine:1-alps6"
+    assert stable in site.names
+    assert tested.startswith(f"{canonical}-tested-")
+
+
+def test_what_is_in_the_registry_is_neither_built_nor_tested_again(site: Site) -> None:
+    site.run("ci.sh", "build")
+    site.run("ci.sh", "test")
+
+    built = site.run("ci.sh", "build")
+    assert built.returncode == 0
+    assert "podman" not in site.log
+    tested = site.run("ci.sh", "test")
+
+    assert tested.returncode == 0
+    assert "srun" not in site.log
+
+
+def test_a_stable_name_is_never_given_to_another_image(site: Site) -> None:
+    site.run("ci.sh", "build")
+    site.run("ci.sh", "test")
+    other = site.store / "example.org+g+mine:1-alps6"
+    other.write_text("sha256:another")
+
+    published = site.run("ci.sh", "publish")
+
+    assert published.returncode == 1
+    assert "mine:1-alps6 is another image, and stays so" in published.stderr
+    assert other.read_text() == "sha256:another"
+
+
+def test_a_registry_that_does_not_answer_is_not_an_empty_one(site: Site) -> None:
+    (site.store / "down").touch()
+
+    built = site.run("ci.sh", "build")
+
+    assert built.returncode == 1
+    assert "no route to host" in built.stderr
+    assert "podman" not in site.log
+
+
+def test_an_image_whose_tests_fail_is_not_marked(site: Site) -> None:
+    site.run("ci.sh", "build")
+    (site.store / "env").write_text("FI_PROVIDER=tcp\n")
+
+    tested = site.run("ci.sh", "test")
+
+    assert tested.returncode == 1
+    assert "FAILED  variables: not set as it should be:" in tested.stdout
+    assert "FI_PROVIDER=cxi" in tested.stdout
+    assert not [name for name in site.names if "tested" in name]
+
+
+@pytest.mark.parametrize(
+    ("test", "result"),
+    [
+        ({"run": ["echo", "$(id) 'a' \\"]}, "ok      one"),
+        ({"run": ["false"]}, "FAILED  one: exit code 1"),
+        ({"run": ["echo", "a"], "prints": "^a$"}, "ok      one"),
+        ({"run": ["echo", "b"], "prints": "^a$"}, "FAILED  one: no line of its output matches: ^a$"),
+        (
+            {"run": ["echo", "Avg bus bandwidth : 93.5"], "at_least": {"number": "bandwidth", "value": 90}},
+            "ok      one",
+        ),
+        (
+            {"run": ["echo", "bandwidth : 8.5"], "at_least": {"number": "bandwidth", "value": 90, "unit": "GB/s"}},
+            "FAILED  one: 8.5 GB/s, which is less than 90 GB/s",
+        ),
+        (
+            {"run": ["echo"], "at_least": {"number": "x", "value": "0.5"}},
+            "FAILED  one: nothing , which is less than 0.5 ",
+        ),
+        ({"run": ["printenv", "A"], "env": {"A": "b'c"}, "prints": "b'c"}, "ok      one"),
+    ],
+)
+def test_a_test_says_if_it_passed_and_why_not(site: Site, write: Write, test: dict[str, Any], result: str) -> None:
+    project(write, {}, tests={"one": {**test, "reason": "x", "nodes": 2, "tasks": 4}})
+    site.write()
+
+    ran = site.run("test.sh", "one")
+
+    assert ran.stdout.splitlines()[0] == result
+    assert ran.returncode == (0 if result.startswith("ok") else 1)
+    assert "--nodes=2 --ntasks-per-node=4" in site.log
+
+
+def test_the_scripts_of_an_extended_image_start_it_as_its_site_says(site: Site) -> None:
+    site.run("test.sh", "greets")
+
+    assert "--environment=" in site.log
+    assert "--mpi=pmix --network=disable_rdzv_get" in site.log
+
+
+@pytest.mark.parametrize("name", ["ngc-pytorch-26.02-alps6", "ngc-pytorch-25.06"])
+def test_shellcheck_finds_nothing_in_any_script(name: str, cli: Cli) -> None:
+    need("shellcheck")
+    cli("container", name, "--system", "clariden")
+    scripts = sorted(Path(f"containers/{name}").rglob("*.sh"))
+
+    found = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
+
+    assert scripts
+    assert found.stdout == ""
+
+
+def test_build_sh_builds_with_podman_and_imports_into_a_striped_folder(site: Site, place: Path) -> None:
+    for name in ("enroot", "lfs"):
+        program = Path(site.env["PATH"].split(":")[0]) / name
+        program.write_text('#!/bin/bash\necho "${0##*/} $*" >>"$STORE/log"\n[[ $1 != import ]] || touch "$5"\n')
+        program.chmod(0o755)
+    site.env["IMAGES"] = str(place / "ce images")
+
+    built = site.run("build.sh")
+
+    assert built.returncode == 0, built.stderr
+    assert built.stdout.endswith("ce images/mine+1-alps6.sqsh\n")
+    assert "lfs setstripe -E 4M -c 1 -E 64M -c 4 -E -1 -c -1 -S 4M" in site.log
+    assert "enroot import -x mount -o" in site.log
+    assert "podman build --file Containerfile --tag mine:1-alps6-" in site.log
+
+
+def test_the_edf_is_toml_and_names_the_file_that_build_sh_makes(site: Site) -> None:
+    edf = loads(Path("containers/mine/mine.toml").read_text())
+
+    assert edf["image"] == "${SCRATCH}/ce-images/mine+1-alps6.sqsh"
+    assert edf["entrypoint"] is True
+    assert edf["env"]["NCCL_NET_PLUGIN"] == ""
+    assert "FI_PROVIDER" not in edf["env"], "the image sets it"
+
+
+def test_the_pipeline_has_the_stages_and_the_fields_that_gitlab_knows(site: Site, cli: Cli, write: Write) -> None:
+    write("recipes/app/container.yaml", '{"description": "x", "from": "mine", "pip": ["tqdm"]}')
+    cli("container", "app", "--system", "clariden")
+
+    pipelines = {name: yaml.safe_load(Path(f"containers/{name}/gitlab-ci.yml").read_text()) for name in ("mine", "app")}
+
+    assert (
+        pipelines["mine"]["stages"] == pipelines["app"]["stages"] == ["build", "test", "apps", "test-apps", "publish"]
+    )
+    stages = {name: [job["stage"] for job in each.values() if "stage" in job] for name, each in jobs(pipelines).items()}
+    assert stages == {"mine": ["build", "test", "publish"], "app": ["apps", "test-apps", "publish"]}
+    assert pipelines["app"]["app build"]["needs"] == [{"job": "mine test", "optional": True}]
+    known = {"extends", "stage", "tags", "needs", "rules", "script"}
+    assert all(set(job) <= known for each in jobs(pipelines).values() for job in each.values())
+
+
+def jobs(pipelines: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The jobs of each pipeline."""
+    return {
+        name: {job: value for job, value in each.items() if isinstance(value, dict)} for name, each in pipelines.items()
+    }
+
+
+def test_the_workflow_has_the_steps_that_need_no_node(site: Site) -> None:
+    workflow = yaml.safe_load(Path("containers/mine/github-workflow.yml").read_text())
+
+    steps = [step.get("run", "") for step in workflow["jobs"]["build"]["steps"]]
+    assert "bash containers/mine/ci.sh build" in steps
+    assert not [step for step in steps if "ci.sh test" in step]
+    assert workflow["jobs"]["build"]["runs-on"] == "ubuntu-24.04-arm", "the CPU of clariden's nodes"

@@ -1,0 +1,125 @@
+"""Our images beside the documents that the project was created from: all is there, or a reason is on record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Answer
+from tests.support.seeds import script, seed
+from tests.support.toml import loads
+from uenvtool.model.container_reader import load_container
+
+Cli = Callable[..., Answer]
+NAMES = {
+    "libfabric (CXI provider)": "libfabric",
+    "NCCL": "nccl",
+    "aws-ofi-nccl": "aws-ofi-nccl",
+    "NVSHMEM": "nvshmem",
+    "UCX": "ucx",
+    "UCC": "ucc",
+    "OpenMPI": "openmpi",
+    "GDRCopy": "gdrcopy",
+    "NCCL Tests": "nccl-tests",
+    "OSU Micro-benchmarks": "osu",
+}
+"""The rows of the table in seeds/002, but for XPMEM, which has no version there."""
+OTHERWISE = {
+    "image": "uenvtool writes the path that build.sh writes to",
+    "mounts": "/iopsstor, with two s, is the name of the file system; no user's folder is known",
+    "workdir": "the folder where srun was called",
+    "annotations.com.hooks.aws_ofi_nccl.variant": "cuda-dl takes the image's own CUDA; a static variant must match it",
+    "env.NCCL_DEBUG": "for a look once: it prints many lines",
+}
+"""Entries of the seeds' EDFs that ours has with another value, or not, and why."""
+
+
+def test_every_component_of_the_published_table_is_in_the_alps4_image_at_its_version() -> None:
+    rows = dict(
+        re.findall(r"^([A-Za-z][\w() -]+?) (\d[\w.-]+) [A-Z]", seed(2).split("Component Version")[1], re.MULTILINE)
+    )
+    ours = {choice.name: choice.version for choice in load_container("ngc-pytorch-26.02-alps4").components}
+
+    assert {NAMES[name]: version for name, version in rows.items() if name in NAMES} == {
+        name: ours[name] for name in NAMES.values()
+    }
+    assert "xpmem" in ours
+
+
+def test_the_alps6_image_has_the_versions_on_record() -> None:
+    ours = {choice.name: choice.version for choice in load_container("ngc-pytorch-26.02-alps6").components}
+    on_record = (
+        "libfabric 2.6.0, nccl 2.30.7-1, aws-ofi-nccl 1.20.0, nvshmem 3.6.5-0, ucx 1.20.1, ucc 1.8.0, openmpi 5.0.10, "
+        "gdrcopy 2.5.1, nccl-tests 2.18.2, osu 7.5.2"
+    )
+
+    assert {name: ours[name] for name in (row.split()[0] for row in on_record.split(", "))} == dict(
+        row.split() for row in on_record.split(", ")
+    )
+
+
+def test_every_variable_that_the_published_text_names_is_in_the_image() -> None:
+    text = (ROOT / "containers/ngc-pytorch-26.02-alps6/Containerfile").read_text()
+    env = dict(re.findall(r'^ENV (\w+)="(.*)"$', text.split(" AS image")[1], re.MULTILINE))
+
+    assert env["NCCL_NET"] == "AWS Libfabric"
+    assert env["NCCL_NCHANNELS_PER_NET_PEER"] == "4"
+    assert env["NVSHMEM_REMOTE_TRANSPORT"] == "libfabric"
+    for name in ("FI_PROVIDER", "FI_MR_CACHE_MONITOR", "FI_CXI_RDZV_PROTO", "FI_CXI_RX_MATCH_MODE", "NCCL_PROTO",
+                 "NVSHMEM_LIBFABRIC_PROVIDER", "NVSHMEM_DISABLE_CUDA_VMM", "PMIX_MCA_psec", "OMPI_MCA_btl",
+                 "CUDA_CACHE_DISABLE"):  # fmt: skip
+        assert name in env, seed(2)[:20]
+
+
+def test_the_pipeline_has_the_five_stages_of_the_published_one() -> None:
+    text = (ROOT / "containers/ngc-pytorch-26.02-alps6/gitlab-ci.yml").read_text()
+    names = re.findall(r"^  \d\. ([\w-]+) — ", seed(2), re.MULTILINE)
+
+    ours = re.search(r"^stages: \[(.*)\]$", text, re.MULTILINE)
+    assert names == ["build-base", "test-base", "build-apps", "test-apps", "publish"]
+    assert ours is not None
+    assert ours[1].split(", ") == ["build", "test", "apps", "test-apps", "publish"]
+
+
+def test_the_application_layer_is_an_image_on_an_image(cli: Cli, write: Callable[..., Path]) -> None:
+    write("recipes/app/container.yaml", "description: x\nfrom: ngc-pytorch-26.02-alps6\npip: [einops]\n")
+
+    answer = cli("container", "app", "--dry-run")
+
+    assert answer.code == 0, answer.stderr
+    assert "ARG BASE=ngc-pytorch:26.02-py3-alps6-" in answer.stdout
+
+
+def test_the_small_case_is_the_guides_dockerfile(cli: Cli) -> None:
+    guide = re.search(r"FROM (?:docker://)?(\S+)\nRUN python3 -m pip install (\S+)", seed(0))
+    assert guide is not None
+
+    answer = cli("container", "--from", guide[1], "--pip", guide[2], "--system", "clariden")
+
+    assert answer.code == 0, answer.stderr
+    text = Path("containers/pytorch-metatrain/Containerfile").read_text()
+    assert f"ARG BASE={guide[1]}\n" in text
+    assert f'"{guide[2]}"]' in text
+    assert "podman build" in Path("containers/pytorch-metatrain/build.sh").read_text()
+
+
+@pytest.mark.parametrize(("number", "containing"), [(0, "<SQUASHFS_IMAGE_NAME>"), (1, "ngc-pytorch-my-app")])
+def test_the_edf_has_what_the_published_ones_have(number: int, containing: str, cli: Cli) -> None:
+    text = script(number, containing).replace("<WORKDIR>", '"x"')
+    published = flat(loads(re.sub(r" # \(\d+\)!", "", text)))
+    cli("container", "--from", "nvcr.io/nvidia/pytorch:25.06-py3", "--pip", "metatrain", "--system", "clariden")
+
+    ours = flat(loads(Path("containers/pytorch-metatrain/pytorch-metatrain.toml").read_text()))
+
+    assert {key: value for key, value in published.items() if ours.get(key) != value and key not in OTHERWISE} == {}
+
+
+def flat(table: dict[str, object], prefix: str = "") -> dict[str, object]:
+    """Every entry of nested tables by its whole name."""
+    found: dict[str, object] = {}
+    for name, value in table.items():
+        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found

@@ -1,0 +1,212 @@
+"""Images really built by our Containerfile: a C library and a program that links it, on a small root."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.images import Builder, archive, base_image, storage
+from uenvtool.commands.container.make import tag
+from uenvtool.commands.container.request import ContainerRequest
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+Cli = Callable[..., Answer]
+
+LIBRARY = {
+    "shout.c": 'const char *shouted(void) { return "HELLO"; }\n',
+    "shout.h": "const char *shouted(void);\n",
+    "Makefile": (
+        "libshout.so.1: shout.c\n"
+        "\t@echo 'ran: shout'\n"
+        "\tgcc -shared -fPIC -Wl,-soname,libshout.so.1 -o $@ shout.c\n"
+        "install: libshout.so.1\n"
+        "\tinstall -D -t $(DESTDIR)/usr/lib libshout.so.1\n"
+        "\tln -sf libshout.so.1 $(DESTDIR)/usr/lib/libshout.so\n"
+        "\tinstall -D -m 644 -t $(DESTDIR)/usr/include shout.h\n"
+        "\tinstall -D -m 644 -t $(DESTDIR)/usr/share/doc/shout Makefile\n"
+    ),
+}
+PROGRAM = {
+    "greet.c": "#include <shout.h>\n#include <stdio.h>\nint main(void) { puts(shouted()); return 0; }\n",
+    "Makefile": (
+        "greet: greet.c\n"
+        "\t@echo 'ran: greet'\n"
+        "\tgcc -o $@ greet.c -lshout\n"
+        "install: greet\n"
+        "\tinstall -D -t $(DESTDIR)/usr/bin greet\n"
+    ),
+}
+OTHER = {
+    "Makefile": "all:\n\t@echo 'ran: other'\ninstall:\n\tinstall -D -m 644 -t $(DESTDIR)/usr/share/other Makefile\n",
+}
+COMPONENT = """\
+description: The component {name}.
+url: https://example.org/{name}-${{version}}.tar.gz
+versions:
+  1.0: {{sha256: {sha256}, source: this test}}
+needs: [{needs}]
+options: [{{value: "{option}", reason: only words}}]
+build:
+- [make, "@options@"]
+- [make, install, "DESTDIR=${{out}}"]
+installs: [{installs}]
+check: {check}
+"""
+RECIPE = """\
+description: A greeting.
+home: clariden
+base: {image: localhost/uenvtool-base, tag: 1, unpinned: it is made by this test}
+name: greeting
+tag: 1-alps6
+image: alps
+components: {greet: 1.0, other: 1.0, shout: 1.0}
+labels: {org.example.note: 'a "$(id)" note'}
+"""
+HOSTILE = "WORD=a'b \\\\\\\"c $(touch /hostile) `id` ; # <<EOF | && $HOME"
+"""An option of make, which only sets a variable, as YAML writes it between double quotes."""
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
+    made = Builder(storage(tmp_path_factory.mktemp("buildah")))
+    base_image(made)
+    yield made
+    made.close()
+
+
+class Project:
+    """A folder with components, sources and a recipe."""
+
+    def __init__(self, folder: Path, cli: Cli) -> None:
+        self.folder, self.cli, self.sources = folder, cli, folder / "sources"
+        self.component("shout", LIBRARY, installs='"/usr/lib/libshout.so*"')
+        self.component("greet", PROGRAM, needs="shout", installs="/usr/bin/greet", check="[[greet]]")
+        self.component("other", OTHER, installs="/usr/share/other", option=HOSTILE)
+        (folder / "recipes/greeting").mkdir(parents=True)
+        (folder / "recipes/greeting/container.yaml").write_text(RECIPE)
+
+    def component(
+        self,
+        name: str,
+        files: dict[str, str],
+        *,
+        needs: str = "",
+        installs: str,
+        check: str = "[]",
+        option: str = "CFLAGS=-O2",
+        sha256: str = "",
+    ) -> None:
+        """Write a component and its sources. sha256: a wrong checksum in place of the right one."""
+        right = archive(self.sources, f"{name}-1.0", files)
+        path = self.folder / f"components/{name}.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(
+            COMPONENT.format(
+                name=name, sha256=sha256 or right, needs=needs, installs=installs, check=check, option=option
+            )
+        )
+
+    def write(self) -> Path:
+        """Run the command; the folder with the Containerfile."""
+        answer = self.cli("container", "greeting", "--system", "clariden", "--force")
+        assert answer.code == 0, answer.stderr
+        return self.folder / "containers/greeting"
+
+
+@pytest.fixture
+def project(place: Path, cli: Cli) -> Project:
+    return Project(place, cli)
+
+
+def test_an_image_is_built_runs_and_is_built_again_from_the_cache(builder: Builder, project: Project) -> None:
+    folder = project.write()
+
+    first = builder.build(folder, "greeting", sources=project.sources)
+    second = builder.build(folder, "greeting", sources=project.sources)
+
+    assert first.code == 0, first.output
+    assert sorted(first.ran) == ["greet", "other", "shout"]
+    assert second.code == 0, second.output
+    assert second.ran == []
+    ran = builder.run("greeting", "greet")
+    assert ran.stdout == "HELLO\n", ran.stderr
+    listed = builder.run(
+        "greeting", "find", "/usr/lib", "/usr/include", "/usr/share", "/out", "/src", "/uenvtool"
+    ).stdout
+    named = re.findall(r"\S*(?:shout|greet)\S*", listed)
+    assert sorted(named) == ["/usr/lib/libshout.so", "/usr/lib/libshout.so.1"]
+    assert "/usr/share/other/Makefile" in listed
+    links = builder.run("greeting", "find", "/usr/lib/libshout.so", "-type", "l").stdout
+    assert links == "/usr/lib/libshout.so\n"
+    assert builder.run("greeting", "find", "/hostile").returncode != 0, "words of a component are no shell"
+    assert not os.path.exists("/hostile")
+
+
+def test_a_built_image_has_its_labels_variables_and_hook(builder: Builder, project: Project) -> None:
+    folder = project.write()
+    built = builder.build(folder, "greeting", sources=project.sources)
+    assert built.code == 0, built.output
+
+    settings = builder.settings("greeting")
+    kept = builder.run("greeting", "env", env={"FI_PROVIDER": "tcp", "NCCL_NET_PLUGIN": "spcx"}).stdout.splitlines()
+    login = builder.run("greeting", "bash", "-lc", "true").returncode
+
+    labels = settings["Labels"]
+    assert labels["uenvtool.component.shout"] == "1.0"
+    assert labels["uenvtool.recipe"] == "greeting"
+    assert labels["org.opencontainers.image.base.name"] == "localhost/uenvtool-base:1"
+    assert labels["org.example.note"] == 'a "$(id)" note'
+    name = tag(ContainerRequest(recipe="greeting", system="clariden")).data["canonical"]
+    assert name == f"greeting:1-alps6-{labels['uenvtool.hash']}"
+    assert "NCCL_NET=AWS Libfabric" in settings["Env"]
+    assert "FI_PROVIDER=tcp" in kept, "what the user sets stays"
+    assert "FI_CXI_RDZV_PROTO=alt_read" in kept
+    assert not [line for line in kept if line.startswith("NCCL_NET_PLUGIN=")]
+    assert "ALPS_EXTENDED_IMAGES_ENV_SOURCED=1" in kept
+    assert login == 0
+
+
+def test_a_wrong_checksum_ends_the_build_with_our_message(builder: Builder, project: Project) -> None:
+    project.component("shout", LIBRARY, installs='"/usr/lib/libshout.so*"', sha256="0" * 64)
+
+    built = builder.build(project.write(), "wrong", sources=project.sources)
+
+    assert built.code != 0
+    assert "uenvtool: shout 1.0 is not what is on record: https://example.org/shout-1.0.tar.gz" in built.output
+    assert f"expected {'0' * 64}" in built.output
+    assert "ran: shout" not in built.output
+
+
+def test_a_changed_component_is_built_again_with_what_needs_it_and_nothing_else(
+    builder: Builder, project: Project
+) -> None:
+    first = builder.build(project.write(), "greeting", sources=project.sources)
+    assert first.code == 0, first.output
+    changed = {**LIBRARY, "shout.c": 'const char *shouted(void) { return "HELLO!"; }\n'}
+    project.component("shout", changed, installs='"/usr/lib/libshout.so*"')
+
+    second = builder.build(project.write(), "greeting", sources=project.sources)
+
+    assert second.code == 0, second.output
+    assert sorted(second.ran) == ["greet", "shout"]
+    assert builder.run("greeting", "greet").stdout == "HELLO!\n"
+    again = {**PROGRAM, "greet.c": PROGRAM["greet.c"].replace("puts(shouted());", "puts(shouted()), puts(shouted());")}
+    project.component("greet", again, needs="shout", installs="/usr/bin/greet", check="[[greet]]")
+    third = builder.build(project.write(), "greeting", sources=project.sources)
+    assert third.ran == ["greet"], "what it needs stays"
+    assert builder.run("greeting", "greet").stdout == "HELLO!\nHELLO!\n"
+
+
+def test_a_component_that_does_not_install_what_it_should_ends_the_build(builder: Builder, project: Project) -> None:
+    project.component("other", OTHER, installs="/usr/share/nothing")
+
+    built = builder.build(project.write(), "lacking", sources=project.sources)
+
+    assert built.code != 0
+    assert "uenvtool: other installs nothing at /usr/share/nothing" in built.output
+    assert "./usr/share/other/Makefile" in built.output

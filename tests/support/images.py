@@ -1,0 +1,204 @@
+"""Images built for real: a small root of this machine's own files, a builder of its own, components from sources."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.needs import need, skip_without
+
+PROGRAMS = (
+    *("sh", "bash", "cat", "cp", "echo", "env", "find", "head", "id", "ln", "mkdir", "mv", "printf", "rm", "sha256sum"),
+    *("tar", "gzip", "ldconfig", "make", "gcc", "as", "ld", "install", "ldd", "patch", "mktemp"),
+)
+"""What a small component is built with."""
+HEADERS = ("*.h", "bits", "gnu", "sys", "linux", "asm-generic", "x86_64-linux-gnu/*", "aarch64-linux-gnu/*")
+STORAGE_BYTES = 8 << 30
+DRIVERS = ("overlay", "vfs")
+"""How layers are stored: the second one copies all of an image for each, and works anywhere."""
+TRIED = "FROM scratch\nCOPY Containerfile /\nCOPY Containerfile /again\n"
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a build printed, and how it ended. steps: the commands that ran and were not taken from the cache."""
+
+    code: int
+    output: str
+    image: str
+
+    @property
+    def ran(self) -> list[str]:
+        """The programs that build steps started, as they themselves say (`ran: NAME`)."""
+        return [line.removeprefix("ran: ") for line in self.output.splitlines() if line.startswith("ran: ")]
+
+    @property
+    def cached(self) -> int:
+        """How many steps came from the cache."""
+        return self.output.count("--> Using cache")
+
+
+@dataclass
+class Builder:
+    """A buildah with a storage of its own."""
+
+    folder: Path
+    words: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Skip the test if nothing can be built here."""
+        need("buildah")
+        trial = self.folder / "trial"
+        trial.mkdir(parents=True)
+        (trial / "Containerfile").write_text(TRIED)
+        for driver in DRIVERS:
+            storage = [f"--root={self.folder}/{driver}", f"--runroot={self.folder}/run-{driver}"]
+            self.words = ["buildah", *storage, f"--storage-driver={driver}"]
+            if self.build(trial, "trial").code == 0:
+                return
+        skip_without("buildah that may build", "run outside a container, or as root")
+
+    def build(self, folder: Path, tag: str, *, sources: Path | None = None, options: Sequence[str] = ()) -> Built:
+        """Build a folder's Containerfile with the cache of earlier builds."""
+        mounted = [f"--volume={sources}:/sources:ro"] if sources else []
+        command = [*self.words, "bud", "--isolation=chroot", "--layers", f"--tag={tag}", *mounted]
+        ran = subprocess.run(
+            [*command, *options, f"--file={folder}/Containerfile", folder],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return Built(ran.returncode, ran.stdout, tag)
+
+    def settings(self, image: str) -> dict[str, Any]:
+        """The configuration of an image, as the OCI image specification has it."""
+        shown = subprocess.run(
+            [*self.words, "inspect", "--type=image", image], capture_output=True, text=True, check=True
+        ).stdout
+        found: dict[str, Any] = json.loads(shown)["OCIv1"]["config"]
+        return found
+
+    def run(self, image: str, *command: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command in a container of an image, as its entry point starts it."""
+        made = subprocess.run([*self.words, "from", image], capture_output=True, text=True, check=True).stdout.strip()
+        entry = self.settings(image).get("Entrypoint") or []
+        given = [f"--env={name}={value}" for name, value in (env or {}).items()]
+        try:
+            return subprocess.run(
+                [*self.words, "run", "--isolation=chroot", *given, made, "--", *entry, *command],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            subprocess.run([*self.words, "rm", made], capture_output=True, check=True)
+
+    def close(self) -> None:
+        """Remove what was stored."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def storage(fallback: Path) -> Path:
+    """A folder for a builder: in memory if there is room."""
+    memory = Path("/dev/shm")
+    if not memory.is_dir() or shutil.disk_usage(memory).free < STORAGE_BYTES:
+        return fallback
+    return Path(tempfile.mkdtemp(prefix="uenvtool-test-", dir=memory))
+
+
+def base_image(builder: Builder, programs: Iterable[str] = PROGRAMS, trees: Iterable[str] = ()) -> str:
+    """An image with a few programs of this machine and what they load. trees: folders that it has whole."""
+    folder = builder.folder / "base"
+    root = folder / "root"
+    for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "tmp", "etc/ld.so.conf.d", "var/tmp", "proc", "dev"):
+        (root / name).mkdir(parents=True)
+    for name in ("bin", "sbin", "lib", "lib64"):
+        (root / name).symlink_to(f"usr/{name}")
+    (root / "etc/ld.so.conf").write_text("include /etc/ld.so.conf.d/*.conf\n/usr/lib\n/usr/local/lib\n")
+    paths = [
+        Path(shutil.which(name) or pytest.skip(f"needs {name}: apt-get install build-essential")) for name in programs
+    ]
+    if "gcc" in programs:
+        paths += list(_compiler(root))
+    for path in paths:
+        _copied(path, root)
+    for tree in trees:
+        shutil.copytree(tree, f"{root}{tree}", symlinks=True, dirs_exist_ok=True)
+    (folder / "Containerfile").write_text(
+        'FROM scratch\nCOPY root /\nRUN ["ldconfig"]\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin\n'
+    )
+    built = builder.build(folder, "localhost/uenvtool-base:1")
+    assert built.code == 0, built.output
+    return built.image
+
+
+def _compiler(root: Path) -> Iterable[Path]:
+    """What gcc needs beside itself; the headers are copied."""
+    printed = subprocess.run(["gcc", "-print-libgcc-file-name"], capture_output=True, text=True, check=True).stdout
+    own = Path(printed.strip()).parent
+    for name in (
+        "cc1",
+        "collect2",
+        "liblto_plugin.so",
+        "crtbeginS.o",
+        "crtendS.o",
+        "crtbegin.o",
+        "crtend.o",
+        "libgcc.a",
+    ):
+        yield own / name
+    shutil.copytree(own / "include", f"{root}{own}/include", symlinks=True)
+    for name in ("Scrt1.o", "crt1.o", "crti.o", "crtn.o", "libc.so", "libc_nonshared.a", "libgcc_s.so.1"):
+        found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
+        yield Path(found.strip())
+    gcc_s = own / "libgcc_s.so"
+    if gcc_s.is_file():
+        yield gcc_s
+    for pattern in HEADERS:
+        for path in Path("/usr/include").glob(pattern):
+            if path.is_dir() and path.name in {"bits", "gnu", "sys", "linux", "asm", "asm-generic"}:
+                shutil.copytree(path, f"{root}{path}", symlinks=True, dirs_exist_ok=True)
+            elif path.is_file():
+                _one(path, root)
+
+
+def _copied(path: Path, root: Path) -> None:
+    """Copy a program or library with all that it loads."""
+    _one(path, root)
+    loaded = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
+    for word in loaded.split():
+        if word.startswith("/"):
+            _one(Path(word), root)
+
+
+def _one(path: Path, root: Path) -> None:
+    target = Path(f"{root}{path}")
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+
+
+def archive(folder: Path, name: str, files: Mapping[str, str]) -> str:
+    """Write sources as an archive `NAME.tar.gz`, with NAME as its one folder; its sha256."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        for file, text in files.items():
+            entry = tarfile.TarInfo(f"{name}/{file}")
+            entry.size = len(text.encode())
+            entry.mode = 0o755 if text.startswith("#!") else 0o644
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name}.tar.gz").write_bytes(data.getvalue())
+    return hashlib.sha256(data.getvalue()).hexdigest()

@@ -1,0 +1,1 @@
+"""Images of containers: their files written and compared, their names."""

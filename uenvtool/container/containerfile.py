@@ -1,0 +1,247 @@
+"""The Containerfile of a plan, and the files that it copies into the image; pure.
+
+No text of a recipe becomes shell: each command is a list of words that the builder starts without a shell, each value
+is quoted as data of the Containerfile. `scripts/fetch.sh` compares the checksums during the build.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from uenvtool import quoting
+from uenvtool.container.plan import OUT, Argument, Command, ContainerPlan, Stage
+from uenvtool.filling import filled
+from uenvtool.model.component import Release
+
+HERE = Path(__file__).parent
+WIDTH = 116
+"""Characters of a comment, after which it goes on in the next line."""
+LONGEST = 100
+"""Characters of a line, after which a command goes on in the next one."""
+MOUNTED = "/run/uenvtool-"
+"""Where a script that the image does not keep is mounted, with its name behind it."""
+FETCH = ("sh", "/uenvtool/fetch.sh")
+BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
+"""Names of stages; a component's cannot be one of them, since its own has a prefix."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeTexts:
+    """What the image sets when it runs.
+
+    env: lines of the Containerfile. activation: the script that sets what is unset. sign: the variable that shows
+    that it was sourced.
+    """
+
+    env: Sequence[str] = ()
+    activation: str = ""
+    sign: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a Containerfile is rendered with beside its plan.
+
+    base: the image to build on. runtime: what the image sets. protected: pip's names that keep their version, and
+    those that are exceptions. again: the command that makes the files anew.
+    """
+
+    base: str
+    runtime: RuntimeTexts
+    protected: Sequence[str]
+    exceptions: Sequence[str]
+    again: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
+    """The Containerfile and the files that it copies, by name."""
+    files = {"Containerfile": "\n".join(_containerfile(plan, context)) + "\n"}
+    removes = plan.container.removes
+    scripts = {
+        "remove.sh": bool(removes.paths or removes.packages),
+        "fetch.sh": bool(plan.stages),
+        "keep.sh": bool(plan.stages),
+        "pip.py": bool(plan.container.pip),
+    }
+    files |= {f"scripts/{name}": _script(name) for name, is_used in scripts.items() if is_used}
+    if context.runtime.activation:
+        files["runtime/activate.sh"] = context.runtime.activation
+        files["runtime/hook.sh"] = filled(_template("hook.sh"), SIGN=context.runtime.sign)
+        files["runtime/entrypoint.sh"] = _template("entrypoint.sh")
+    folders = [folder for stage in plan.stages for folder in stage.component.libraries]
+    if folders:
+        files["runtime/ld.so.conf"] = "".join(f"{folder}\n" for folder in folders)
+    return files
+
+
+def _containerfile(plan: ContainerPlan, context: Context) -> Iterator[str]:
+    yield "# syntax=docker/dockerfile:1"
+    yield from _comment(f"{plan.name}: {plan.container.description}")
+    yield f"# For {plan.system.name}, {plan.uarch}. Made by uenvtool, again: {context.again}"
+    if plan.stages:
+        yield "#"
+        width = max(len(f"{stage.name} {stage.release.version}") for stage in plan.stages)
+        for stage in plan.stages:
+            title = f"{stage.name} {stage.release.version}".ljust(width)
+            yield from _comment(f"{title}  {stage.component.description}", indent="   ")
+    yield ""
+    yield f"ARG BASE={context.base}"
+    yield f"FROM ${{BASE}} AS {BASE}"
+    yield from _removal(plan)
+    if plan.stages:
+        yield from _toolchain(plan)
+    for stage in plan.stages:
+        yield from _component(stage)
+    yield from _last(plan, context)
+
+
+def _removal(plan: ContainerPlan) -> Iterator[str]:
+    removes = plan.container.removes
+    if not (removes.paths or removes.packages):
+        return
+    yield from _comment(f"Removed: {removes.reason}.")
+    words = [*(f"package:{pattern}" for pattern in removes.packages), *removes.paths]
+    yield from _run(_words("sh", f"{MOUNTED}remove.sh", *words), mounted="remove.sh")
+
+
+def _toolchain(plan: ContainerPlan) -> Iterator[str]:
+    yield ""
+    yield "# What every component is built with."
+    yield f"FROM {BASE} AS {TOOLCHAIN}"
+    yield from _installed(plan.container.build_packages)
+    yield "COPY scripts/fetch.sh scripts/keep.sh /uenvtool/"
+    yield "ARG JOBS=16"
+    yield "ENV MAKEFLAGS=-j${JOBS} CMAKE_BUILD_PARALLEL_LEVEL=${JOBS}"
+    yield "WORKDIR /src"
+
+
+def _component(stage: Stage) -> Iterator[str]:
+    component, release = stage.component, stage.release
+    yield ""
+    yield from _comment(f"{stage.name} {release.version}: {component.description} [{release.evidence}]")
+    yield f"FROM {TOOLCHAIN} AS {_stage_name(stage.name)}"
+    yield from _installed(component.build_packages)
+    for name, value in stage.env.items():
+        yield from _comment(value.reason)
+        yield f"ENV {name}={quoting.docker(name, value.word)}"
+    yield from _run(_words(*_fetch(stage.name, release)))
+    for patch in release.patches:
+        yield from _comment(patch.reason)
+        yield from _run(_words(*FETCH, "patch", f"{stage.name} {release.version}", patch.url, patch.sha256))
+    for need in stage.needs:
+        yield f"COPY --from={_stage_name(need)} {OUT}/ /"
+    if stage.needs:
+        yield from _run(_words("ldconfig"))
+    for command in stage.build:
+        yield from _run(command)
+    if component.installs:
+        yield from _run(_words("sh", "/uenvtool/keep.sh", stage.name, *(path.text for path in component.installs)))
+
+
+def _fetch(name: str, release: Release) -> list[str]:
+    """The words that bring the sources of a version into the current folder."""
+    kind = "git" if release.git else "archive"
+    revision = release.checksum or (f"refs/tags/{release.tag}" if release.git else "unchecked")
+    more = ["submodules"] if release.submodules else []
+    return [*FETCH, kind, f"{name} {release.version}", release.address, revision, *more]
+
+
+def _last(plan: ContainerPlan, context: Context) -> Iterator[str]:
+    yield ""
+    yield "# The image: the files that are needed when it runs."
+    yield f"FROM {BASE} AS {LAST}"
+    packages = [package for stage in plan.stages for package in stage.component.runtime_packages]
+    yield from _installed([*plan.container.runtime_packages, *packages])
+    for stage in plan.stages:
+        if stage.component.installs:
+            yield f"COPY --from={_stage_name(stage.name)} /runtime/ /"
+    if any(stage.component.libraries for stage in plan.stages):
+        yield "COPY runtime/ld.so.conf /etc/ld.so.conf.d/00-uenvtool.conf"
+    if plan.stages:
+        yield from _run(_words("ldconfig"))
+    for stage in plan.stages:
+        for command in stage.check:
+            yield from _run(command)
+    yield from _pip(plan, context)
+    yield from _runtime(plan, context)
+    yield "LABEL " + " \\\n      ".join(
+        f"{name}={quoting.docker(name, value)}" for name, value in context.labels.items()
+    )
+
+
+def _pip(plan: ContainerPlan, context: Context) -> Iterator[str]:
+    if not plan.container.pip:
+        return
+    words = [
+        *(f"--keep={pattern}" for pattern in context.protected),
+        *(f"--except={pattern}" for pattern in context.exceptions),
+        *plan.container.pip,
+    ]
+    yield "# The base keeps its own torch, and what goes with it: a second one would bring another CUDA and NCCL."
+    yield from _run(_words("python3", f"{MOUNTED}pip.py", *words), mounted="pip.py")
+
+
+def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
+    """The variables of the image, and the hook that sets them in a shell or at its start."""
+    if not context.runtime.activation:
+        return
+    base = plan.container.base
+    yield from context.runtime.env
+    yield "COPY runtime/activate.sh runtime/hook.sh runtime/entrypoint.sh /opt/uenvtool/"
+    yield "COPY runtime/hook.sh /etc/profile.d/99-uenvtool.sh"
+    if base and base.hooks:
+        yield f"COPY runtime/hook.sh {base.hooks}/99-uenvtool.sh"
+    elif base:
+        yield 'ENTRYPOINT ["/bin/bash", "/opt/uenvtool/entrypoint.sh"]'
+
+
+def _installed(packages: Sequence[str]) -> Iterator[str]:
+    """The line that installs Debian packages, each once, in alphabetical order."""
+    if packages:
+        names = " ".join(sorted(set(packages)))
+        yield "RUN apt-get update && \\"
+        yield f"    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends {names} && \\"
+        yield "    rm -rf /var/lib/apt/lists/*"
+
+
+def _run(command: Command, mounted: str = "") -> Iterator[str]:
+    """A step that runs a program with these words; a reason stands above its word. mounted: the script in front."""
+    options = f"--mount=type=bind,source=scripts/{mounted},target={MOUNTED}{mounted} " if mounted else ""
+    yield from _comment(command[0].reason)
+    line = f"RUN {options}[{json.dumps(command[0].word)}"
+    for argument in command[1:]:
+        word = json.dumps(argument.word)
+        if argument.reason or len(line) + len(word) > LONGEST:
+            yield f"{line}, \\"
+            yield from _comment(argument.reason, indent="     ")
+            line = f"      {word}"
+        else:
+            line += f", {word}"
+    yield f"{line}]"
+
+
+def _words(*words: str) -> Command:
+    return tuple(Argument(word) for word in words)
+
+
+def _stage_name(component: str) -> str:
+    return f"build-{component}"
+
+
+def _comment(text: str, indent: str = " ") -> list[str]:
+    """A text as lines of a comment; no part of it can end one."""
+    lines = textwrap.wrap(" ".join(text.splitlines()), WIDTH, break_long_words=False, break_on_hyphens=False)
+    return [f"#{indent}{line}" for line in lines]
+
+
+def _script(name: str) -> str:
+    return (HERE / "scripts" / name).read_text(encoding="utf-8")
+
+
+def _template(name: str) -> str:
+    return (HERE / "templates" / name).read_text(encoding="utf-8")

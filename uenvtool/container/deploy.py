@@ -1,0 +1,117 @@
+"""What builds, tests and publishes an image: scripts for a person's shell and for pipelines; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool import quoting
+from uenvtool.container.identity import Identity
+from uenvtool.container.plan import ContainerPlan
+from uenvtool.filling import filled
+from uenvtool.model.container import NodeTest
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What these files are made of beside the plan.
+
+    variables: what the image sets, by name. srun: options of srun for it. edf: the name of its EDF. again: the
+    command that makes the files anew.
+    """
+
+    variables: Mapping[str, str]
+    srun: Sequence[str]
+    edf: str
+    again: str
+
+
+def squashfs_name(plan: ContainerPlan) -> str:
+    """The name of the image as a file of the Container Engine."""
+    return f"{plan.container.image}+{plan.tag}.sqsh"
+
+
+def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
+    """The tests on nodes, without the name of the image: its hash is that of the tests."""
+    return filled(
+        _template("test.sh"),
+        CANONICAL=f"{plan.container.image}:{plan.tag}",
+        AGAIN=deployment.again,
+        OPTIONS=" ".join(map(quoting.sh_word, deployment.srun)),
+        TESTS="\n".join(map(_test, plan.container.tests)) or "  :",
+        VARIABLES=_printed([f"{name}={value}" for name, value in deployment.variables.items()]),
+        EDF=deployment.edf,
+    )
+
+
+def build_scripts(plan: ContainerPlan, identity: Identity, base: str, again: str) -> dict[str, str]:
+    """How the image is built, by hand and in pipelines. base: the canonical name of the image below, if it is ours."""
+    folder = f"containers/{plan.name}"
+    apps = plan.below is not None
+    words = {
+        "CANONICAL_WORD": quoting.sh_word(identity.canonical),
+        "TESTED_WORD": quoting.sh_word(identity.tested),
+        "STABLE_WORD": quoting.sh_word(identity.stable),
+        "BASE_WORD": quoting.sh_word(base) if base else "''",
+    }
+    needs = f'[{{job: "{plan.below.name} test", optional: true}}]' if plan.below else "[]"
+    return {
+        "build.sh": filled(
+            _template("build.sh"),
+            CANONICAL=identity.canonical,
+            CANONICAL_WORD=words["CANONICAL_WORD"],
+            FILE_WORD=quoting.sh_word(squashfs_name(plan)),
+            AGAIN=again,
+        ),
+        "ci.sh": filled(_template("ci.sh"), STABLE=identity.stable, AGAIN=again, **words),
+        "gitlab-ci.yml": filled(
+            _template("gitlab-ci.yml"),
+            STABLE=identity.stable,
+            AGAIN=again,
+            NAME=plan.name,
+            FOLDER=folder,
+            BUILD_STAGE="apps" if apps else "build",
+            TEST_STAGE="test-apps" if apps else "test",
+            BUILD_NEEDS=needs,
+        ),
+        "github-workflow.yml": filled(
+            _template("github-workflow.yml"),
+            STABLE=identity.stable,
+            AGAIN=again,
+            NAME=plan.name,
+            FOLDER=folder,
+            RUNNER=_runner(plan),
+        ),
+    }
+
+
+def _runner(plan: ContainerPlan) -> str:
+    """A machine of GitHub's with the kind of CPU that the nodes have."""
+    from archspec.cpu import TARGETS
+
+    family = TARGETS[plan.system.nodes[plan.uarch].target].family.name
+    return "ubuntu-24.04-arm" if family == "aarch64" else "ubuntu-24.04"
+
+
+def _test(test: NodeTest) -> str:
+    """The line of a test; its reason, which the reader of recipes has made one line, stands above it."""
+    least = test.at_least
+    numbers = (least.number, least.value, least.unit) if least else ("", "", "")
+    env = ["env", *(f"{name}={value}" for name, value in test.env.items())] if test.env else []
+    words = [test.name, str(test.nodes), str(test.tasks), test.prints, *numbers, *env, *test.words]
+    line = " ".join(quoting.sh_word(word) for word in words)
+    return f"  # {test.reason}\n  run {line}"
+
+
+def _printed(lines: Sequence[str]) -> str:
+    """The command that prints these lines."""
+    if not lines:
+        return "  :"
+    return "  printf '%s\\n' \\\n" + " \\\n".join(f"    {quoting.sh_word(line)}" for line in lines)
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")

@@ -1,0 +1,236 @@
+"""The plan of an image: its components in the order in which they can be built, and what each is built with; pure."""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from uenvtool.container.paths import can_meet
+from uenvtool.errors import BadInput, Problem, unknown
+from uenvtool.model.component import OPTIONS, Component, Release, Worded
+from uenvtool.model.component_reader import expanded
+from uenvtool.model.condition import Facts
+from uenvtool.model.container import Choice, Container
+from uenvtool.model.system import System
+
+OUT = "/out"
+"""Where the build of a component installs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A word of a command, and why it is there."""
+
+    word: str
+    reason: str = ""
+
+
+Command = tuple[Argument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """The build of one component. needs: every component that is there, in the order in which they are built."""
+
+    component: Component
+    release: Release
+    needs: tuple[str, ...]
+    env: Mapping[str, Argument]
+    build: tuple[Command, ...]
+    check: tuple[Command, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the component, and of its stage in the Containerfile."""
+        return self.component.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """Everything that an image is made of. below: the plan of the image that it builds on, if that is one of ours."""
+
+    container: Container
+    system: System
+    uarch: str
+    below: ContainerPlan | None
+    stages: tuple[Stage, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the recipe."""
+        return self.container.name
+
+    @property
+    def foundation(self) -> Container:
+        """The recipe that has the image of somebody else's."""
+        return self.below.foundation if self.below else self.container
+
+    @property
+    def kind(self) -> str:
+        """The kind of image that it is, its own or that of the image below."""
+        return self.container.kind or (self.below.kind if self.below else "")
+
+    @property
+    def tag(self) -> str:
+        """The tag without the hash."""
+        base = self.container.base
+        return self.container.tag or (self.below.tag if self.below else base.tag if base else "latest")
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The version of each component of the image, also of those that it has from below."""
+        own = {stage.name: stage.release.version for stage in self.stages}
+        return {**(self.below.versions if self.below else {}), **own}
+
+
+def plan_container(
+    container: Container,
+    components: Mapping[str, Component],
+    system: System,
+    uarch: str,
+    *,
+    below: ContainerPlan | None = None,
+    known: Collection[str] = (),
+) -> ContainerPlan:
+    """The plan of a recipe for a system. components: those that it names. known: every component that exists.
+
+    Raises BadInput with everything that is wrong: a version that a component does not have, a component that is
+    needed and missing, a circle, two that install one file, a condition about an unknown fact.
+    """
+    chosen = {choice.name: choice for choice in container.components}
+    problems = [
+        unknown(f"version of {choice.name}", choice.version, components[choice.name].releases, choice.position)
+        for choice in container.components
+        if choice.version not in components[choice.name].releases
+    ]
+    problems += _missing(container, components)
+    problems += _written_twice([components[name] for name in chosen])
+    if problems:
+        raise BadInput(problems)
+    versions = {name: choice.version for name, choice in chosen.items()}
+    facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}
+    order = _in_order([components[name] for name in chosen])
+    stages = [_stage(components[name], chosen[name], order, components, facts) for name in order]
+    return ContainerPlan(container=container, system=system, uarch=uarch, below=below, stages=tuple(stages))
+
+
+def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
+    """What an image takes without a checksum, also in the images that it builds on."""
+    if plan.below:
+        yield from unlocked(plan.below)
+    base = plan.container.base
+    if base and not base.digest:
+        why = base.unpinned or "the recipe names none"
+        hint = (
+            f"add `digest:` with what this prints: skopeo inspect --format '{{{{.Digest}}}}' docker://{base.reference}"
+        )
+        yield Problem(f"{base.reference} has no digest: {why}", base.position, hint)
+    for stage in plan.stages:
+        if not stage.release.checksum:
+            kind = "commit" if stage.release.git else "sha256"
+            hint = f"add `{kind}:` with the one of {stage.release.address}, and where you read it"
+            message = f"{stage.name} {stage.release.version} has no checksum: {stage.release.unchecked}"
+            yield Problem(message, stage.release.position, hint)
+
+
+def _missing(container: Container, components: Mapping[str, Component]) -> Iterator[Problem]:
+    for choice in container.components:
+        for need in components[choice.name].needs:
+            if need.text not in components:
+                hint = f"{need.position} asks for it: add `{need.text}: VERSION` to `components`"
+                yield Problem(f"{choice.name} needs {need.text}, which the recipe does not have", choice.position, hint)
+
+
+def _written_twice(components: Sequence[Component]) -> Iterator[Problem]:
+    for one, other in combinations(components, 2):
+        for first in one.installs:
+            for second in other.installs:
+                if can_meet(first.text, second.text):
+                    yield Problem(
+                        f"{other.name} installs {second.text}, and {one.name} installs {first.text}",
+                        second.position,
+                        f"{first.position} is the other one: no file can be of two components",
+                    )
+
+
+def _in_order(components: Sequence[Component]) -> list[str]:
+    """The names, each behind what it needs, else as the recipe has them. Raises BadInput for a circle."""
+    places = {component.name: place for place, component in enumerate(components)}
+    needed = {component.name: [need.text for need in component.needs] for component in components}
+    sorter = graphlib.TopologicalSorter(needed)
+    try:
+        sorter.prepare()
+    except graphlib.CycleError as error:
+        circle: list[str] = error.args[1][::-1]  # from what needs to what is needed
+        first = components[places[circle[0]]]
+        position = next(need.position for need in first.needs if need.text == circle[1])
+        names = " -> ".join(circle)
+        raise BadInput(f"`needs` goes in a circle: {names}", position, "one of them must be built first") from error
+    order = []
+    ready: set[str] = set()
+    while sorter.is_active():
+        ready |= set(sorter.get_ready())
+        name = min(ready, key=places.__getitem__)
+        ready.remove(name)
+        order.append(name)
+        sorter.done(name)
+    return order
+
+
+def _stage(
+    component: Component,
+    choice: Choice,
+    order: Sequence[str],
+    components: Mapping[str, Component],
+    facts: Facts,
+) -> Stage:
+    values = {"version": choice.version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
+    own_facts = {**facts, "version": choice.version}
+    options = [
+        Argument(expanded(option.words[0], values), option.reason)
+        for option in component.options
+        if _holds(option, own_facts)
+    ]
+    env = {
+        name: Argument(expanded(value.words[0], values), value.reason)
+        for name, value in component.env.items()
+        if _holds(value, own_facts)
+    }
+    needed = _needed(component, components)
+    return Stage(
+        component=component,
+        release=component.releases[choice.version],
+        needs=tuple(name for name in order if name in needed),
+        env=env,
+        build=tuple(_command(step, values, options) for step in component.build if _holds(step, own_facts)),
+        check=tuple(_command(step, values, options) for step in component.check if _holds(step, own_facts)),
+    )
+
+
+def _needed(component: Component, components: Mapping[str, Component]) -> set[str]:
+    """What a component needs, also by way of others."""
+    found: set[str] = set()
+    waiting = [need.text for need in component.needs]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [need.text for need in components[name].needs]
+    return found
+
+
+def _command(step: Worded, values: dict[str, str], options: Sequence[Argument]) -> Command:
+    words: list[Argument] = []
+    for word in step.words:
+        words += options if word == OPTIONS else [Argument(expanded(word, values))]
+    return (replace(words[0], reason=step.reason), *words[1:])
+
+
+def _holds(worded: Worded, facts: Facts) -> bool:
+    """Whether the condition holds. Raises BadInput for one about a fact that there is not."""
+    for term in worded.when.terms:
+        if term.fact not in facts:
+            raise BadInput([unknown("fact", term.fact, facts, worded.position)])
+    return bool(worded.when.holds(facts))

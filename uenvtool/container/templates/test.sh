@@ -1,0 +1,63 @@
+#!/bin/bash
+# Tests @CANONICAL@
+# on nodes: uenvtool wrote one line for each test. Exit code 1 if one of them fails.
+# Made by uenvtool, again: @AGAIN@
+#   bash test.sh           all of them; SBATCH_ACCOUNT or SLURM_ACCOUNT names your project
+#   bash test.sh NAME...   only these
+#   EDF=FILE bash test.sh  with another environment definition file
+options=(@OPTIONS@)
+
+tests() {
+  # name, nodes, tasks a node, a line it must print, a number it must reach (pattern, least, unit), the command
+@TESTS@
+}
+
+expected() { # the variables of the image
+@VARIABLES@
+}
+
+set -uo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")" || exit 1
+edf=${EDF:-$PWD/@EDF@}
+wanted=" $* " failed=''
+
+started() { srun --environment="$edf" "${options[@]}" --nodes="$1" --ntasks-per-node="$2" "${@:3}"; }
+
+is_wanted() { [[ $wanted == "  " || $wanted == *" $1 "* ]]; }
+
+tell() { # NAME WHY: one line a test
+  if [[ -z $2 ]]; then
+    echo "ok      $1"
+  else
+    echo "FAILED  $1: $2" && failed=1
+  fi
+}
+
+variables() {
+  is_wanted variables || return 0
+  local printed line why=''
+  printed=$(started 1 1 env) || why="srun failed"
+  while IFS= read -r line; do
+    [[ -z $line || $'\n'$printed$'\n' == *$'\n'"$line"$'\n'* ]] || why="${why:-not set as it should be:} $line"
+  done < <(expected)
+  tell variables "$why"
+}
+
+# run NAME NODES TASKS PRINTS NUMBER LEAST UNIT COMMAND...
+run() {
+  is_wanted "$1" || return 0
+  local output why='' found
+  output=$(started "$2" "$3" "${@:8}" 2>&1) || why="exit code $?"
+  [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of its output matches: $4}"
+  if [[ -n $5 && -z $why ]]; then
+    found=$(grep -Eo -- "$5.*" <<<"$output" | sed -E -e "s/^.*[^0-9.]([0-9]+(\.[0-9]+)?).*$/\1/" | head -n 1)
+    awk -v found="$found" -v least="$6" 'BEGIN { exit !(found != "" && found + 0 >= least + 0) }' ||
+      why="${found:-nothing} $7, which is less than $6 $7"
+  fi
+  tell "$1" "$why"
+  [[ -z $why ]] || printf '%s\n' "$output" | tail -n 20
+}
+
+variables
+tests
+[[ -z $failed ]]
