@@ -66,7 +66,7 @@ def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
         "remove.sh": bool(removes.paths or removes.packages),
         "fetch.sh": bool(plan.stages),
         "keep.sh": bool(plan.stages),
-        "pip.py": bool(plan.container.pip),
+        "packages.py": bool(plan.container.pip),
     }
     files |= {f"scripts/{name}": _script(name) for name, is_used in scripts.items() if is_used}
     if context.runtime.activation:
@@ -183,7 +183,7 @@ def _pip(plan: ContainerPlan, context: Context) -> Iterator[str]:
         *plan.container.pip,
     ]
     yield "# The base keeps its own torch, and what goes with it: a second one would bring another CUDA and NCCL."
-    yield from _run(_words("python3", f"{MOUNTED}pip.py", *words), mounted="pip.py")
+    yield from _run(_words("python3", f"{MOUNTED}packages.py", *words), mounted="packages.py")
 
 
 def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
