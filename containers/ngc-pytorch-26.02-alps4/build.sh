@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-15b7a7080420aa708fc180997aab6bba
+# Builds ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-15b7a7080420aa708fc180997aab6bba
+image=ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

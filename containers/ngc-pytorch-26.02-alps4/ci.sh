@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps4-15b7a7080420aa708fc180997aab6bba
-tested=ngc-pytorch:26.02-py3-alps4-15b7a7080420aa708fc180997aab6bba-tested-b5afaa3860aa7f10
+canonical=ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4
+tested=ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4-tested-b5afaa3860aa7f10
 stable=ngc-pytorch:26.02-py3-alps4
 base='' # an image of ours in the same registry, or nothing
 

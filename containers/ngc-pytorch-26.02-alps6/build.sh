@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-bb21cf70dd72deff64f67bf2ef61d364
+# Builds ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-bb21cf70dd72deff64f67bf2ef61d364
+image=ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

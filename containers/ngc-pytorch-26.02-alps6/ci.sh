@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps6-bb21cf70dd72deff64f67bf2ef61d364
-tested=ngc-pytorch:26.02-py3-alps6-bb21cf70dd72deff64f67bf2ef61d364-tested-1fa7ada133dc9ffc
+canonical=ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb
+tested=ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb-tested-1fa7ada133dc9ffc
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # an image of ours in the same registry, or nothing
 
