@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUDGETS = {"uenvtool --version": 8, "uenvtool --help": 12, "uenvtool build pytorch-2.6": 25}
+BUDGETS = {"uenvtool --version": 8, "uenvtool --help": 12, "uenvtool build pytorch-2.6": 30, "uenvtool job": 15}
 SIZES = (10, 100, 1_000, 10_000)
 LARGE = """\
 description: A recipe with many specs.
@@ -63,6 +63,19 @@ def prepared(folder: Path) -> dict[str, list[str]]:
         "uenvtool --version": [*tool, "--version"],
         "uenvtool --help": [*tool, "--help"],
         "uenvtool build pytorch-2.6": [*tool, "build", "pytorch-2.6", *render, str(folder / "pytorch-2.6")],
+        "uenvtool job": [
+            *tool,
+            "job",
+            "--system",
+            "clariden",
+            "--account",
+            "a",
+            "--image",
+            "u",
+            "--",
+            "python",
+            "t.py",
+        ],
     }
     for size in SIZES:
         recipe = folder / "recipes" / f"r{size}" / "recipe.yaml"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, SMALL, Answer
+from tests.support import checked
+from uenvtool.errors import BadInput
 from uenvtool.model.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
 from uenvtool.model.locate import available
-from uenvtool.model.schema import SCHEMA_FOLDER
+from uenvtool.model.schema import CHECKED, SCHEMA_FOLDER
 from uenvtool.model.source import parse
+from uenvtool.model.system_reader import load_system
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -70,3 +75,25 @@ def test_the_users_own_file_of_each_kind_is_found_by_name(write: Write) -> None:
     write("tuning/mine.yaml", "description: mine\n")
 
     assert all("mine" in available(kind) for kind in (RECIPE, SYSTEM, TUNING))
+
+
+def test_the_list_of_checked_files_is_what_ships() -> None:
+    again = "python -m tests.support.checked"
+
+    assert CHECKED.read_text().splitlines() == list(checked.lines()), again
+
+
+def test_a_shipped_file_that_changed_is_checked_again(write: Write) -> None:
+    text = (ROOT / "systems" / "clariden.yaml").read_text()
+    write("systems/clariden.yaml", text.replace("description:", "descripton:"))
+
+    with pytest.raises(BadInput, match="unknown key 'descripton'"):
+        load_system("clariden")
+
+
+def test_no_validator_is_loaded_for_files_that_ship() -> None:
+    code = "import sys, uenvtool.knowledge as k; k.load_recipe('pytorch-2.6'); print('jsonschema' in sys.modules)"
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"

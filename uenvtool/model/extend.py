@@ -14,8 +14,8 @@ from uenvtool.errors import BadInput, unknown
 from uenvtool.model.joins import package_of
 from uenvtool.model.kinds import Kind
 from uenvtool.model.locate import Location, locate
-from uenvtool.model.schema import check
-from uenvtool.model.source import Node, read
+from uenvtool.model.schema import check, is_checked
+from uenvtool.model.source import Node, content, parse
 
 MAX_CHAIN = 16
 """Files that extend one another. Nobody can follow more, and each one is read for every command."""
@@ -54,8 +54,10 @@ def _load(location: Location, kind: Kind, below: tuple[Location, ...], loaded: d
 def _read_extended(
     location: Location, kind: Kind, below: tuple[Location, ...], loaded: dict[Path, Extended]
 ) -> Extended:
-    tree = read(location.path, location.shown)
-    check(tree, kind.name)
+    data = content(location.path, location.shown)
+    tree = parse(data, location.shown)
+    if not is_checked(data, kind.name):
+        check(tree, kind.name)
     chain: list[Location] = []
     merged: Node | None = None
     removed = {str(node.value) for node in _list(tree.get("remove"))}

@@ -69,7 +69,7 @@ def read(path: Path, shown: str) -> Node:
 
     Raises BadInput with FILE:LINE:COL for everything that is not a plain YAML mapping in UTF-8.
     """
-    return parse(_content(path, shown), shown)
+    return parse(content(path, shown), shown)
 
 
 def parse(data: bytes, shown: str) -> Node:
@@ -105,8 +105,11 @@ def is_file(path: Path) -> bool:
     return os.path.abspath(path) in _unwritten.get() or os.path.isfile(path)
 
 
-def _content(path: Path, shown: str) -> bytes:
-    """The bytes of a regular file; a pipe or a device, which may never end, is refused before it is read."""
+def content(path: Path, shown: str) -> bytes:
+    """The bytes of a regular file, at most one more than may be read.
+
+    Raises BadInput if it cannot be read; a pipe or a device, which may never end, is refused before it is.
+    """
     place = Position(shown)
     if unwritten := _unwritten.get():
         data = unwritten.get(os.path.abspath(path))
