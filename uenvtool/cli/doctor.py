@@ -26,19 +26,23 @@ def doctor(
     recipe: str | None = typer.Option(
         None, "--recipe", metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes
     ),
+    ranks: bool = typer.Option(False, "--ranks", help="Under srun: every rank looks, and one reports."),
+    folder: Path | None = typer.Option(None, "--folder", metavar="PATH", help="Where the ranks write what they see."),
+    wait: float = typer.Option(60, "--wait", metavar="SECONDS", min=0, help="How long the ranks are waited for."),
     fix: bool = typer.Option(False, "--fix", help="Print what mends it, ready to paste; nothing is changed."),
     verbose: bool = typer.Option(False, "--verbose", "-v", help="Say all of each finding: why, what to do."),
     json_: bool = JSON,
 ) -> int:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
-    With `--log job.out` it reads a job's output instead. Exit code 1 if something is wrong.
-    `uenvtool explain ID` says all of a finding.
+    With `--log job.out` it reads a job's output instead; with `srun uenvtool doctor --ranks` every
+    rank of a job looks. Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     from uenvtool import console
     from uenvtool.commands.doctor.doctor import doctor as command
 
     result = command(
-        logs=[*log, *(files or [])], system=system, runtime=runtime, recipe=recipe, fix=fix, verbose=verbose
-    )
-    return console.show(result, as_json=json_)
+        logs=[*log, *(files or [])], system=system, runtime=runtime, recipe=recipe, ranks=ranks, folder=folder,
+        seconds=wait, fix=fix, verbose=verbose,
+    )  # fmt: skip
+    return console.show(result, as_json=json_) if result else 0  # another rank reports

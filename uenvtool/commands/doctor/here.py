@@ -52,13 +52,13 @@ def examine_here(
     )
     from uenvtool.doctor.examine import as_findings, faults
 
-    unseen = tuple(_unseen(why_not, snapshot))
+    facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
     found = [*faults(snapshot), *_stale(python)]
     if not found and not printed:  # the usual case does not wait for what is known of findings
-        return Examination(unseen=unseen)
+        return Examination(facts=facts, unseen=unseen)
     known = load_findings()
     findings = [*_printed_by_python(python, printed, known), *as_findings(found, known.findings)]
-    return Examination(findings=tuple(worst_first(findings)), unseen=unseen)
+    return Examination(findings=tuple(worst_first(findings)), facts=facts, unseen=unseen)
 
 
 def _names(environ: Mapping[str, str]) -> list[str]:
@@ -131,6 +131,20 @@ def _stale(python: PythonHere | None) -> Iterator[Fault]:
     image = image_of(overlay)
     if image is not None and is_older(image, overlay):
         yield Fault("image-older", str(image), (repack_command(overlay, image),))
+
+
+def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
+    """What runs here, where trainings run."""
+    if not here.is_at_work:
+        return
+    if here.tuned:
+        yield "runs on", f"{here.tuned.system}, in {here.tuned.runtime}"
+    if here.python:
+        yield "Python", here.python.version
+        for torch in here.python.versions("torch")[:1]:
+            yield "torch", f"{torch.version} of {torch.folder}"
+    for plugin in here.on_disk.libraries.get(libraries.PLUGIN, ())[:1]:
+        yield "NCCL's plugin", plugin
 
 
 def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:

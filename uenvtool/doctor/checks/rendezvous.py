@@ -13,7 +13,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
     port = here.environ.get("MASTER_PORT", "")
     master = here.environ.get("MASTER_ADDR", "")
     if here.job and port.isdecimal() and int(port[:9]) in here.listening and _is_here(master, here.node):
-        yield Fault("port-taken", f"{port} on {here.node}")
+        yield Fault("port-taken", port)
     if here.is_at_work and here.unresolved:
         yield Fault("host-unresolved", ", ".join(here.unresolved))
     if here.views and here.job is None and not here.in_container:

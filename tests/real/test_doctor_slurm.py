@@ -1,0 +1,76 @@
+"""`uenvtool doctor --ranks` and `--job` in a real Slurm of four nodes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.project import ROOT
+from tests.support.slurm import Slurm, running_slurm
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
+
+RANK = """\
+#!/bin/bash
+case $SLURMD_NODENAME in
+  n2) export NCCL_CROSS_NIC=0 ;;
+  n3) unset LD_LIBRARY_PATH ;;
+esac
+case $SLURM_PROCID in
+  6) PATH=$HANGING:$PATH ;;
+  7) exit 1 ;;
+esac
+exec uenvtool doctor --ranks --wait 15 "$@"
+"""
+HANGS = "#!/bin/sh\nexec sleep 600\n"
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
+        yield found
+
+
+@pytest.fixture
+def environ(place: Path) -> dict[str, str]:
+    """The variables of a job on Clariden, with NCCL's plugin on the library path and uenvtool on PATH."""
+    programs = {
+        "bin/uenvtool": f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m uenvtool "$@"\n',
+        "rank.sh": RANK,
+        "hanging/python": HANGS,
+        "lib/libnccl-net.so": "",
+    }
+    for name, text in programs.items():
+        path = place / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    return {
+        "PATH": f"{place}/bin:/usr/bin:/bin",
+        "CLUSTER_NAME": "clariden",
+        "UENV_VIEW": "/u:pytorch:default",
+        "UENVTOOL_ROOT": "/nothing",
+        "NCCL_NET": "AWS Libfabric",
+        "NCCL_CROSS_NIC": "1",
+        "LD_LIBRARY_PATH": f"{place}/lib",
+        "HANGING": f"{place}/hanging",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
+    words = ["srun", "--nodes=4", "--ntasks-per-node=2", "--wait=20", "--chdir", str(place), "./rank.sh", "--json"]
+
+    ran = slurm.run(*words, env=environ, cwd=place, timeout=120)
+
+    report = json.loads(ran.stdout)
+    found = {(finding["id"], finding["nodes"] or finding["ranks"]): finding["detail"] for finding in report["findings"]}
+    assert found[("rank-silent", "n4")] == "rank 6-7", ran.stderr
+    assert found[("rank-differs", "2-3")] == "NCCL_CROSS_NIC is 0 on n2; elsewhere 1"
+    assert found[("plugin-not-found", "n3")] == "NCCL_NET=AWS Libfabric, and no libnccl-net.so"
+    assert found[("variable-missing", "0-5")]
+    assert report["facts"]["ranks"] == "6 of 8 on n[1-3]"

@@ -1,0 +1,187 @@
+"""Every rank of a job looks, one reports: through files in a folder that all nodes share, without a server.
+
+A rank says that it has begun, looks, and writes what it saw. Rank 0 waits for all, as long as it may, and reports; the
+last rank stands by to report in its place, so that a dead rank 0 is reported too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool import files
+from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.finding import Examination, Finding
+from uenvtool.doctor.nodes import expanded
+from uenvtool.doctor.ranks import RankReport, parsed_report, together
+from uenvtool.doctor.secrets import without_secrets
+from uenvtool.errors import BadInput
+from uenvtool.model.finding_reader import load_findings
+
+BEGUN, SEEN, REPORTED = "begun", "json", "reported"
+POLL_SECONDS = 0.2
+STANDBY_SECONDS = 10.0
+"""How much longer than rank 0 the last rank waits before it reports itself."""
+SAME = re.compile(r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI|PMIX|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT")
+"""Variables that have to be the same on all ranks."""
+_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The rank that this process is, of how many, and the node that each one runs on, if the scheduler says so."""
+
+    rank: int
+    size: int
+    node: str
+    nodes: tuple[str, ...] = ()
+
+
+def place(environ: Mapping[str, str]) -> Place | None:
+    """The rank that this is, by Slurm's variables, else by torchrun's or Run:ai's; None if it is none."""
+    for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "PET_NNODES"), ("RANK", "WORLD_SIZE")):
+        if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
+            node = environ.get("SLURMD_NODENAME") or platform.node()
+            return Place(rank=int(environ[rank]), size=int(environ[size]), node=node, nodes=_nodes(environ))
+    return None
+
+
+def _nodes(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The node of each rank of a Slurm step whose ranks fill one node after the other, Slurm's default."""
+    names = expanded(environ.get("SLURM_STEP_NODELIST", ""))
+    counts = [
+        int(count)
+        for count, times in _TASKS.findall(environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+        for _ in range(int(times or 1))
+    ]
+    if len(names) != len(counts) or not environ.get("SLURM_DISTRIBUTION", "block").startswith("block"):
+        return ()
+    return tuple(name for name, count in zip(names, counts, strict=True) for _ in range(count))
+
+
+def default_folder(environ: Mapping[str, str]) -> Path:
+    """A folder of this step's own, below the current one, which all nodes of a job share.
+
+    Raises BadInput if nothing names the step.
+    """
+    if not environ.get("SLURM_JOB_ID"):
+        raise BadInput("no job is here whose ranks could look", hint="run it under srun, or name --folder")
+    step = f"{environ['SLURM_JOB_ID']}.{environ.get('SLURM_STEP_ID', '0')}"
+    return Path(f".uenvtool-doctor-{step}").absolute()
+
+
+def examine_ranks(
+    environ: Mapping[str, str], folder: Path, *, seconds: float, look: Callable[[], Examination]
+) -> Examination | None:
+    """What all ranks saw; None on a rank that does not report.
+
+    look: what this rank does. seconds: how long rank 0 waits for the others. Outside of a job the reports that are in
+    the folder are taken as they are.
+    """
+    here = place(environ)
+    if here is None:
+        return _collected(folder, None)
+    files.make_folder(folder)
+    _write(folder, here.rank, BEGUN, {"node": here.node})
+    _write(folder, here.rank, SEEN, _report(here, environ, look()).data())
+    if here.rank == 0:
+        _wait(folder, here.size, seconds)
+    elif here.rank != here.size - 1 or _is_reported(folder, seconds + STANDBY_SECONDS):
+        return None
+    examination = _collected(folder, here)
+    files.write(folder / REPORTED, "")
+    _clear(folder)
+    return examination
+
+
+def _clear(folder: Path) -> None:
+    """Remove what the ranks wrote, and the folder if nothing else is in it."""
+    for name in os.listdir(folder):
+        if name.partition(".")[0].isdecimal() and name.endswith((f".{BEGUN}", f".{SEEN}")):
+            files.remove_file(folder / name)
+    files.remove_file(folder / REPORTED)
+    with contextlib.suppress(OSError):  # it is not empty
+        files.remove_empty_folder(folder)
+
+
+def _report(here: Place, environ: Mapping[str, str], seen: Examination) -> RankReport:
+    return RankReport(
+        rank=here.rank,
+        node=here.node,
+        faults=tuple(_fault(finding) for finding in seen.findings),
+        values={
+            **{name: without_secrets(value) for name, value in environ.items() if SAME.fullmatch(name)},
+            **dict(seen.facts),
+        },
+        unseen=seen.unseen,
+    )
+
+
+def _fault(finding: Finding) -> Fault:
+    return Fault(finding.known.id, finding.detail, finding.commands)
+
+
+def _write(folder: Path, rank: int, kind: str, data: object) -> None:
+    """Write a rank's file, if the report is not made yet."""
+    if folder.is_dir():
+        files.write(folder / f"{rank}.{kind}", json.dumps(data))
+
+
+def _wait(folder: Path, size: int, seconds: float) -> None:
+    """Wait until so many ranks have written what they saw, so long at most."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if sum(name.endswith(f".{SEEN}") and not name.startswith(".") for name in os.listdir(folder)) >= size:
+            return
+        time.sleep(POLL_SECONDS)
+
+
+def _is_reported(folder: Path, seconds: float) -> bool:
+    """Tell if rank 0 has reported, waiting so long at most."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not folder.is_dir() or (folder / REPORTED).exists():
+            return True
+        time.sleep(POLL_SECONDS)
+    return False
+
+
+def _collected(folder: Path, here: Place | None) -> Examination:
+    """What the files in the folder say together. Raises BadInput if it cannot be read."""
+    try:
+        names = os.listdir(folder)
+    except OSError as error:
+        raise BadInput(f"cannot read {folder}: {error.strerror}", hint="name the folder of the reports") from error
+    reports, begun = {}, {}
+    for name in names:
+        number, _, kind = name.partition(".")
+        if number.isdecimal() and kind in (SEEN, BEGUN):
+            data = _data(folder / name)
+            report = parsed_report(data) if kind == SEEN else None
+            if report is not None:
+                reports[report.rank] = report
+            elif kind == BEGUN and isinstance(data, dict):
+                begun[int(number)] = str(data.get("node", ""))
+    size = here.size if here else max([*reports, *begun], default=-1) + 1
+    missing = {rank: begun.get(rank) or _node_of(rank, here) for rank in range(size) if rank not in reports}
+    ordered = [reports[rank] for rank in sorted(reports)]
+    return together(ordered, missing, load_findings().findings)
+
+
+def _node_of(rank: int, here: Place | None) -> str:
+    return here.nodes[rank] if here and rank < len(here.nodes) else ""
+
+
+def _data(path: Path) -> object:
+    """A file's data; None if it is not whole."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
