@@ -197,7 +197,7 @@ def test_what_others_put_into_an_overlay_is_kept_and_told(
     answer = cli("venv", "v", "shared==1.0")
 
     assert answer.code == 0, answer.stderr
-    assert "not by uenvtool, and so not in the new v: bypip, results.csv" in answer.stderr
+    assert "not by uenvtool, and so not in the new v: bypip 1.0, results.csv" in answer.stderr
     assert Path("v.previous/results.csv").read_text() == "1,2,3"
     assert versions("v.previous")["bypip"] == "1.0"
 

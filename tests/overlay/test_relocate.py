@@ -93,6 +93,8 @@ def test_notes_of_the_installer_and_of_an_earlier_image_stay_behind(tmp_path: Pa
     folder = environment(tmp_path / "built")
     (folder / "meta").mkdir()
     (folder / "meta" / "env.json").write_text("{}")
+    (folder / "meta" / "extra").mkdir()
+    (folder / "meta" / "extra" / "packed.json").write_text("{}")
     (folder / ".lock").write_text("")
 
     names = walk(folder, left_out=left_out(folder))

@@ -10,12 +10,14 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from uenvtool.errors import BadInput
+from uenvtool.image.metadata import PACKED
 from uenvtool.image.tree import Entry
 
 LARGEST = 4 << 20
 """Bytes; a file that names its environment is a script or a list, not a library."""
-IMAGE_NOTE = b".uenvtool/image"
-"""Names the image that a loose overlay was packed into; of no use in it."""
+NOTES = (b".uenvtool/image", b".uenvtool/files.json")
+"""Of a loose overlay alone: the image that it was packed into, and the sums of its files."""
 _SCRIPT = re.compile(
     rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
 )
@@ -23,8 +25,14 @@ _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'py
 
 
 def left_out(folder: Path) -> frozenset[bytes]:
-    """Names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes."""
-    found = {b"meta", b".lock", IMAGE_NOTE}
+    """Names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes.
+
+    Raises BadInput if `meta`, where an image has its metadata, is something else.
+    """
+    if os.path.lexists(folder / "meta") and not (folder / PACKED).is_file():
+        hint = f"an image has its metadata there: give it another name, then pack {folder.name} again"
+        raise BadInput(f"{folder / 'meta'} cannot be packed", hint=hint)
+    found = {b"meta", b".lock", *NOTES}
     for path in folder.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):
         found.add(os.fsencode(path.relative_to(folder)))
     return frozenset(found)

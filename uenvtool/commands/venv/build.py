@@ -16,6 +16,7 @@ from uenvtool.overlay.abi import numpy_problems
 from uenvtool.overlay.base import Base, Distribution
 from uenvtool.overlay.bytecode import compile_tree
 from uenvtool.overlay.check import conflicts, installed
+from uenvtool.overlay.manifest import MANIFEST, manifest_text
 from uenvtool.overlay.outcome import outcome, warnings
 from uenvtool.overlay.record import RECORD, record_text
 from uenvtool.overlay.requirements import names_of
@@ -48,10 +49,12 @@ def build(uv: Uv, plan: Plan, todo: Installation, on_step: Step) -> BuiltOverlay
     if plan.order.image is None:  # packing compiles on its own, for the image
         on_step("compiling bytecode")
         compile_tree(folder / "bin" / "python", site, checked=True)
+    listed = manifest_text(folder)
     rows = outcome(base, new, todo.request, names_of(todo.overrides))
     fill(
         folder / create.RECORD_FOLDER,
         {
+            MANIFEST: listed,
             RECORD: record_text(
                 base,
                 todo.request,

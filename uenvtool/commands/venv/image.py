@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 from uenvtool import files
 from uenvtool.commands.venv.order import Order, default_image
 from uenvtool.commands.venv.results import PackedImage, shown_path
+from uenvtool.commands.venv.target import previous_names
 from uenvtool.errors import BadInput, ToolMissing
 from uenvtool.overlay import howto
 from uenvtool.overlay.record import OverlayRecord, noted_image, parse_record, read_record, record_name
@@ -89,9 +91,8 @@ def finished(
     from uenvtool.overlay.packed import VIEW, prepared
 
     mount = _mount(target, order)
-    previous = target.with_name(f"{target.stem}.previous{target.suffix}") if order.update else None
+    kept = _previous_name(target) if order.update and target.is_file() else None
     with prepared(folder, target, mount=mount, epoch=_epoch(), on_note=notes.append) as new:
-        kept = previous if previous and target.is_file() else None
         yield FinishedImage(
             replacement=new.replacement(kept),
             image=PackedImage(
@@ -104,6 +105,18 @@ def finished(
                 use=tuple(howto.lines(target, uenv_name(target.stem, VIEW), mount, base)),
             ),
         )
+
+
+def _previous_name(image: Path) -> Path:
+    """The name that the old image keeps: the first one that is free, or is that of an image of this tool's."""
+    from uenvtool.image.read import refuse_foreign
+
+    for name in previous_names(image.stem, image.suffix):
+        previous = image.with_name(name)
+        with contextlib.suppress(BadInput):
+            refuse_foreign(previous)
+            return previous
+    raise AssertionError("names do not end")
 
 
 def editable_notes(requirements: Iterable[UserRequirement]) -> list[str]:
@@ -123,6 +136,7 @@ def _mount(target: Path, order: Order) -> str:
 def _epoch() -> int | None:
     """SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/)."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if text and not text.isdigit():
-        raise BadInput(f"SOURCE_DATE_EPOCH={text} is not a number of seconds", hint="for example 0")
+    if text and (not re.fullmatch("[0-9]{1,10}", text) or int(text) >= 1 << 32):
+        hint = "seconds since 1970, less than 2^32: for example 0"
+        raise BadInput(f"SOURCE_DATE_EPOCH={text} is not a time that an image can hold", hint=hint)
     return int(text) if text else None

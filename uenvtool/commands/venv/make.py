@@ -132,8 +132,8 @@ def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Pat
             image = stack.enter_context(finished(folder, order.image, order, base, notes))
             notes += editable_notes(plan.request.requirements)
         on_step(f"putting it at {order.path}")
-        foreign = added_by_others(target)
         move_beside(folder, work / "new")
+        foreign = added_by_others(target, work / "new")
         packed_into = order.image or noted_image(target)
         if packed_into is not None:
             files.fill(work / "new", image_note(target, Path(os.path.abspath(packed_into))))
@@ -143,7 +143,7 @@ def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Pat
         )
         files.publish([overlay, image.replacement] if image else [overlay])
     if foreign:
-        found = ", ".join(foreign)
+        found = ", ".join(foreign.shown())
         warned.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
     old_image = image_of(target) if image is None else None
     if old_image is not None and is_older(old_image, target):

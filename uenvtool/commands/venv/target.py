@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,15 +10,9 @@ from pathlib import Path
 from uenvtool import files
 from uenvtool.commands.venv.order import Order
 from uenvtool.errors import BadInput
-from uenvtool.overlay.abi import recorded_files
-from uenvtool.overlay.base import Distribution
-from uenvtool.overlay.check import installed
 from uenvtool.overlay.create import CONFIG, RECORD_FOLDER
+from uenvtool.overlay.manifest import Foreign, foreign
 from uenvtool.overlay.record import RECORD, read_record
-from uenvtool.overlay.versions import canonical
-
-OWN_NAMES = {"bin", "lib", "lib64", "include", "meta", CONFIG, RECORD_FOLDER, ".gitignore", ".lock", "CACHEDIR.TAG"}
-"""What lies at the top of an overlay beside what packages bring."""
 
 
 def is_environment(path: Path) -> bool:
@@ -47,18 +42,13 @@ def refuse_foreign(target: Path, order: Order) -> None:
         raise BadInput(f"{shown} is a virtual environment that another tool made", hint=hint)
 
 
-def added_by_others(target: Path) -> list[str]:
-    """What is in an overlay and not by this tool: packages that pip brought, files of the user's."""
+def added_by_others(target: Path, new: Path | None = None) -> Foreign | None:
+    """What is in an overlay and not by this tool: packages that pip brought, files and changes of the user's.
+
+    new: the overlay that takes its place. None if the target is no overlay of this tool's.
+    """
     record = read_record(target)
-    if record is None:
-        return []
-    known = {canonical(name) for name in record.versions}
-    found = {
-        name: package for site in target.glob("lib/python3*/site-packages") for name, package in installed(site).items()
-    }
-    brought = {top for package in found.values() for top in _top_names(target, package)}
-    top = {child.name for child in target.iterdir()} - OWN_NAMES - brought
-    return sorted([*(name for name in found if name not in known), *top])
+    return None if record is None else foreign(target, record.versions, new)
 
 
 def move_beside(source: Path, target: Path) -> None:
@@ -68,12 +58,24 @@ def move_beside(source: Path, target: Path) -> None:
 
 
 def previous_name(target: Path) -> Path:
-    """The name that the old overlay keeps."""
-    return target.with_name(f"{target.name}.previous")
+    """The name that the old overlay keeps: PATH.previous, or PATH.previous.2 and so on if that holds something else."""
+    for name in previous_names(target.name):
+        previous = target.with_name(name)
+        if not os.path.lexists(previous) or (previous.is_dir() and not previous.is_symlink() and _is_own(previous)):
+            return previous
+    raise AssertionError("names do not end")
 
 
-def _top_names(target: Path, distribution: Distribution) -> Iterator[str]:
-    """The names at the top of an overlay below which a distribution has files."""
-    for name in recorded_files(distribution):
-        inside = os.path.relpath(os.path.normpath(os.path.join(distribution.folder, name)), target)
-        yield inside.partition(os.sep)[0]
+def previous_names(name: str, suffix: str = "") -> Iterator[str]:
+    """The names that something old may keep, best first."""
+    yield f"{name}.previous{suffix}"
+    yield from (f"{name}.previous.{number}{suffix}" for number in itertools.count(2))
+
+
+def _is_own(folder: Path) -> bool:
+    """Tell if all that is in a folder is an overlay of this tool's."""
+    try:
+        found = added_by_others(folder)
+    except BadInput:
+        return False
+    return found is not None and not found
