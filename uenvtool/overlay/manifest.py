@@ -122,14 +122,14 @@ def _files(folder: Path) -> Iterator[str]:
 def _unknown(folder: Path, known: set[str], new: Path | None) -> Iterator[str]:
     """The files to look at; of a folder in which nothing is known the folder alone, and a slash."""
     holding = {str(parent) for name in known for parent in Path(name).parents}
-    told: set[str] = set()
+    reported: set[str] = set()
     for name in _files(folder):
         parents = [str(parent) for parent in reversed(Path(name).parents)][1:]
         alone = next((top for top in parents if top not in holding and not (new and (new / top).is_dir())), None)
         if alone is None:
             yield name
-        elif alone not in told:
-            told.add(alone)
+        elif alone not in reported:
+            reported.add(alone)
             yield f"{alone}/"
 
 
