@@ -123,7 +123,7 @@ FIRES = {
         libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="lustre")}
     )),
     "shm-small": job(shm=(60 << 20, 64 << 20)),
-    "core-dumps": job(core_limit=-1),
+    "core-dumps-on": job(core_limit=-1),
     "port-taken": job(listening=frozenset({29500})),
     "host-unresolved": job(unresolved=("nid001",)),
     "inside-uenv-session": Snapshot(environ={}, views=(VIEW,)),
@@ -155,7 +155,7 @@ SILENT = {
         libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/dev/shm", disk="tmpfs")}
     )),
     "shm-small": job(shm=None),
-    "core-dumps": job(core_limit=0),
+    "core-dumps-on": job(core_limit=0),
     "port-taken": job({"MASTER_ADDR": "nid002"}, listening=frozenset({29500})),
     "host-unresolved": job(),
     "inside-uenv-session": job(views=(VIEW,)),

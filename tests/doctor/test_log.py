@@ -65,6 +65,12 @@ def test_every_workaround_that_a_finding_names_exists() -> None:
     assert {known.workaround for known in KNOWN.findings.values()} - {""} <= set(load_all().workarounds)
 
 
+def test_no_finding_has_the_name_of_a_rule_of_job_check() -> None:
+    from uenvtool.model.rule_reader import load_rules
+
+    assert not load_rules().keys() & KNOWN.findings.keys()
+
+
 def test_the_network_is_said_for_each_node() -> None:
     lines = [f"nid{i:03}:9:9 [0] NCCL INFO Using network AWS Libfabric" for i in range(1, 5)]
     lines[2] = "nid003:9:9 [0] NCCL INFO Using network Socket"

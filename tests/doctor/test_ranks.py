@@ -71,7 +71,7 @@ def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:
     folder = place / "ranks"
     folder.mkdir()
     values = {f"NCCL_VARIABLE_{number}": "value" for number in range(40)}
-    fault = Fault("core-dumps", "without limit")
+    fault = Fault("core-dumps-on", "without limit")
     for rank in range(10_000):
         mine = {**values, "NCCL_NET": "Socket" if rank == 7_777 else "AWS Libfabric"}
         if rank != 9_000:
@@ -81,7 +81,11 @@ def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:
     answer = cli("doctor", "--ranks", "--folder", folder)
 
     assert answer.code == 1
-    assert [line.split()[1] for line in answer.stdout.splitlines()[3:]] == ["rank-silent", "rank-differs", "core-dumps"]
+    assert [line.split()[1] for line in answer.stdout.splitlines()[3:]] == [
+        "rank-silent",
+        "rank-differs",
+        "core-dumps-on",
+    ]
     assert "NCCL_NET is Socket on nid001944; elsewhere AWS Libfabric" in answer.stdout
 
 
@@ -140,7 +144,7 @@ def test_outside_of_a_job_the_ranks_have_to_be_named(cli: Cli) -> None:
 
 
 def test_a_report_is_what_was_written() -> None:
-    here = report(7, Fault("core-dumps", "x", ("ulimit -c 0",)), NCCL_NET="y")
+    here = report(7, Fault("core-dumps-on", "x", ("ulimit -c 0",)), NCCL_NET="y")
 
     assert parsed_report(json.loads(json.dumps(here.data()))) == here
 

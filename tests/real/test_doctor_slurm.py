@@ -74,3 +74,59 @@ def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, enviro
     assert found[("plugin-not-found", "n3")] == "NCCL_NET=AWS Libfabric, and no libnccl-net.so"
     assert found[("variable-missing", "0-5")]
     assert report["facts"]["ranks"] == "6 of 8 on n[1-3]"
+
+
+def doctor(slurm: Slurm, environ: dict[str, str], place: Path, *options: str) -> tuple[int, dict[str, object], str]:
+    """The exit code, the report and the messages of doctor, outside of a job."""
+    env = {name: environ[name] for name in ("PATH", "UENVTOOL_ROOT")}
+    ran = slurm.run("uenvtool", "doctor", "--json", *options, env=env, cwd=place)
+    return ran.returncode, json.loads(ran.stdout) if ran.stdout else {}, ran.stderr
+
+
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --output=job-%j.out
+export NCCL_NET_PLUGIN=ofi
+echo "n2:9:9 [0] NCCL INFO Using network Socket" "n1:9:9 [0] NCCL INFO Using network Socket"
+echo "cxil_map: write error"
+exit 3
+"""
+
+
+def test_a_job_is_looked_at_by_its_id(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
+    (place / "job.sh").write_text(SCRIPT)
+    sent = slurm.run("sbatch", "--parsable", "--wait", "job.sh", env=environ, cwd=place)
+    job = sent.stdout.strip()
+
+    code, report, _ = doctor(slurm, environ, place, "--job", job)
+
+    findings = {finding["id"]: finding for finding in report["findings"]}  # type: ignore[attr-defined]
+    assert code == 1
+    assert findings["cxil-map"]["place"] == f"job-{job}.out:2"
+    assert findings["core-dumps"]["place"] == "script:2"
+    facts = dict(report["facts"])  # type: ignore[call-overload]
+    assert (facts["state"], facts["exit code"], facts["nodes"]) == ("FAILED", "3:0", "n[1-2]")
+    assert facts["NCCL's network"] == "Socket"
+
+
+def test_a_job_without_output_is_looked_at_as_far_as_it_goes(
+    slurm: Slurm, environ: dict[str, str], place: Path
+) -> None:
+    (place / "job.sh").write_text("#!/bin/bash\n#SBATCH --output=/dev/null\ntrue\n")
+    sent = slurm.run("sbatch", "--parsable", "job.sh", env=environ, cwd=place)
+
+    code, report, _ = doctor(slurm, environ, place, "--job", sent.stdout.strip())
+
+    assert (code, report["findings"]) == (0, [])
+    assert report["unseen"] == ["output: it is not there, or was not named"]
+
+
+@pytest.mark.parametrize("job", ["999999", "x; reboot"])
+def test_a_job_that_slurm_does_not_know_is_bad_input(
+    slurm: Slurm, environ: dict[str, str], place: Path, job: str
+) -> None:
+    code, _, messages = doctor(slurm, environ, place, "--job", job)
+
+    assert code == 2
+    assert "hint:" in messages

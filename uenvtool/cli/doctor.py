@@ -26,6 +26,7 @@ def doctor(
     recipe: str | None = typer.Option(
         None, "--recipe", metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes
     ),
+    job: str | None = typer.Option(None, "--job", metavar="ID", help="What Slurm has of a job: script, output, end."),
     ranks: bool = typer.Option(False, "--ranks", help="Under srun: every rank looks, and one reports."),
     folder: Path | None = typer.Option(None, "--folder", metavar="PATH", help="Where the ranks write what they see."),
     wait: float = typer.Option(60, "--wait", metavar="SECONDS", min=0, help="How long the ranks are waited for."),
@@ -35,14 +36,15 @@ def doctor(
 ) -> int:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
-    With `--log job.out` it reads a job's output instead; with `srun uenvtool doctor --ranks` every
-    rank of a job looks. Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
+    With `--log job.out` it reads a job's output instead, with `--job 123456` whatever Slurm has of a
+    job; with `srun uenvtool doctor --ranks` every rank of a job looks. Exit code 1 if something is
+    wrong. `uenvtool explain ID` says all of a finding.
     """
     from uenvtool import console
     from uenvtool.commands.doctor.doctor import doctor as command
 
     result = command(
-        logs=[*log, *(files or [])], system=system, runtime=runtime, recipe=recipe, ranks=ranks, folder=folder,
-        seconds=wait, fix=fix, verbose=verbose,
+        logs=[*log, *(files or [])], system=system, runtime=runtime, recipe=recipe, job=job, ranks=ranks,
+        folder=folder, seconds=wait, fix=fix, verbose=verbose,
     )  # fmt: skip
     return console.show(result, as_json=json_) if result else 0  # another rank reports

@@ -17,16 +17,18 @@ def doctor(
     system: str | None = None,
     runtime: str | None = None,
     recipe: str | None = None,
+    job: str | None = None,
     ranks: bool = False,
     folder: Path | None = None,
     seconds: float = 60,
     fix: bool = False,
     verbose: bool = False,
 ) -> Result | None:
-    """The report on logs if there are some, else on this shell; None on a rank that leaves it to another one.
+    """The report on what is named, else on this shell; None on a rank that leaves it to another one.
 
-    ranks: report on all ranks of this job, on one of them. folder: where they write. seconds: how long they are
-    waited for. Raises BadInput for a file that cannot be opened and for a name that does not exist.
+    job: report on a job that Slurm knows. ranks: report on all ranks of this job, on one of them. folder: where they
+    write. seconds: how long they are waited for. Raises BadInput for a file that cannot be opened and for a name that
+    does not exist, ToolMissing if Slurm is asked for and not here.
     """
     if logs:
         from uenvtool.commands.doctor.log import examine_logs
@@ -35,11 +37,16 @@ def doctor(
         return report(examine_logs(logs), what=what, fix=fix, verbose=verbose)
     from uenvtool.commands.doctor.here import examine_here
 
+    if job:
+        from uenvtool.commands.doctor.job import examine_job
+
+        found = examine_job(job, system=system)
+        return report(found, what=f"what Slurm has of job {job}", fix=fix, verbose=verbose)
     look = functools.partial(examine_here, os.environ, system=system, runtime=runtime, recipe=recipe)
     if not ranks:
         return report(look(), what="what could be looked at here", fix=fix, verbose=verbose)
     from uenvtool.commands.doctor.ranks import default_folder, examine_ranks
 
     place = folder.absolute() if folder else default_folder(os.environ)
-    found = examine_ranks(os.environ, place, seconds=seconds, look=look)
-    return report(found, what="what the ranks could look at", fix=fix, verbose=verbose) if found else None
+    together = examine_ranks(os.environ, place, seconds=seconds, look=look)
+    return report(together, what="what the ranks could look at", fix=fix, verbose=verbose) if together else None

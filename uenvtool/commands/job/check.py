@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool.errors import BadInput, ExitCode, Position
-from uenvtool.job.check.findings import findings, read_source
+from uenvtool.job.check.findings import Finding, findings, read_source
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.tuned import Tuned
 from uenvtool.model.condition import Facts
@@ -36,13 +36,10 @@ def check(files: Sequence[Path], system: str | None = None) -> Result:
     system: the one that the files are for; without it, what the systems of the file's runtime agree in counts.
     Raises BadInput for a file that cannot be read or is no text.
     """
-    rules = list(load_rules().values())
-    chosen = load_system(system) if system else None
     found = []
     clean = []
     for file in files:
-        source = read_source(_text(file), shown(file))
-        here = findings(source, rules, functools.partial(_tuned, chosen))
+        here = flaws(_text(file), shown(file), system)
         found += here
         clean += [] if here else [f"{shown(file)}: fine"]
     more = (
@@ -56,6 +53,12 @@ def check(files: Sequence[Path], system: str | None = None) -> Result:
         notes=(*clean, *more),
         exit_code=ExitCode.NO if found else ExitCode.DONE,
     )
+
+
+def flaws(text: str, name: str, system: str | None = None) -> list[Finding]:
+    """Every flaw of a batch script or EDF. name: its name in messages. system: as in `check`."""
+    chosen = load_system(system) if system else None
+    return findings(read_source(text, name), list(load_rules().values()), functools.partial(_tuned, chosen))
 
 
 def _text(file: Path) -> str:

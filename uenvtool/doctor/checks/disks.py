@@ -36,4 +36,4 @@ def check(here: Snapshot) -> Iterator[Fault]:
         unused, whole = (size // 1024**2 for size in here.shm)
         yield Fault("shm-small", f"{unused} MB of {whole} MB are free")
     if here.core_limit:
-        yield Fault("core-dumps", "without limit" if here.core_limit < 0 else f"up to {here.core_limit} bytes")
+        yield Fault("core-dumps-on", "without limit" if here.core_limit < 0 else f"up to {here.core_limit} bytes")
