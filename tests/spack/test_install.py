@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
-from uenvtool.spack.explain_failure import explain_failed_install
+from uenvtool.spack.explain_failure import explain_failed_install, explain_failure
 from uenvtool.spack.install import WITH_MOUNT
 from uenvtool.spack.program import Spack
 
@@ -89,3 +89,16 @@ def test_a_source_that_cannot_be_fetched_is_named(place: Path) -> None:
 
     assert "could not fetch the source of compiler-wrapper-1.1.0" in str(error)
     assert "--mirror URL" in str(error)
+
+
+def test_a_repository_that_could_not_be_fetched_is_named_with_its_option(tmp_path: Path) -> None:
+    # as Spack v1.1.0 prints it without a network
+    output = (
+        "==> Warning: Error constructing repository '/c/4jk47i3': Failed to clone repository alps\n"
+        "==> Error: cannot concretize 'cray-pals os=sles15 target=neoverse_v2', since 'cray-pals' does not exist.\n"
+    )
+
+    error = explain_failure(SPACK, code=1, output=output, log=tmp_path / "log")
+
+    assert "could not fetch the package repository alps" in str(error)
+    assert "--repo alps=FOLDER" in str(error)

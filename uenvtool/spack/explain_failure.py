@@ -20,7 +20,10 @@ LOG_LINES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownFailure:
-    """A failure that Spack's own words do not explain. pattern: what its output has; seen: with which Spack."""
+    """A failure that Spack's own words do not explain.
+
+    pattern: what its output has; message and hint may name its groups. seen: with which Spack.
+    """
 
     pattern: str
     message: str
@@ -36,9 +39,15 @@ KNOWN_FAILURES = (
         seen="1.1.0",
     ),
     KnownFailure(
+        pattern=r"Failed to clone repository (?P<name>[\w-]+)",
+        message="Spack could not fetch the package repository {name}",
+        hint="check the network, or take it from disk: --repo {name}=FOLDER",
+        seen="1.1.0",
+    ),
+    KnownFailure(
         pattern=r"unable to access 'https?://|Could not resolve host|fatal: could not read from remote",
         message="Spack could not fetch a package repository",
-        hint="check the network, or take the repository from disk: --repo builtin=FOLDER",
+        hint="check the network, or take each of the `repos:` in spack.yaml from disk: --repo NAME=FOLDER",
         seen="1.1.0",
     ),
     KnownFailure(
@@ -72,8 +81,9 @@ def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolF
     if code < 0:
         return ToolFailed(f"Spack {spack.version} was killed by signal {-code}", hint=f"{hint}; the old lock stays")
     for known in KNOWN_FAILURES:
-        if re.search(known.pattern, output):
-            return ToolFailed(f"{known.message} (Spack {spack.version})", hint=f"{known.hint}\n{hint}")
+        if match := re.search(known.pattern, output):
+            message, way_out = (text.format(**match.groupdict()) for text in (known.message, known.hint))
+            return ToolFailed(f"{message} (Spack {spack.version})", hint=f"{way_out}\n{hint}")
     errors = [line for line in output.splitlines() if line.startswith("==> Error")] or output.strip().splitlines()
     why = errors[0].removeprefix("==> Error:").strip() if errors else "it printed nothing"
     return ToolFailed(f"Spack {spack.version} failed (exit code {code}): {why}", hint=hint)
