@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4
+# Builds ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4
+image=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

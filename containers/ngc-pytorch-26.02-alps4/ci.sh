@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4
-tested=ngc-pytorch:26.02-py3-alps4-9a632c8430439991d7d4621d02a185b4-tested-b5afaa3860aa7f10
+canonical=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6
+tested=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6-tested-b5afaa3860aa7f10
 stable=ngc-pytorch:26.02-py3-alps4
 base='' # an image of ours in the same registry, or nothing
 
@@ -18,7 +18,7 @@ main() {
   : "${REGISTRY:?name the registry: REGISTRY=registry.example.org/group}"
   case ${1-} in
     build) build ;;
-    test) is_tested || { bash test.sh && mark; } ;;
+    test) is_tested || { run_tests && mark; } ;;
     mark) mark ;;
     publish) publish ;;
     *) stop "no step ${1-}" 'build, test, mark or publish' ;;
@@ -44,6 +44,16 @@ is_tested() {
   passed=$(digest "$tested") || exit 1
   [[ -n $found && $passed == "$found" ]] || return 1
   echo "$canonical has passed these tests"
+}
+
+# The tests, in the image of the registry: an EDF names it as HOST#PATH:TAG.
+run_tests() {
+  local edf=$PWD/ci.toml
+  {
+    echo "image = \"${REGISTRY/\//#}/$canonical\""
+    grep -v '^image = ' ngc-pytorch.toml
+  } >"$edf"
+  EDF=$edf bash test.sh
 }
 
 mark() { skopeo copy "docker://$REGISTRY/$canonical" "docker://$REGISTRY/$tested"; }

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb
+# Builds ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb
+image=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb
-tested=ngc-pytorch:26.02-py3-alps6-b38906e2e4d4600b7ae8885db3db22fb-tested-1fa7ada133dc9ffc
+canonical=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
+tested=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca-tested-1fa7ada133dc9ffc
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # an image of ours in the same registry, or nothing
 
@@ -18,7 +18,7 @@ main() {
   : "${REGISTRY:?name the registry: REGISTRY=registry.example.org/group}"
   case ${1-} in
     build) build ;;
-    test) is_tested || { bash test.sh && mark; } ;;
+    test) is_tested || { run_tests && mark; } ;;
     mark) mark ;;
     publish) publish ;;
     *) stop "no step ${1-}" 'build, test, mark or publish' ;;
@@ -44,6 +44,16 @@ is_tested() {
   passed=$(digest "$tested") || exit 1
   [[ -n $found && $passed == "$found" ]] || return 1
   echo "$canonical has passed these tests"
+}
+
+# The tests, in the image of the registry: an EDF names it as HOST#PATH:TAG.
+run_tests() {
+  local edf=$PWD/ci.toml
+  {
+    echo "image = \"${REGISTRY/\//#}/$canonical\""
+    grep -v '^image = ' ngc-pytorch.toml
+  } >"$edf"
+  EDF=$edf bash test.sh
 }
 
 mark() { skopeo copy "docker://$REGISTRY/$canonical" "docker://$REGISTRY/$tested"; }

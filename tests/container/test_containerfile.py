@@ -111,6 +111,10 @@ def instructions_of(name: str) -> list[tuple[str, str]]:
     return instructions(written(name)["Containerfile"], Path.cwd())
 
 
+def test_a_variable_of_the_base_that_names_a_version_is_that_of_the_component() -> None:
+    assert 'ENV NCCL_VERSION="2.30.7-1"' in stages(written(ALPS6)["Containerfile"])["image"]
+
+
 def test_the_hook_is_where_the_bases_entry_point_looks_or_is_started_by_ours(write: Write) -> None:
     project(write, {}, image="alps", base={"image": "a", "tag": "1"})
 

@@ -37,6 +37,7 @@ COMPONENTS: dict[str, dict[str, Any]] = {
         "build": [{"run": ["make", "@options@"], "reason": "why"}, ["make", "install"]],
         "installs": ["/usr/lib/lib.so"],
         "libraries": ["/opt/lib"],
+        "sets": {"LIB_VERSION": "1"},
         "check": [["ldconfig"]],
     },
     "app": {"needs": ["lib"], "installs": ["/usr/bin/app"], "url": "https://example.org/app.tar.gz"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import Answer
+from tests.conftest import ROOT, Answer
 from tests.container.recipes import Write, project
 from tests.support.needs import need
 from tests.support.toml import loads
@@ -104,6 +106,16 @@ def test_an_image_goes_from_built_to_tested_to_published(site: Site) -> None:
     canonical, tested, stable = sorted(site.names, key=len)[1], sorted(site.names, key=len)[2], "mine:1-alps6"
     assert stable in site.names
     assert tested.startswith(f"{canonical}-tested-")
+
+
+def test_a_pipelines_tests_run_in_the_image_of_the_registry(site: Site) -> None:
+    site.run("ci.sh", "build")
+    site.run("ci.sh", "test")
+
+    edf = re.search(r"--environment=(\S+)", site.log)
+    assert edf is not None
+    image = loads(Path(edf[1]).read_text())["image"]
+    assert image == f"example.org#g/{min(set(site.names) - {'mine:1-alps6'}, key=len)}"
 
 
 def test_what_is_in_the_registry_is_neither_built_nor_tested_again(site: Site) -> None:
@@ -261,3 +273,70 @@ def test_the_workflow_has_the_steps_that_need_no_node(site: Site) -> None:
     assert "bash containers/mine/ci.sh build" in steps
     assert not [step for step in steps if "ci.sh test" in step]
     assert workflow["jobs"]["build"]["runs-on"] == "ubuntu-24.04-arm", "the CPU of clariden's nodes"
+
+
+class Fetching:
+    """scripts/fetch.sh in an empty folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "src"
+        self.folder.mkdir()
+
+    def fetch(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run the script."""
+        script = ROOT / "uenvtool/container/scripts/fetch.sh"
+        return subprocess.run(["sh", script, *words], cwd=self.folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def fetching(place: Path) -> Fetching:
+    return Fetching(place)
+
+
+def repository(folder: Path) -> list[str]:
+    """A git repository with two commits of one file; their hashes, the first one first."""
+    git = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    found = []
+    for text in ("one\n", "two\n"):
+        (folder / "a.txt").write_text(text)
+        subprocess.run([*git, "add", "a.txt"], check=True)
+        subprocess.run([*git, "commit", "--quiet", "-m", text], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+        found.append(head.stdout.strip())
+    return found
+
+
+def test_a_commit_of_git_is_fetched_and_no_other(fetching: Fetching, place: Path) -> None:
+    need("git")
+    first, _ = repository(place / "upstream")
+
+    fetched = fetching.fetch("git", "part 1.0", f"file://{place}/upstream", first)
+
+    assert fetched.returncode == 0, fetched.stderr
+    assert (fetching.folder / "a.txt").read_text() == "one\n"
+
+
+def test_a_commit_that_is_not_there_ends_the_build(fetching: Fetching, place: Path) -> None:
+    need("git")
+    repository(place / "upstream")
+
+    fetched = fetching.fetch("git", "part 1.0", f"file://{place}/upstream", "1" * 40)
+
+    assert fetched.returncode == 1
+    assert f"uenvtool: part 1.0 has no {'1' * 40} at file://{place}/upstream" in fetched.stderr
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_patch_is_applied_if_it_is_the_one_on_record(fetching: Fetching, place: Path, is_right: bool) -> None:
+    need("patch", "curl")
+    (fetching.folder / "a.txt").write_text("one\n")
+    patch = place / "change.patch"
+    patch.write_text("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n")
+    checksum = hashlib.sha256(patch.read_bytes()).hexdigest() if is_right else "0" * 64
+
+    fetched = fetching.fetch("patch", "part 1.0", f"file://{patch}", checksum)
+
+    assert fetched.returncode == (0 if is_right else 1), fetched.stderr
+    assert (fetching.folder / "a.txt").read_text() == ("two\n" if is_right else "one\n")
+    assert ("is not what is on record" in fetched.stderr) != is_right

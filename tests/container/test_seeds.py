@@ -123,3 +123,17 @@ def flat(table: dict[str, object], prefix: str = "") -> dict[str, object]:
     for name, value in table.items():
         found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
     return found
+
+
+def test_every_form_has_the_same_variables_for_an_extended_image(cli: Cli) -> None:
+    texts = {
+        form: cli("activate", "--system", "clariden", "--fact", "image=alps", "--shell", form).stdout
+        for form in ("docker", "podman", "edf")
+    }
+
+    docker = dict(re.findall(r'^ENV (\w+)="(.*)"$', texts["docker"], re.MULTILINE))
+    podman = dict(re.findall(r"^(\w+)=(.*)$", texts["podman"], re.MULTILINE))
+    edf = {name: value for name, value in loads(texts["edf"])["env"].items() if value}
+
+    assert docker == podman == edf
+    assert len(docker) > 35

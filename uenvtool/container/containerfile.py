@@ -167,6 +167,8 @@ def _last(plan: ContainerPlan, context: Context) -> Iterator[str]:
     for stage in plan.stages:
         for command in stage.check:
             yield from _run(command)
+    for stage in plan.stages:
+        yield from (f"ENV {name}={quoting.docker(name, value)}" for name, value in stage.sets.items())
     yield from _pip(plan, context)
     yield from _runtime(plan, context)
     yield "LABEL " + " \\\n      ".join(

@@ -47,8 +47,9 @@ def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
     )
 
 
-def build_scripts(plan: ContainerPlan, identity: Identity, base: str, again: str) -> dict[str, str]:
+def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deployment, *, base: str = "") -> dict[str, str]:
     """How the image is built, by hand and in pipelines. base: the canonical name of the image below, if it is ours."""
+    again = deployment.again
     folder = f"containers/{plan.name}"
     apps = plan.below is not None
     words = {
@@ -66,7 +67,7 @@ def build_scripts(plan: ContainerPlan, identity: Identity, base: str, again: str
             FILE_WORD=quoting.sh_word(squashfs_name(plan)),
             AGAIN=again,
         ),
-        "ci.sh": filled(_template("ci.sh"), STABLE=identity.stable, AGAIN=again, **words),
+        "ci.sh": filled(_template("ci.sh"), STABLE=identity.stable, EDF=deployment.edf, AGAIN=again, **words),
         "gitlab-ci.yml": filled(
             _template("gitlab-ci.yml"),
             STABLE=identity.stable,

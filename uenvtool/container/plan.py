@@ -32,12 +32,17 @@ Command = tuple[Argument, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """The build of one component. needs: every component that is there, in the order in which they are built."""
+    """The build of one component.
+
+    needs: every component that is there, in the order in which they are built. env: variables of the build.
+    sets: variables of the image.
+    """
 
     component: Component
     release: Release
     needs: tuple[str, ...]
     env: Mapping[str, Argument]
+    sets: Mapping[str, str]
     build: tuple[Command, ...]
     check: tuple[Command, ...]
 
@@ -204,6 +209,7 @@ def _stage(
         release=component.releases[choice.version],
         needs=tuple(name for name in order if name in needed),
         env=env,
+        sets={name: expanded(value.words[0], values) for name, value in component.sets.items()},
         build=tuple(_command(step, values, options) for step in component.build if _holds(step, own_facts)),
         check=tuple(_command(step, values, options) for step in component.check if _holds(step, own_facts)),
     )

@@ -79,7 +79,8 @@ class Component:
     """A component as its file describes it.
 
     needs: the components that are built before it. env: variables of its build. installs: what the image takes.
-    libraries: folders that are added to those where programs find libraries. check: commands that show that it works.
+    libraries: folders that are added to those where programs find libraries. sets:
+    variables of the image. check: commands that show that it works.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Component:
     build: tuple[Worded, ...]
     installs: tuple[Placed, ...]
     libraries: tuple[str, ...]
+    sets: Mapping[str, Worded]
     check: tuple[Worded, ...]
     position: Position
     chain: tuple[Location, ...] = field(compare=False)

@@ -46,6 +46,7 @@ class _Reader(TreeReader):
             build=tuple(self.worded(node, "run") for node in self.items("build")),
             installs=self.placed("installs"),
             libraries=self.strings("libraries"),
+            sets={name: self.worded(node, "value") for name, node in self.entries("sets")},
             check=tuple(self.worded(node, "run") for node in self.items("check")),
             position=tree.position,
             chain=self.chain,

@@ -83,7 +83,7 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
         **context_files(plan, dataclasses.replace(context, labels=labels)),
         **({name: _edf(plan, engine, activation, command)} if _reads_edf(plan) else {}),
         "test.sh": test_script(plan, deployment),
-        **build_scripts(plan, identity, below.identity.canonical if below else "", command),
+        **build_scripts(plan, identity, deployment, base=below.identity.canonical if below else ""),
     }
     return Image(plan=plan, identity=identity, files=files)
 

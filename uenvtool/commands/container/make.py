@@ -16,8 +16,8 @@ from uenvtool.errors import BadInput
 from uenvtool.result import Result
 
 CONTAINERS = Path("containers")
-SOURCES = "sources"
-"""A user's folder of downloads beside the files, for a machine without the internet."""
+TOLERATED = {*files.TOLERATED, "sources", "ci.toml"}
+"""Others' files beside ours: downloads for a machine without the internet, and the EDF that ci.sh makes."""
 
 
 def make(request: ContainerRequest) -> Result:
@@ -48,7 +48,7 @@ def make(request: ContainerRequest) -> Result:
         )
         return Result(data={**data, "drift": None}, notes=(f"{folder} is what its inputs give",))
     with files.locked(folder):
-        files.refuse_foreign(folder, image.files, tolerated={*files.TOLERATED, SOURCES}, force=request.force)
+        files.refuse_foreign(folder, image.files, tolerated=TOLERATED, force=request.force)
         files.write_generated(folder, image.files)
     return Result(
         data={**data, "files": list(image.files)},

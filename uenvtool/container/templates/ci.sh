@@ -18,7 +18,7 @@ main() {
   : "${REGISTRY:?name the registry: REGISTRY=registry.example.org/group}"
   case ${1-} in
     build) build ;;
-    test) is_tested || { bash test.sh && mark; } ;;
+    test) is_tested || { run_tests && mark; } ;;
     mark) mark ;;
     publish) publish ;;
     *) stop "no step ${1-}" 'build, test, mark or publish' ;;
@@ -44,6 +44,16 @@ is_tested() {
   passed=$(digest "$tested") || exit 1
   [[ -n $found && $passed == "$found" ]] || return 1
   echo "$canonical has passed these tests"
+}
+
+# The tests, in the image of the registry: an EDF names it as HOST#PATH:TAG.
+run_tests() {
+  local edf=$PWD/ci.toml
+  {
+    echo "image = \"${REGISTRY/\//#}/$canonical\""
+    grep -v '^image = ' @EDF@
+  } >"$edf"
+  EDF=$edf bash test.sh
 }
 
 mark() { skopeo copy "docker://$REGISTRY/$canonical" "docker://$REGISTRY/$tested"; }
