@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.support.images import Builder, archive, base_image, storage
+from tests.support.images import Builder, archive, base_image, python_image, storage
+from tests.support.overlays import wheel
 from uenvtool.commands.container.make import tag
 from uenvtool.commands.container.request import ContainerRequest
 
@@ -210,3 +211,24 @@ def test_a_component_that_does_not_install_what_it_should_ends_the_build(builder
     assert built.code != 0
     assert "uenvtool: other installs nothing at /usr/share/nothing" in built.output
     assert "./usr/share/other/Makefile" in built.output
+
+
+def test_packages_on_an_image_leave_its_torch(builder: Builder, place: Path, tmp_path: Path, cli: Cli) -> None:
+    wheels = place / "wheels"
+    wheels.mkdir()
+    wheel(wheels, "metatrain", "2025.1", requires=["torch>=2.1"])
+    wheel(wheels, "newer", "1.0", requires=["torch>=2.9"])
+    wheel(wheels, "torch", "2.9.0")
+    only_these = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/sources", "PIP_ROOT_USER_ACTION": "ignore"}
+    base = python_image(builder, wheel(tmp_path, "torch", "2.8.0a0+nv25.6"), environment=only_these)
+    built = {}
+    for package in ("metatrain", "newer"):
+        answer = cli("container", "--from", base, "--pip", package, "--name", package, "--system", "clariden")
+        assert answer.code == 0, answer.stderr
+        built[package] = builder.build(place / "containers" / package, package, sources=wheels)
+
+    assert built["metatrain"].code == 0, built["metatrain"].output
+    shown = builder.run("metatrain", "python3", "-c", "import metatrain, torch; print(torch.__version__)")
+    assert shown.stdout == "2.8.0a0+nv25.6\n", shown.stderr
+    assert built["newer"].code != 0
+    assert "uenvtool: pip cannot install these packages beside what the base has" in built["newer"].output

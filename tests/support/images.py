@@ -7,6 +7,8 @@ import io
 import json
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
+import pip
 
 from tests.support.needs import need, skip_without
+from tests.support.overlays import install
 
 PROGRAMS = (
     *("sh", "bash", "cat", "cp", "echo", "env", "find", "head", "id", "ln", "mkdir", "mv", "printf", "rm", "sha256sum"),
@@ -118,30 +121,62 @@ def storage(fallback: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix="uenvtool-test-", dir=memory))
 
 
-def base_image(builder: Builder, programs: Iterable[str] = PROGRAMS, trees: Iterable[str] = ()) -> str:
-    """An image with a few programs of this machine and what they load. trees: folders that it has whole."""
-    folder = builder.folder / "base"
+def base_image(builder: Builder) -> str:
+    """An image with a compiler, a shell and a few programs of this machine, and what they load."""
+    root = _empty_root(builder.folder / "base")
+    for path in [*map(_program, PROGRAMS), *_compiler(root)]:
+        _copied(path, root)
+    return _image_of(root, builder, "localhost/uenvtool-base:1")
+
+
+def python_image(builder: Builder, *wheels: Path, environment: Mapping[str, str]) -> str:
+    """An image with this Python and its pip, and with packages as a base has them."""
+    root = _empty_root(builder.folder / "python")
+    for path in map(_program, ("sh", "bash", "env", "ldconfig", "find")):
+        _copied(path, root)
+    program = Path(sys.executable).resolve()
+    _copied(program, root)
+    (root / "usr/bin/python3").symlink_to(program)
+    library = Path(sysconfig.get_path("stdlib"))
+    unused = shutil.ignore_patterns("test", "tests", "site-packages", "__pycache__", "idlelib", "tkinter", "config-*")
+    shutil.copytree(library, f"{root}{library}", symlinks=True, ignore=unused)
+    for extension in Path(f"{root}{library}").glob("lib-dynload/*.so"):
+        _copied(library / "lib-dynload" / extension.name, root)
+    site = Path(f"{root}{library}/site-packages")
+    shutil.copytree(Path(pip.__file__).parent, site / "pip")
+    install(site, *wheels)
+    return _image_of(root, builder, "localhost/uenvtool-python:1", environment)
+
+
+def _empty_root(folder: Path) -> Path:
+    """A root with its usual folders."""
     root = folder / "root"
     for name in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "tmp", "etc/ld.so.conf.d", "var/tmp", "proc", "dev"):
         (root / name).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
     (root / "etc/ld.so.conf").write_text("include /etc/ld.so.conf.d/*.conf\n/usr/lib\n/usr/local/lib\n")
-    paths = [
-        Path(shutil.which(name) or pytest.skip(f"needs {name}: apt-get install build-essential")) for name in programs
+    return root
+
+
+def _image_of(root: Path, builder: Builder, name: str, environment: Mapping[str, str] | None = None) -> str:
+    """The image with a root as its only files."""
+    lines = [f"ENV {variable}={value}" for variable, value in (environment or {}).items()]
+    text = [
+        "FROM scratch",
+        "COPY root /",
+        'RUN ["ldconfig"]',
+        "ENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin",
+        *lines,
     ]
-    if "gcc" in programs:
-        paths += list(_compiler(root))
-    for path in paths:
-        _copied(path, root)
-    for tree in trees:
-        shutil.copytree(tree, f"{root}{tree}", symlinks=True, dirs_exist_ok=True)
-    (folder / "Containerfile").write_text(
-        'FROM scratch\nCOPY root /\nRUN ["ldconfig"]\nENV PATH=/usr/local/bin:/usr/bin:/bin:/usr/sbin\n'
-    )
-    built = builder.build(folder, "localhost/uenvtool-base:1")
+    (root.parent / "Containerfile").write_text("\n".join(text) + "\n")
+    built = builder.build(root.parent, name)
     assert built.code == 0, built.output
     return built.image
+
+
+def _program(name: str) -> Path:
+    return Path(need(name))
 
 
 def _compiler(root: Path) -> Iterable[Path]:
