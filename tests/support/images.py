@@ -109,8 +109,11 @@ class Builder:
             subprocess.run([*self.words, "rm", made], capture_output=True, check=True)
 
     def close(self) -> None:
-        """Remove what was stored."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Remove what was stored, and what buildah leaves mounted in it."""
+        mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for point in sorted((path for path in mounted if path.startswith(f"{self.folder}/")), reverse=True):
+            subprocess.run(["umount", "--lazy", point], check=False)
+        shutil.rmtree(self.folder)
 
 
 def storage(fallback: Path) -> Path:
