@@ -17,7 +17,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUDGETS = {"uenvtool --version": 8, "uenvtool --help": 12, "uenvtool build pytorch-2.6": 30, "uenvtool job": 15}
+BUDGETS = {
+    "uenvtool --version": 8,
+    "uenvtool --help": 12,
+    "uenvtool doctor": 25,
+    "uenvtool build pytorch-2.6": 30,
+    "uenvtool job": 15,
+}
 SIZES = (10, 100, 1_000, 10_000)
 LARGE = """\
 description: A recipe with many specs.
@@ -62,6 +68,7 @@ def prepared(folder: Path) -> dict[str, list[str]]:
         "python -c pass": [*python, "-c", "pass"],
         "uenvtool --version": [*tool, "--version"],
         "uenvtool --help": [*tool, "--help"],
+        "uenvtool doctor": [*tool, "doctor"],
         "uenvtool build pytorch-2.6": [*tool, "build", "pytorch-2.6", *render, str(folder / "pytorch-2.6")],
         "uenvtool job": [
             *tool,

@@ -21,7 +21,6 @@ container: true
 signs: [{env: IN_BOX}, {file: /etc/box}]
 libraries: system
 forms: [podman]
-launch: "@COMMAND@"
 """
 TUNING = """\
 description: Ours.

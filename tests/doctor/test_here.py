@@ -141,6 +141,22 @@ def test_a_python_that_does_not_start_is_a_finding(cli: Cli, place: Path, monkey
     assert found(cli)["python-broken"] == "libpython3.12.so: cannot open"
 
 
+def test_libfabric_is_asked_for_the_network_that_is_named(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place / "bin" / "fi_info"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nprintf 'tcp:\\n    version: 204.0\\nshm:\\n    version: 204.0\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("FI_PROVIDER", "cxi")
+
+    assert found(cli)["provider-missing"] == "FI_PROVIDER=cxi, and libfabric offers shm, tcp"
+    monkeypatch.setenv("FI_PROVIDER", "tcp;ofi_rxm")
+    assert "provider-missing" not in found(cli)
+
+
 def test_a_job_without_its_activation_is_told_to_source_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"CLUSTER_NAME": "clariden", "UENV_VIEW": "/u:pytorch:default", "SLURM_JOB_ID": "17"}.items():
         monkeypatch.setenv(name, value)

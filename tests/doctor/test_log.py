@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.doctor.samples import ALSO, FIRES, HEALTHY, TWO_NODES
@@ -169,6 +171,35 @@ def test_gzip_is_read_in_all_its_members_and_cut_off_as_far_as_it_goes() -> None
     cut = read(first + second[:100_000])
     assert ids(cut) == {"cxil-map"}
     assert cut.unseen == ("log0 is read in part: the gzip file is cut off",)
+
+
+KNOWN_TEXTS = [line.text.encode() for known in KNOWN.findings.values() for line in known.log]
+PIECES = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from(KNOWN_TEXTS),
+    st.sampled_from(
+        [b"\n", b"\r", b"\x1b[31m", b"\x1b]0;", b"\x1f\x8b\x08", b"[rank3]:", b"n1:9:9 [0] ", b"\xff\xfe", b"0" * 500]
+    ),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(PIECES, max_size=30).map(b"".join))
+def test_no_log_makes_doctor_fail(log: bytes) -> None:
+    for finding in read(log).findings:
+        finding.data()
+
+
+@pytest.mark.parametrize("name", FIRES)
+def test_a_log_that_is_cut_off_anywhere_is_read(name: str) -> None:
+    log = FIRES[name][0].encode()
+
+    for end in range(0, len(log), 7):
+        assert ids(read(log[:end])) <= {name} | ALSO.get(name, set()) | CUT.get(name, set())
+
+
+CUT = {"segfault-network": {"segfault-own-code"}, "nccl-plugin-missing": {"nccl-tcp", "nccl-plugin-broken"}}
+"""What a log can look like if what comes later in it is missing."""
 
 
 def test_memory_does_not_grow_with_the_log() -> None:

@@ -73,7 +73,8 @@ class OnDisk:
 
     libraries: names such as `libnccl-net` to the files that the loader would find, in its order. plugin_lacks:
     libraries that the plugin needs and the loader does not find. gone: folders of the library path that are not
-    there. venv: the virtual environment. caches: variable to folder.
+    there. venv: the virtual environment. caches: variable to folder. providers: the networks that libfabric offers,
+    None if it could not be asked. driver_cuda: the newest CUDA that the driver knows, major version; 0 without one.
     """
 
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -81,6 +82,8 @@ class OnDisk:
     gone: tuple[str, ...] = ()
     venv: Folder | None = None
     caches: Mapping[str, Folder] = field(default_factory=dict)
+    providers: frozenset[str] | None = None
+    driver_cuda: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,7 @@ class Runtime:
 
     container: one is inside a container where it shows. images: the kinds of images that show themselves.
     libraries: VIEWS or SYSTEM. forms: the files of variables that it reads. mount: how a squashfs image is mounted.
-    paths: a regular expression for a character that a path must not have there. launch, load: how a command is
-    started and an image loaded. limits: what it cannot do.
+    paths: a regular expression for a character that a path must not have there. limits: what it cannot do.
     """
 
     name: str
@@ -50,7 +49,5 @@ class Runtime:
     uses: tuple[Use, ...]
     mount: str
     paths: str
-    launch: str
-    load: str
     limits: tuple[str, ...]
     chain: tuple[Location, ...]

@@ -37,8 +37,6 @@ class _Reader(TreeReader):
             uses=tuple(_use(node) for node in self.items("use")),
             mount=_lines(self.tree, "mount"),
             paths=_lines(self.tree, "paths"),
-            launch=_lines(self.tree, "launch"),
-            load=_lines(self.tree, "load"),
             limits=self.strings("limits"),
             chain=self.chain,
         )

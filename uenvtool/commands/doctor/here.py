@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import os
 import platform
+import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from uenvtool import tools
 from uenvtool.commands.doctor.python import python_here
 from uenvtool.commands.doctor.tuned import tuned_here
 from uenvtool.doctor.checks import Fault, libraries
@@ -15,6 +17,7 @@ from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.gather import disks, loader, machine
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import Folder, OnDisk, PythonHere, Snapshot
+from uenvtool.errors import UenvtoolError
 from uenvtool.image.elf import needs
 from uenvtool.loaded import current_job, in_container, loaded_views
 from uenvtool.model.finding import Known
@@ -77,7 +80,21 @@ def _on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: lis
         gone=tuple(gone),
         venv=disks.folder(python.environment, mounted) if python and python.environment else None,
         caches=dict(_caches(environ, python, mounted)),
+        providers=_providers(environ),
+        driver_cuda=loader.driver_cuda() if python and python.versions("torch") else 0,
     )
+
+
+def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
+    """The networks that libfabric offers, by its own program, if one is asked for."""
+    program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
+    try:
+        answer = tools.run([program, "-l"], env=environ) if program else None
+    except UenvtoolError:
+        return None
+    if answer is None or answer.code != 0:
+        return None
+    return frozenset(line.rstrip(":") for line in answer.stdout.splitlines() if line.endswith(":"))
 
 
 def _lacking(plugins: tuple[str, ...], folders: list[str]) -> Iterator[str]:

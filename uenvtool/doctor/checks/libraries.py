@@ -1,14 +1,16 @@
-"""The libraries that the loader finds: NCCL's plugin, one MPI, folders that exist."""
+"""The libraries that the loader finds: NCCL's plugin, libfabric, one MPI, the driver; folders that exist."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 PLUGIN, MPI = "libnccl-net", "libmpi"
+_CUDA = re.compile(r"\+cu(\d\d)\d\b|nvidia-cuda-runtime-cu(\d\d)")
 BUILT_IN = ("", "Socket", "IB")
 """The networks that NCCL has without a plugin."""
 
@@ -23,8 +25,28 @@ def check(here: Snapshot) -> Iterator[Fault]:
             yield Fault(
                 "plugin-needs", f"{here.on_disk.libraries[PLUGIN][0]} needs {', '.join(here.on_disk.plugin_lacks[:3])}"
             )
+    if here.is_at_work:
+        yield from _provider(here.environ.get("FI_PROVIDER", ""), here.on_disk.providers)
+    yield from _driver(here)
     interfaces = {os.path.basename(path): path for path in reversed(here.on_disk.libraries.get(MPI, ()))}
     if len(interfaces) > 1:
         yield Fault("two-mpis", " and ".join(sorted(interfaces.values())[:2]))
     if here.on_disk.gone and here.is_at_work:
         yield Fault("library-path-gone", ", ".join(here.on_disk.gone[:3]))
+
+
+def _provider(wanted: str, offered: frozenset[str] | None) -> Iterator[Fault]:
+    """A network that libfabric is to take and does not offer; with `^` in front a list names what it is not to take."""
+    if wanted and offered is not None and not wanted.startswith("^") and not set(re.split("[,;]", wanted)) & offered:
+        names = ", ".join(sorted(offered)) or "nothing"
+        yield Fault("provider-missing", f"FI_PROVIDER={wanted}, and libfabric offers {names}")
+
+
+def _driver(here: Snapshot) -> Iterator[Fault]:
+    """A torch for a newer CUDA than the driver knows; drivers run older ones, and newer ones of their major version."""
+    for package in here.python.packages if here.python else ():
+        match = _CUDA.search(f"+{package.version.partition('+')[2]}" if package.name == "torch" else package.name)
+        if match and 0 < here.on_disk.driver_cuda < int(match[1] or match[2]):
+            detail = f"{package.name} {package.version}, and the driver knows CUDA {here.on_disk.driver_cuda}"
+            yield Fault("driver-too-old", detail)
+            return

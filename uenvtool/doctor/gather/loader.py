@@ -31,6 +31,18 @@ def usual_folders() -> list[str]:
     return [*configured, "/lib64", "/usr/lib64", f"/lib/{machine}", f"/usr/lib/{machine}", "/lib", "/usr/lib"]
 
 
+def driver_cuda() -> int:
+    """The major version of the newest CUDA that the driver knows, by its own library; 0 without a driver."""
+    import ctypes
+
+    version = ctypes.c_int(0)
+    try:
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return 0 if failed else version.value // 1000
+
+
 def found(folders: Iterable[str], pattern: str) -> tuple[str, ...]:
     """The files of that pattern in the folders, one for each name in the order of the folders."""
     files: dict[str, str] = {}
