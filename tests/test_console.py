@@ -89,3 +89,27 @@ def test_on_a_terminal_a_file_is_printable_too() -> None:
 
     assert done.returncode == 0
     assert b"\x1b" not in os.read(controller, 10_000)
+
+
+def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(headings=("severity", "what"), rows=[("broken", "x" * 200)], colours={"broken": "red"}, cut=True)
+    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+
+    console.show(Result(tables=(table,)))
+
+    heading, row = capsys.readouterr().out.splitlines()
+    assert row == f"\x1b[31mbroken\x1b[0m    {'x' * 27}..."
+    assert heading == "\x1b[1mseverity  what\x1b[0m"
+
+
+def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(headings=("severity",), rows=[("x" * 300,)], cut=True)
+
+    console.show(Result(tables=(table,)))
+
+    assert "x" * 300 in capsys.readouterr().out

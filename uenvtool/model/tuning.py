@@ -104,6 +104,33 @@ class Setting:
     workaround: str = ""
     together: str = ""
 
+    @property
+    def is_fixed(self) -> bool:
+        """Tell if it gives one text, which the value of a process can be compared with."""
+        return self.policy in (DEFAULT, AT_MOST, REQUIRED) and self.value is not None and not self.computed
+
+    @property
+    def is_choice(self) -> bool:
+        """Tell if another value of the user's counts."""
+        return self.policy == DEFAULT
+
+    @property
+    def removes(self) -> bool:
+        """Tell if the variable must not be set."""
+        return self.policy == UNSET
+
+    @property
+    def is_expected(self) -> bool:
+        """Tell if somebody else sets it."""
+        return self.policy == EXPECTED
+
+    def accepts(self, value: str) -> bool:
+        """Tell if a value is the one that it gives, or below it if that is a limit."""
+        wanted = self.value or ""
+        if self.policy == AT_MOST and value.isdecimal() and wanted.isdecimal():
+            return int(value[:18]) <= int(wanted)
+        return value.rstrip("/") == wanted.rstrip("/")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedVariable:

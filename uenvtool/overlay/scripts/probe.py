@@ -16,7 +16,10 @@ import json
 import os
 import site
 import sysconfig
-from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 MARKER = "uenvtool-probe:"
 
@@ -71,6 +74,8 @@ def described(distribution: metadata.Distribution, folder: str) -> dict[str, obj
 
 def distributions(folders: list[str]) -> list[dict[str, object]]:
     """All distributions, the first of a name winning as it does for importlib.metadata."""
+    from importlib import metadata  # takes longer than all the rest
+
     found: dict[str, dict[str, object]] = {}
     for folder in folders:
         for distribution in metadata.distributions(path=[folder]):
