@@ -10,7 +10,10 @@ from uenvtool.cli.options import JSON
 
 def explain(
     names: list[str] = typer.Argument(
-        None, metavar="[VAR...]", help="Variables; with --diff, two sources.", autocompletion=complete.variables
+        None,
+        metavar="[VAR|ID...]",
+        help="Variables, rules of job check, findings of doctor; with --diff, two sources.",
+        autocompletion=complete.variables,
     ),
     everything: bool = typer.Option(False, "--all", help="Explain every variable."),
     diff: bool = typer.Option(False, "--diff", help="Compare two sources, such as guide and docs-2026."),
@@ -26,7 +29,7 @@ def explain(
     nccl: str | None = typer.Option(None, "--nccl", metavar="VERSION", help="Say what is set with this NCCL."),
     json_: bool = JSON,
 ) -> int:
-    """Explain variables: what each is set to, when, why, and what the sources say."""
+    """Explain variables: what each is set to, when, why, and what the sources say; rules and findings too."""
     from uenvtool import console
     from uenvtool.commands import explain as command
 
