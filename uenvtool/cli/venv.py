@@ -80,6 +80,7 @@ def venv(
     no_base: bool = NO_BASE,
     uenv: str | None = typer.Option(None, "--uenv", metavar="IMAGE", help="Load this uenv for the command first."),
     view: str = typer.Option("default", "--view", metavar="VIEW", help="The view to load with --uenv."),
+    edf: str = typer.Option("", "--edf", metavar="FILE", help="Run it in a container of this EDF, with srun."),
     squash: str | None = IMAGE,
     override: list[str] = OVERRIDE,
     built_on_base: list[str] = BUILT_ON_BASE,
@@ -105,10 +106,12 @@ def venv(
     from uenvtool import console
     from uenvtool.commands.venv.make import make
     from uenvtool.commands.venv.order import Order
-    from uenvtool.commands.venv.reload import in_uenv
+    from uenvtool.commands.venv.reload import in_container, in_uenv
 
     if uenv is not None:
         in_uenv(uenv, view, os.environ)
+    if edf:
+        in_container(edf, Path(path), os.environ)
     order = Order(
         path=Path(path),
         first_word=path,

@@ -1,0 +1,116 @@
+"""`uenvtool venv --edf FILE`: the command runs again in a container, through srun."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.overlays import run, wheel
+from uenvtool.commands.venv.reload import refuse_unmounted
+from uenvtool.errors import BadInput
+
+SRUN = """\
+#!/bin/bash
+# Starts what it is given, as srun does in a container; the options come first.
+while [[ $1 == --* ]]; do echo "$1" && shift; done
+exec "$@"
+"""
+
+
+@pytest.fixture
+def edf(place: Path) -> Path:
+    """An EDF that mounts what this test and this program need."""
+    mounts = [str(place), sys.base_prefix, str(Path(sys.prefix).resolve()), str(ROOT)]
+    path = place / "mine.toml"
+    path.write_text(f'image = "x.sqsh"\nmounts = {mounts}\n')
+    return path
+
+
+def with_srun(place: Path, text: str = SRUN) -> dict[str, str]:
+    """An environment with a stand-in of srun."""
+    (place / "bin").mkdir()
+    program = place / "bin" / "srun"
+    program.write_text(text)
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+
+
+def test_the_command_is_run_again_in_a_container_in_the_same_folder(no_base: None, place: Path, edf: Path) -> None:
+    env = with_srun(place, '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
+
+    done = run([sys.executable, "-m", "uenvtool", "venv", "a b", "six", "--edf", "mine.toml", "--squash"], env)
+
+    assert done.stdout.splitlines() == [
+        *(f"--environment={edf}", "--nodes=1", "--ntasks=1", "env", f"--chdir={place}"),
+        *(sys.executable, "-E", "-m", "uenvtool", "venv", "a b", "six", "--squash"),
+    ], done.stderr
+
+
+def test_an_overlay_is_made_there(no_base: None, place: Path, edf: Path, wheels: Path) -> None:
+    wheel(wheels, "six", "1.0")
+    env = {**with_srun(place), **{name: os.environ[name] for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS")}}
+    env["UV_OFFLINE"] = "1"
+
+    done = run([sys.executable, "-m", "uenvtool", "venv", "mine", "--no-base", "six", "--edf", str(edf)], env)
+
+    assert f"--environment={edf}" in done.stdout
+    assert (place / "mine/bin/python").exists(), done.stderr
+
+
+@pytest.mark.parametrize("what", ["program", "folder"])
+def test_a_container_that_lacks_what_the_command_needs_is_not_started(
+    no_base: None, place: Path, edf: Path, what: str
+) -> None:
+    lacking = {"program": sys.base_prefix, "folder": str(place)}[what]
+    edf.write_text(edf.read_text().replace(f"'{lacking}'", "'/nowhere'"))
+
+    done = run([sys.executable, "-m", "uenvtool", "venv", "v", "six", "--edf", "mine.toml"], with_srun(place))
+
+    assert done.returncode == 2
+    assert "the container will not have" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("mounts", "is_there"),
+    [
+        (["/a"], True),
+        (["/a/b"], True),
+        (["/a/b/c:/x"], False),
+        (["/a:/a:ro"], True),
+        (["${HERE}/b"], True),
+        (["$HERE/b"], False),
+        (["/ab"], False),
+        ([], False),
+    ],
+)
+def test_a_folder_is_in_a_container_if_it_is_mounted_at_its_own_place(
+    mounts: list[str], is_there: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f"mounts = {mounts}\n")
+
+    if is_there:
+        refuse_unmounted(path, [Path("/a/b/c")], {"HERE": "/a"})
+    else:
+        with pytest.raises(BadInput, match="the container will not have /a/b/c"):
+            refuse_unmounted(path, [Path("/a/b/c")], {"HERE": "/a"})
+
+
+def test_an_edf_on_another_one_is_left_to_srun(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text('base_environment = "other"\n')
+
+    refuse_unmounted(path, [Path("/a")], {})
+
+
+def test_an_edf_that_is_no_toml_is_refused_with_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text("mounts = [\n")
+
+    with pytest.raises(BadInput, match=str(path)):
+        refuse_unmounted(path, [Path("/a")], {})
