@@ -106,12 +106,9 @@ def venv(
     from uenvtool import console
     from uenvtool.commands.venv.make import make
     from uenvtool.commands.venv.order import Order
-    from uenvtool.commands.venv.reload import in_container, in_uenv
+    from uenvtool.commands.venv.reload import on_named_base
 
-    if uenv is not None:
-        in_uenv(uenv, view, os.environ)
-    if edf:
-        in_container(edf, Path(path), os.environ)
+    on_named_base(uenv, view, edf, Path(path), os.environ)
     order = Order(
         path=Path(path),
         first_word=path,

@@ -71,8 +71,8 @@ def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
     files |= {f"scripts/{name}": _script(name) for name, is_used in scripts.items() if is_used}
     if context.runtime.activation:
         files["runtime/activate.sh"] = context.runtime.activation
-        files["runtime/hook.sh"] = filled(_template("hook.sh"), SIGN=context.runtime.sign)
-        files["runtime/entrypoint.sh"] = _template("entrypoint.sh")
+        files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=context.runtime.sign)
+        files["runtime/entrypoint.sh"] = template("entrypoint.sh")
     folders = [folder for stage in plan.stages for folder in stage.component.libraries]
     if folders:
         files["runtime/ld.so.conf"] = "".join(f"{folder}\n" for folder in folders)
@@ -245,5 +245,6 @@ def _script(name: str) -> str:
     return (HERE / "scripts" / name).read_text(encoding="utf-8")
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """The text of a template."""
     return (HERE / "templates" / name).read_text(encoding="utf-8")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from uenvtool import quoting
+from uenvtool.container.containerfile import template
 from uenvtool.container.identity import Identity
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.filling import filled
 from uenvtool.model.container import NodeTest
-
-TEMPLATES = Path(__file__).parent / "templates"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +35,7 @@ def squashfs_name(plan: ContainerPlan) -> str:
 def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
     """The tests on nodes, without the name of the image: its hash is that of the tests."""
     return filled(
-        _template("test.sh"),
+        template("test.sh"),
         CANONICAL=f"{plan.container.image}:{plan.tag}",
         AGAIN=deployment.again,
         OPTIONS=" ".join(map(quoting.sh_word, deployment.srun)),
@@ -61,15 +59,15 @@ def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deploymen
     needs = f'[{{job: "{plan.below.name} test", optional: true}}]' if plan.below else "[]"
     return {
         "build.sh": filled(
-            _template("build.sh"),
+            template("build.sh"),
             CANONICAL=identity.canonical,
             CANONICAL_WORD=words["CANONICAL_WORD"],
             FILE_WORD=quoting.sh_word(squashfs_name(plan)),
             AGAIN=again,
         ),
-        "ci.sh": filled(_template("ci.sh"), STABLE=identity.stable, EDF=deployment.edf, AGAIN=again, **words),
+        "ci.sh": filled(template("ci.sh"), STABLE=identity.stable, EDF=deployment.edf, AGAIN=again, **words),
         "gitlab-ci.yml": filled(
-            _template("gitlab-ci.yml"),
+            template("gitlab-ci.yml"),
             STABLE=identity.stable,
             AGAIN=again,
             NAME=plan.name,
@@ -79,7 +77,7 @@ def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deploymen
             BUILD_NEEDS=needs,
         ),
         "github-workflow.yml": filled(
-            _template("github-workflow.yml"),
+            template("github-workflow.yml"),
             STABLE=identity.stable,
             AGAIN=again,
             NAME=plan.name,
@@ -112,7 +110,3 @@ def _printed(lines: Sequence[str]) -> str:
     if not lines:
         return "  :"
     return "  printf '%s\\n' \\\n" + " \\\n".join(f"    {quoting.sh_word(line)}" for line in lines)
-
-
-def _template(name: str) -> str:
-    return (TEMPLATES / name).read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ class Image:
 
 
 def again(plan: ContainerPlan, request: ContainerRequest) -> str:
-    """The command that makes the same files, wherever it is run."""
+    """The command that makes the same files, wherever it is run: it names a recipe and no path."""
     words = ["uenvtool", "container"]
     if request.recipe is None:
         words += ["--from", request.base, *(word for package in request.pip for word in ("--pip", package))]

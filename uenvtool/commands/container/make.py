@@ -38,11 +38,11 @@ def make(request: ContainerRequest) -> Result:
     if request.dry_run:
         return Result(data={**data, "files": dict(image.files)}, file=image.files["Containerfile"], notes=notes)
     if request.check:
-        output = [] if request.output is None else ["-o", os.fspath(folder)]
+        output = [] if request.output is None else ["-o", shlex.quote(os.fspath(folder))]
         drift.check(
             folder,
             image.files,
-            again=" ".join([command, *map(shlex.quote, output)]),
+            again=" ".join([command, *output]),
             left_over=files.left_over(folder, image.files),
             remarks=["a run that wrote here did not end"] if files.read_record(folder).writing else (),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from uenvtool.container.plan import ContainerPlan, plan_container
 from uenvtool.errors import BadInput, Problem, unknown
 from uenvtool.host import on_this_machine
@@ -26,12 +28,14 @@ def planned(container: Container, system: str | None, uarch: str | None) -> Cont
     if uarch is not None and uarch not in chosen.nodes:
         raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
     node = uarch or next(iter(chosen.nodes))
-    known = available(COMPONENT)
-    plan: ContainerPlan | None = None
-    for recipe in reversed(recipes):
-        plan = plan_container(recipe, _components(recipe), chosen, node, below=plan, known=known)
-    assert plan is not None  # noqa: S101  there is always the recipe itself
-    return plan
+    return _on_each_other(recipes, chosen, node)
+
+
+def _on_each_other(recipes: Sequence[Container], system: System, uarch: str) -> ContainerPlan:
+    """The plan of the first recipe, whose image builds on that of the second one, and so on."""
+    first, *rest = recipes
+    below = _on_each_other(rest, system, uarch) if rest else None
+    return plan_container(first, _components(first), system, uarch, below=below, known=available(COMPONENT))
 
 
 def _system(name: str | None, home: str) -> System:

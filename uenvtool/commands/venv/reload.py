@@ -18,6 +18,17 @@ OPTIONS = ("--uenv", "--view", "--edf")
 """The options that say where the command is run again; it does not have them there."""
 
 
+def on_named_base(uenv: str | None, view: str, edf: str, target: Path, environ: Mapping[str, str]) -> None:
+    """Become this command in the uenv, or in a container of the EDF, that is named; nothing if none is.
+
+    target: the overlay. Raises ToolMissing and BadInput as `in_uenv` and `in_container` do.
+    """
+    if uenv is not None:
+        in_uenv(uenv, view, environ)
+    if edf:
+        in_container(edf, target, environ)
+
+
 def in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     """Become `uenv run IMAGE --view=VIEW -- <this command>`.
 
