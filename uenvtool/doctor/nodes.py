@@ -52,6 +52,8 @@ def expanded(text: str) -> list[str]:
     """The names of a list as Slurm writes it, in its order."""
     found: list[str] = []
     for stem, brackets, rest in _BRACKETS.findall(text):
+        if len(found) > MOST_NODES:
+            break
         if not brackets:
             found.append(stem + rest)
             continue

@@ -15,6 +15,8 @@ from uenvtool.model.finding import KnownFinding
 SILENT, DIFFERS = "rank-silent", "rank-differs"
 MOST_DETAILS = 12
 """A finding with more different details is one with a few of them."""
+MOST_DIGITS = 6
+"""Of the number of a rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ def parsed_report(data: Any) -> RankReport | None:
     """The report in a file's data; None if it is none."""
     try:
         return RankReport(
-            rank=int(data["rank"]),
+            rank=int(str(data["rank"])[:MOST_DIGITS]),
             node=str(data["node"]),
             faults=tuple(Fault(str(name), str(detail), tuple(map(str, more))) for name, detail, more in data["faults"]),
             values={str(name): str(value) for name, value in data["values"].items()},

@@ -5,28 +5,24 @@ from __future__ import annotations
 import io
 import os
 import platform
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from uenvtool import tools
+from uenvtool.commands.doctor.on_disk import on_disk
 from uenvtool.commands.doctor.python import python_here
 from uenvtool.commands.doctor.tuned import tuned_here
 from uenvtool.doctor.checks import Fault, libraries
+from uenvtool.doctor.examine import as_findings, faults
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.gather import disks, loader, machine
+from uenvtool.doctor.gather import loader, machine
 from uenvtool.doctor.secrets import without_secrets
-from uenvtool.doctor.snapshot import Folder, OnDisk, PythonHere, Snapshot
-from uenvtool.errors import UenvtoolError
-from uenvtool.image.elf import needs
+from uenvtool.doctor.snapshot import PythonHere, Snapshot
 from uenvtool.loaded import current_job, in_container, loaded_views
 from uenvtool.model.finding import Known
 from uenvtool.model.finding_reader import load_findings
 
-LIBRARIES = {libraries.PLUGIN: "libnccl-net*.so*", libraries.MPI: "libmpi.so*"}
-CACHES = {"TRITON_HOME": ".triton", "TRITON_CACHE_DIR": "", "CUDA_CACHE_PATH": ".nv"}
-"""Variables that name a cache, and where it is below HOME if it is not set."""
-LARGEST_LIBRARY = 256_000_000
+RECORD_FOLDER = ".uenvtool"
+"""The folder that shows an overlay of this tool's (overlay/create.py, which takes long to load)."""
 
 
 def examine_here(
@@ -51,10 +47,8 @@ def examine_here(
         core_limit=machine.core_limit(),
         listening=machine.listening(),
         unresolved=machine.unresolved(_names(environ)),
-        on_disk=_on_disk(environ, python, folders, gone),
+        on_disk=on_disk(environ, python, folders, gone),
     )
-    from uenvtool.doctor.examine import as_findings, faults
-
     facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
     found = [*faults(snapshot), *_stale(python)]
     if not found and not printed:  # the usual case does not wait for what is known of findings
@@ -67,62 +61,6 @@ def examine_here(
 def _names(environ: Mapping[str, str]) -> list[str]:
     """The host names that a job looks up; elsewhere none is."""
     return [platform.node(), environ.get("MASTER_ADDR", "")] if current_job(environ) else []
-
-
-def _on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: list[str], gone: list[str]) -> OnDisk:
-    """What files and libraries say."""
-    everywhere = [*folders, *loader.usual_folders()]
-    found = {name: loader.found(everywhere, pattern) for name, pattern in LIBRARIES.items()}
-    mounted = disks.mounts()
-    return OnDisk(
-        libraries=found,
-        plugin_lacks=tuple(_lacking(found[libraries.PLUGIN], everywhere)),
-        gone=tuple(gone),
-        venv=disks.folder(python.environment, mounted) if python and python.environment else None,
-        caches=dict(_caches(environ, python, mounted)),
-        providers=_providers(environ),
-        driver_cuda=loader.driver_cuda() if python and python.versions("torch") else 0,
-    )
-
-
-def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
-    """The networks that libfabric offers, by its own program, if one is asked for."""
-    program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
-    try:
-        answer = tools.run([program, "-l"], env=environ) if program else None
-    except UenvtoolError:
-        return None
-    if answer is None or answer.code != 0:
-        return None
-    return frozenset(line.rstrip(":") for line in answer.stdout.splitlines() if line.endswith(":"))
-
-
-def _lacking(plugins: tuple[str, ...], folders: list[str]) -> Iterator[str]:
-    """The libraries that the first plugin needs, and that are neither where it says nor where the loader looks."""
-    for plugin in plugins[:1]:
-        try:
-            content = Path(plugin).read_bytes() if os.path.getsize(plugin) < LARGEST_LIBRARY else b""
-        except OSError:
-            return
-        needed = needs(content)
-        own = [folder.replace("$ORIGIN", os.path.dirname(os.path.realpath(plugin))) for folder in needed.folders]
-        for library in needed.libraries:
-            if not any(os.path.exists(os.path.join(folder, library)) for folder in [*own, *folders]):
-                yield library
-
-
-def _caches(
-    environ: Mapping[str, str], python: PythonHere | None, mounted: dict[str, str]
-) -> Iterator[tuple[str, Folder]]:
-    """The caches of compiled kernels that torch would use."""
-    has_torch = python is not None and bool(python.versions("torch"))
-    for variable, usual in CACHES.items():
-        if variable == "CUDA_CACHE_PATH" and environ.get("CUDA_CACHE_DISABLE") == "1":
-            continue
-        default = os.path.join(environ.get("HOME", ""), usual) if usual and has_torch and environ.get("HOME") else ""
-        path = environ.get(variable) or default
-        if path:
-            yield variable, disks.folder(path, mounted)
 
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
@@ -140,7 +78,7 @@ def _printed_by_python(python: PythonHere | None, printed: str, known: Known) ->
 
 def _stale(python: PythonHere | None) -> Iterator[Fault]:
     """The image of a loose overlay that holds another state of it."""
-    if python is None or not os.path.isdir(os.path.join(python.environment, ".uenvtool")):
+    if python is None or not python.environment or not os.path.isdir(os.path.join(python.environment, RECORD_FOLDER)):
         return
     from uenvtool.commands.venv.image import image_of, is_older, repack_command
 

@@ -29,9 +29,13 @@ BEGUN, SEEN, REPORTED = "begun", "json", "reported"
 POLL_SECONDS = 0.2
 STANDBY_SECONDS = 10.0
 """How much longer than rank 0 the last rank waits before it reports itself."""
-SAME = re.compile(r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI|PMIX|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT")
+SAME = re.compile(
+    r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT"
+)
 """Variables that have to be the same on all ranks."""
-_TASKS = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+_TASKS = re.compile(r"(\d{1,6})(?:\(x(\d{1,6})\))?")
+_NUMBER = re.compile(r"[0-9]{1,6}\Z")
+"""So many digits the number of a rank has: a larger one is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +51,7 @@ class Place:
 def place(environ: Mapping[str, str]) -> Place | None:
     """The rank that this is, by Slurm's variables, else by torchrun's or Run:ai's; None if it is none."""
     for rank, size in (("SLURM_PROCID", "SLURM_NTASKS"), ("RANK", "PET_NNODES"), ("RANK", "WORLD_SIZE")):
-        if environ.get(rank, "").isdecimal() and environ.get(size, "").isdecimal():
+        if _NUMBER.match(environ.get(rank, "")) and _NUMBER.match(environ.get(size, "")):
             node = environ.get("SLURMD_NODENAME") or platform.node()
             return Place(rank=int(environ[rank]), size=int(environ[size]), node=node, nodes=_nodes(environ))
     return None
@@ -162,7 +166,7 @@ def _collected(folder: Path, here: Place | None) -> Examination:
     reports, begun = {}, {}
     for name in names:
         number, _, kind = name.partition(".")
-        if number.isdecimal() and kind in (SEEN, BEGUN):
+        if _NUMBER.match(number) and kind in (SEEN, BEGUN):
             data = _data(folder / name)
             report = parsed_report(data) if kind == SEEN else None
             if report is not None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from uenvtool.doctor.checks import Fault
-from uenvtool.doctor.snapshot import Snapshot
+from uenvtool.doctor.snapshot import OnDisk, Snapshot
 
 PLUGIN, MPI = "libnccl-net", "libmpi"
 _CUDA = re.compile(r"\+cu(\d\d)\d\b|nvidia-cuda-runtime-cu(\d\d)")
@@ -17,15 +17,8 @@ BUILT_IN = ("", "Socket", "IB")
 
 def check(here: Snapshot) -> Iterator[Fault]:
     """What is missing or double where the loader looks."""
-    network = here.environ.get("NCCL_NET", "")
-    if network not in BUILT_IN and here.is_at_work:
-        if not here.on_disk.libraries.get(PLUGIN):
-            yield Fault("plugin-not-found", f"NCCL_NET={network}, and no libnccl-net.so")
-        elif here.on_disk.plugin_lacks:
-            yield Fault(
-                "plugin-needs", f"{here.on_disk.libraries[PLUGIN][0]} needs {', '.join(here.on_disk.plugin_lacks[:3])}"
-            )
     if here.is_at_work:
+        yield from _plugin(here.environ.get("NCCL_NET", ""), here.on_disk)
         yield from _provider(here.environ.get("FI_PROVIDER", ""), here.on_disk.providers)
     yield from _driver(here)
     interfaces = {os.path.basename(path): path for path in reversed(here.on_disk.libraries.get(MPI, ()))}
@@ -33,6 +26,16 @@ def check(here: Snapshot) -> Iterator[Fault]:
         yield Fault("two-mpis", " and ".join(sorted(interfaces.values())[:2]))
     if here.on_disk.gone and here.is_at_work:
         yield Fault("library-path-gone", ", ".join(here.on_disk.gone[:3]))
+
+
+def _plugin(network: str, seen: OnDisk) -> Iterator[Fault]:
+    """A network of NCCL's whose plugin is not found, or cannot be loaded."""
+    if network in BUILT_IN:
+        return
+    if not seen.libraries.get(PLUGIN):
+        yield Fault("plugin-not-found", f"NCCL_NET={network}, and no libnccl-net.so")
+    elif seen.plugin_lacks:
+        yield Fault("plugin-needs", f"{seen.libraries[PLUGIN][0]} needs {', '.join(seen.plugin_lacks[:3])}")
 
 
 def _provider(wanted: str, offered: frozenset[str] | None) -> Iterator[Fault]:
