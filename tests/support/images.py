@@ -135,20 +135,41 @@ def base_image(builder: Builder) -> str:
 def python_image(builder: Builder, *wheels: Path, environment: Mapping[str, str]) -> str:
     """An image with this Python and its pip, and with packages as a base has them."""
     root = _empty_root(builder.folder / "python")
+    library = _python(Path(sys.executable).resolve(), Path(sysconfig.get_path("stdlib")), root)
+    shutil.copytree(Path(pip.__file__).parent, library / "site-packages/pip")
+    install(library / "site-packages", *wheels)
+    return _image_of(root, builder, "localhost/uenvtool-python:1", environment)
+
+
+def debian_image(builder: Builder, *wheels: Path) -> str:
+    """An image with Debian's own Python, with packages, and with what a Python that is mounted into it loads."""
+    root = _empty_root(builder.folder / "debian")
+    program = Path("/usr/bin/python3").resolve()
+    if program == Path(sys.executable).resolve() or not Path(f"/usr/lib/{program.name}").is_dir():
+        skip_without("a Python of Debian's beside the one that runs the tests", "apt-get install python3")
+    _python(program, Path(f"/usr/lib/{program.name}"), root)
+    for extension in Path(sysconfig.get_path("stdlib")).glob("lib-dynload/*.so"):
+        for path in _libraries(extension):
+            _one(path, root)
+    compiler = Path(_printed_by_gcc("libc.so.6")).parent
+    for name in ("libgcc_s.so.1", "libstdc++.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0", "libm.so.6"):
+        _one(compiler / name, root)
+    install(root / "usr/lib/python3/dist-packages", *wheels)
+    return _image_of(root, builder, "localhost/uenvtool-debian:1")
+
+
+def _python(program: Path, library: Path, root: Path) -> Path:
+    """Copy a Python with its standard library; where that is in the root."""
     for path in map(_program, ("sh", "bash", "env", "ldconfig", "find")):
         _copied(path, root)
-    program = Path(sys.executable).resolve()
     _copied(program, root)
     (root / "usr/bin/python3").symlink_to(program)
-    library = Path(sysconfig.get_path("stdlib"))
     unused = shutil.ignore_patterns("test", "tests", "site-packages", "__pycache__", "idlelib", "tkinter", "config-*")
     shutil.copytree(library, f"{root}{library}", symlinks=True, ignore=unused)
-    for extension in Path(f"{root}{library}").glob("lib-dynload/*.so"):
-        _copied(library / "lib-dynload" / extension.name, root)
-    site = Path(f"{root}{library}/site-packages")
-    shutil.copytree(Path(pip.__file__).parent, site / "pip")
-    install(site, *wheels)
-    return _image_of(root, builder, "localhost/uenvtool-python:1", environment)
+    for extension in library.glob("lib-dynload/*.so"):
+        for path in _libraries(extension):
+            _one(path, root)
+    return Path(f"{root}{library}")
 
 
 def _empty_root(folder: Path) -> Path:
@@ -199,8 +220,7 @@ def _compiler(root: Path) -> Iterable[Path]:
         yield own / name
     shutil.copytree(own / "include", f"{root}{own}/include", symlinks=True)
     for name in ("Scrt1.o", "crt1.o", "crti.o", "crtn.o", "libc.so", "libc_nonshared.a", "libgcc_s.so.1"):
-        found = subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout
-        yield Path(found.strip())
+        yield Path(_printed_by_gcc(name))
     gcc_s = own / "libgcc_s.so"
     if gcc_s.is_file():
         yield gcc_s
@@ -215,10 +235,20 @@ def _compiler(root: Path) -> Iterable[Path]:
 def _copied(path: Path, root: Path) -> None:
     """Copy a program or library with all that it loads."""
     _one(path, root)
+    for library in _libraries(path):
+        _one(library, root)
+
+
+def _libraries(path: Path) -> list[Path]:
+    """The libraries that a program or library loads."""
     loaded = subprocess.run(["ldd", path], capture_output=True, text=True, check=False).stdout
-    for word in loaded.split():
-        if word.startswith("/"):
-            _one(Path(word), root)
+    return [Path(word) for word in loaded.split() if word.startswith("/") and Path(word).is_file()]
+
+
+def _printed_by_gcc(name: str) -> str:
+    """Where gcc finds a file."""
+    found = subprocess.run([need("gcc"), f"-print-file-name={name}"], capture_output=True, text=True, check=True)
+    return found.stdout.strip()
 
 
 def _one(path: Path, root: Path) -> None:
