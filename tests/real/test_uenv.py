@@ -111,6 +111,26 @@ def test_without_its_base_it_says_so(stack: Stack, overlay: Path) -> None:
     assert str(stack.image) in ran.stderr
 
 
+def test_doctor_finds_nothing_but_the_session_and_then_just_what_is_wrong(
+    stack: Stack, uenvtool: list[str], overlay: Path
+) -> None:
+    def found(images: str, views: str) -> set[str]:
+        ran = stack.run("uenv", "run", images, f"--view={views}", "--", *uenvtool, "doctor", "--json")
+        return {finding["id"] for finding in json.loads(ran.stdout)["findings"]} - {"inside-uenv-session"}
+
+    both = f"{stack.image},{overlay}"
+    assert found(str(stack.image), "default") == set()
+    assert found(both, "default,mine:venv") == set()
+    assert found(str(overlay), "mine:venv") == {"overlay-base-missing"}
+
+    wheel(stack.wheels, "more", "1.0")
+    made = stack.run(
+        "uenv", "run", stack.image, "--view=default", "--", *uenvtool, "venv", overlay.with_suffix(""), "more"
+    )
+    assert made.returncode == 0, made.stderr
+    assert found(both, "default,mine:venv") == {"image-older"}
+
+
 def test_the_option_uenv_loads_the_base_for_the_command(stack: Stack, uenvtool: list[str], place: Path) -> None:
 
     made = stack.run(*uenvtool, "venv", "mine", "tool==2.0", "--uenv", stack.image)
