@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Answer
+from tests.overlay.test_numpy_abi import FOR_1, compiled
+from tests.overlay.test_torch_abi import BYE, HELLO, library
 from tests.support.overlays import BaseHere, install, wheel
 from uenvtool.commands.doctor.here import examine_here
 from uenvtool.doctor.gather import disks, loader, machine
@@ -77,6 +79,33 @@ def test_nothing_is_wrong_with_a_new_overlay_and_then_just_what_is_done_to_it(
 
     install(own, wheel(place / "other", "torch", "2.9.0"))  # as `uv pip install torch` does
     assert found(cli) == {**session, "two-torches": f"2.9.0 in {own} over 2.6.0 in {base.site}"}
+
+
+def test_compiled_packages_that_do_not_fit_the_base_are_found(
+    cli: Cli, loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = loaded("pythonpath")
+    fill(base, wheels)
+    c10 = library(base.site / "torch" / "lib" / "libc10.so", f"void {HELLO}(void) {{}}")
+    install(base.site, wheel(place / "base", "numpy", "2.1.0"))
+    wheel(wheels, "tool", "2.0")
+    assert cli("venv", "v", "tool==2.0").code == 0
+    own = place / "v" / "lib" / f"python{base.version}" / "site-packages"
+    monkeypatch.setenv("PATH", f"{place}/v/bin:{os.environ['PATH']}")
+    good = library(place / "good.so", f"void {HELLO}(void); void f(void) {{ {HELLO}(); }}", c10).read_bytes()
+    install(own, wheel(place / "more", "good", "1.0", files={"good/_C.so": good}))
+    assert set(found(cli)) == {"inside-uenv-session"}
+
+    bad = library(place / "bad.so", f"void {BYE}(void); void f(void) {{ {BYE}(); }}", c10).read_bytes()
+    install(own, wheel(place / "more", "ext", "1.0", files={"ext/_C.so": bad}))
+    install(own, compiled(place / "more", "old", "1.0", FOR_1, "numpy"))
+
+    seen = found(cli)
+    assert set(seen) == {"inside-uenv-session", "import-abi", "numpy-abi"}
+    assert "ext 1.0 is compiled for another torch: _C.so takes c10::bye" in seen["import-abi"]
+    assert "old 1.0 is built for numpy 1" in seen["numpy-abi"]
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    assert set(found(cli)) == {"inside-uenv-session"}
 
 
 def test_a_plain_venv_behind_pythonpath_is_hidden_by_the_base(

@@ -14,15 +14,25 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from uenvtool.errors import Problem
-from uenvtool.overlay.base import Base, Distribution
+from uenvtool.overlay.base import Distribution
 
 _SHARED = re.compile(r"\.so(\.\d+)*$")
 OLD, NEW = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
 
 
-def numpy_problems(base: Base, new: Mapping[str, Distribution]) -> list[Problem]:
+class Packages(Protocol):
+    """What a base has, as far as compiled packages go: distributions by normalized name."""
+
+    @property
+    def packages(self) -> Mapping[str, Distribution]:
+        """The distributions."""
+        ...
+
+
+def numpy_problems(base: Packages, new: Mapping[str, Distribution]) -> list[Problem]:
     """What was built for numpy 1 beside numpy 2: of the new packages, and of the base if numpy is new."""
     numpy = new.get("numpy") or base.packages.get("numpy")
     if numpy is None or _major(numpy.version) < 2:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from uenvtool.errors import Problem
-from uenvtool.overlay.abi import compiled_modules
-from uenvtool.overlay.base import Base, Distribution
+from uenvtool.overlay.abi import Packages, compiled_modules
+from uenvtool.overlay.base import Distribution
 from uenvtool.overlay.elf import Library, read_library
 from uenvtool.overlay.versions import canonical, requirements
 
@@ -58,7 +58,7 @@ class Torch:
         return f"is for {name} {major}" if major else f"has no {name}"
 
 
-def torch_problems(base: Base, new: Mapping[str, Distribution], accepted: Collection[str]) -> list[Problem]:
+def torch_problems(base: Packages, new: Mapping[str, Distribution], accepted: Collection[str]) -> list[Problem]:
     """What was compiled for another torch: of the new packages, and of the base if torch is new.
 
     accepted: names of packages that the user wants all the same. A torch without libraries says nothing.
@@ -113,7 +113,7 @@ def _problem(package: Distribution, torch: Torch, reason: str, *, in_base: bool)
     )
 
 
-def _dependents(base: Base, new: Mapping[str, Distribution]) -> Iterator[Distribution]:
+def _dependents(base: Packages, new: Mapping[str, Distribution]) -> Iterator[Distribution]:
     """The base's packages that ask for torch and stay."""
     for name, package in sorted(base.packages.items()):
         names = {canonical(requirement.name) for requirement in requirements(package, None)}

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from uenvtool.commands.doctor.compiled import misfits
 from uenvtool.commands.doctor.on_disk import on_disk
 from uenvtool.commands.doctor.python import python_here
 from uenvtool.commands.doctor.tuned import tuned_here
@@ -51,6 +52,8 @@ def examine_here(
     )
     facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
     found = [*faults(snapshot), *_stale(python)]
+    if "SLURM_PROCID" not in environ:  # not on each of many ranks: it reads the libraries whole
+        found += misfits(python)
     if not found and not printed:  # the usual case does not wait for what is known of findings
         return Examination(facts=facts, unseen=unseen)
     known = load_findings()
