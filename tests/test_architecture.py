@@ -90,3 +90,15 @@ def test_a_new_runtime_is_one_file(cli: Cli) -> None:
     system.parent.mkdir()
     system.write_text("extends: olivia\ndescription: mine\nruntimes: [mine]\n")
     assert cli("validate", system).code == 0
+
+
+def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:
+    image = copied("an image", "mine")
+    copied("a component", "mine")
+    image.write_text(image.read_text() + "components: {gdrcopy: 2.5.1, xpmem: 3bcab55, mine: 1.20.1}\n")
+
+    for what in ("an image", "a component"):
+        for command in commands(instructions()[what][2], "mine"):
+            answer = cli(*command)
+            assert answer.code == 0, answer.stderr
+    assert "FROM toolchain AS build-mine" in Path("containers/mine/Containerfile").read_text()

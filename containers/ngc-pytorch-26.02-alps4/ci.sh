@@ -7,7 +7,7 @@
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
 canonical=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6
-tested=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6-tested-b5afaa3860aa7f10
+tested=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6-tested-c9c4028eb3ea9f7d
 stable=ngc-pytorch:26.02-py3-alps4
 base='' # an image of ours in the same registry, or nothing
 

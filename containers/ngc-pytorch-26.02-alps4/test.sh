@@ -67,7 +67,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")" || exit 1
 edf=${EDF:-$PWD/ngc-pytorch.toml}
 wanted=" $* " failed=''
 
-started() { srun --environment="$edf" "${options[@]}" --nodes="$1" --ntasks-per-node="$2" "${@:3}"; }
+started() { srun --environment="$edf" ${options[@]+"${options[@]}"} --nodes="$1" --ntasks-per-node="$2" "${@:3}"; }
 
 is_wanted() { [[ $wanted == "  " || $wanted == *" $1 "* ]]; }
 

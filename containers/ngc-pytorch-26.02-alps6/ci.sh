@@ -7,7 +7,7 @@
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
 canonical=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
-tested=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca-tested-1fa7ada133dc9ffc
+tested=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca-tested-646e800ab21e7514
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # an image of ours in the same registry, or nothing
 

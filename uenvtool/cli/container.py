@@ -23,7 +23,7 @@ SYSTEM = typer.Option(
 def container(
     recipe: str | None = typer.Argument(
         None,
-        metavar="[RECIPE]",
+        metavar="RECIPE",
         help="A container recipe's name, or the path of its file.",
         autocompletion=complete.containers,
     ),
@@ -43,8 +43,9 @@ def container(
 ) -> int:
     """Write the Containerfile, EDF, build and test scripts and pipelines of an image into DIR.
 
-    A recipe: uenvtool container ngc-pytorch-26.02-alps6
-    Or packages on an image: uenvtool container --from nvcr.io/nvidia/pytorch:25.06-py3 --pip metatrain
+    Of a recipe: uenvtool container ngc-pytorch-26.02-alps6
+
+    Or of packages on an image: uenvtool container --from nvcr.io/nvidia/pytorch:25.06-py3 --pip metatrain
 
     Also: `uenvtool container tag RECIPE` prints the image's name, with the hash of all that goes in.
     """

@@ -1,0 +1,31 @@
+#!/bin/bash
+# Builds metatrain-alps6:26.02-py3-alps6-163452db124dc8aff7527d16e25db453
+# with podman, and makes it a squashfs file for the Container Engine.
+# Made by uenvtool, again: uenvtool container metatrain-alps6
+#   JOBS=16       processes of one build
+#   IMAGES=DIR    where the squashfs file goes
+#   BASE=IMAGE    the image to build on, if it has another name here
+image=metatrain-alps6:26.02-py3-alps6-163452db124dc8aff7527d16e25db453
+file=metatrain-alps6+26.02-py3-alps6.sqsh
+
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
+folder=${IMAGES:-${SCRATCH:-$PWD}/ce-images}
+
+options=(--file Containerfile --tag "$image" --build-arg "JOBS=${JOBS:-16}")
+[[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
+[[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
+podman build "${options[@]}" .
+
+if ! command -v enroot >/dev/null; then
+  echo "built $image; enroot is not here, so there is no squashfs file of it" >&2
+  exit 0
+fi
+mkdir -p "$folder"
+# Large files over all storage targets, small ones on one: thousands of processes read the image at once.
+! command -v lfs >/dev/null || lfs setstripe -E 4M -c 1 -E 64M -c 4 -E -1 -c -1 -S 4M "$folder" ||
+  echo "$folder is not on Lustre, so it is not striped" >&2
+rm -f "$folder/$file.part"
+enroot import -x mount -o "$folder/$file.part" "podman://$image"
+mv "$folder/$file.part" "$folder/$file"
+echo "$folder/$file"

@@ -1,0 +1,100 @@
+#!/bin/bash
+# Tests metatrain-alps6:26.02-py3-alps6
+# on nodes: uenvtool wrote one line for each test. Exit code 1 if one of them fails.
+# Made by uenvtool, again: uenvtool container metatrain-alps6
+#   bash test.sh           all of them; SBATCH_ACCOUNT or SLURM_ACCOUNT names your project
+#   bash test.sh NAME...   only these
+#   EDF=FILE bash test.sh  with another environment definition file
+options=(--mpi=pmix --network=disable_rdzv_get)
+
+tests() {
+  # name, nodes, tasks a node, a line it must print, a number it must reach (pattern, least, unit), the command
+  :
+}
+
+expected() { # the variables of the image
+  printf '%s\n' \
+    MPICH_GPU_SUPPORT_ENABLED=0 \
+    CUDA_CACHE_DISABLE=1 \
+    TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
+    'NCCL_NET=AWS Libfabric' \
+    NCCL_SOCKET_IFNAME=hsn \
+    NCCL_CROSS_NIC=0 \
+    NCCL_PXN_DISABLE=1 \
+    NCCL_P2P_LEVEL=NVL \
+    NCCL_NET_GDR_LEVEL=PHB \
+    NCCL_NET_GDR_C2C=1 \
+    NCCL_NET_GDR_READ=1 \
+    'NCCL_PROTO=^LL128' \
+    NCCL_NCHANNELS_PER_NET_PEER=4 \
+    NCCL_SOCKET_NTHREADS=4 \
+    NCCL_NSOCKS_PERTHREAD=1 \
+    FI_PROVIDER=cxi \
+    FI_CXI_DEFAULT_CQ_SIZE=131072 \
+    FI_CXI_DEFAULT_TX_SIZE=16384 \
+    FI_CXI_DISABLE_HOST_REGISTER=1 \
+    FI_CXI_RDZV_PROTO=alt_read \
+    FI_CXI_RDZV_EAGER_SIZE=0 \
+    FI_CXI_RDZV_GET_MIN=0 \
+    FI_CXI_RDZV_THRESHOLD=0 \
+    FI_CXI_RX_MATCH_MODE=hybrid \
+    FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD=16777216 \
+    FI_MR_CACHE_MONITOR=userfaultfd \
+    FI_MR_CACHE_MAX_SIZE=-1 \
+    FI_MR_CACHE_MAX_COUNT=524288 \
+    PMIX_MCA_psec=native \
+    CUPY_CACHE_IN_MEMORY=1 \
+    'OMPI_MCA_btl=^tcp,uct,usnic' \
+    OMPI_MCA_pml=cm \
+    OMPI_MCA_mtl=ofi \
+    OMPI_MCA_opal_common_ofi_provider_include=cxi \
+    NVSHMEM_REMOTE_TRANSPORT=libfabric \
+    NVSHMEM_LIBFABRIC_PROVIDER=cxi \
+    NVSHMEM_DISABLE_CUDA_VMM=1
+}
+
+set -uo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")" || exit 1
+edf=${EDF:-$PWD/metatrain-alps6.toml}
+wanted=" $* " failed=''
+
+started() { srun --environment="$edf" ${options[@]+"${options[@]}"} --nodes="$1" --ntasks-per-node="$2" "${@:3}"; }
+
+is_wanted() { [[ $wanted == "  " || $wanted == *" $1 "* ]]; }
+
+tell() { # NAME WHY: one line a test
+  if [[ -z $2 ]]; then
+    echo "ok      $1"
+  else
+    echo "FAILED  $1: $2" && failed=1
+  fi
+}
+
+variables() {
+  is_wanted variables || return 0
+  local printed line why=''
+  printed=$(started 1 1 env) || why="srun failed"
+  while IFS= read -r line; do
+    [[ -z $line || $'\n'$printed$'\n' == *$'\n'"$line"$'\n'* ]] || why="${why:-not set as it should be:} $line"
+  done < <(expected)
+  tell variables "$why"
+}
+
+# run NAME NODES TASKS PRINTS NUMBER LEAST UNIT COMMAND...
+run() {
+  is_wanted "$1" || return 0
+  local output why='' found
+  output=$(started "$2" "$3" "${@:8}" 2>&1) || why="exit code $?"
+  [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of its output matches: $4}"
+  if [[ -n $5 && -z $why ]]; then
+    found=$(grep -Eo -- "$5.*" <<<"$output" | sed -E -e "s/^.*[^0-9.]([0-9]+(\.[0-9]+)?).*$/\1/" | head -n 1)
+    awk -v found="$found" -v least="$6" 'BEGIN { exit !(found != "" && found + 0 >= least + 0) }' ||
+      why="${found:-nothing} $7, which is less than $6 $7"
+  fi
+  tell "$1" "$why"
+  [[ -z $why ]] || printf '%s\n' "$output" | tail -n 20
+}
+
+variables
+tests
+[[ -z $failed ]]
