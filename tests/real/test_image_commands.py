@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import ROOT, Answer
 from tests.support.needs import need, needs
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
 from uenvtool.overlay.packed import pack_overlay
@@ -324,6 +324,33 @@ def test_a_bill_of_materials_has_the_vulnerabilities_on_record(place: Path, cli:
     [affected] = vulnerability["affects"]
     [torch] = [component for component in bill["components"] if component["bom-ref"] == affected["ref"]]
     assert torch["purl"] == "pkg:pypi/torch@2.9.1%2Bcu128"
+
+
+def test_a_lock_has_a_bill_of_materials_before_anything_is_built(place: Path, cli: Cli) -> None:
+    lock = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200" / "spack.lock"
+
+    answer = cli("image", "sbom", str(lock))
+    bill = json.loads(answer.stdout)
+
+    assert answer.code == 0, answer.stderr
+    assert cli("image", "sbom", str(lock)).stdout == answer.stdout
+    [torch] = [component for component in bill["components"] if component["name"] == "py-torch"]
+    assert torch["purl"].startswith("pkg:generic/spack/py-torch@2.6.0")
+    assert len(bill["components"]) == len(json.loads(lock.read_text())["concrete_specs"])
+    known = {cve["id"]: cve["affects"][0]["ref"] for cve in bill["vulnerabilities"]}
+    assert known["CVE-2025-46148"] == torch["bom-ref"]
+    if validator_is_installed():
+        from cyclonedx.schema import SchemaVersion
+        from cyclonedx.validation.json import JsonStrictValidator
+
+        assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(answer.stdout) is None
+
+
+@pytest.mark.parametrize("text", ["{}", "years of work", ""])
+def test_what_is_neither_image_nor_lock_has_no_bill(place: Path, cli: Cli, text: str) -> None:
+    (place / "file").write_text(text)
+
+    assert cli("image", "sbom", "file").code == 2
 
 
 def test_a_bill_of_materials_is_valid_and_the_same_each_time(place: Path, cli: Cli) -> None:

@@ -117,8 +117,8 @@ def diff(
 
 
 @image.command()
-def sbom(path: Path = typer.Argument(..., metavar="FILE", help="An image.")) -> int:
-    """Print an image's packages as a CycloneDX bill of materials, for scanners and audits."""
+def sbom(path: Path = typer.Argument(..., metavar="FILE|LOCK", help="An image, or a spack.lock.")) -> int:
+    """Print the packages of an image or a lock as a CycloneDX bill of materials, with known CVE ids."""
     from uenvtool import console
     from uenvtool.commands.image.sbom import sbom as command
 

@@ -1,4 +1,7 @@
-"""Writes an image's packages as a CycloneDX bill of materials (https://cyclonedx.org), for scanners and audits."""
+"""Writes the packages of an image, or of a lock, as a CycloneDX bill of materials, for scanners and audits.
+
+The format: https://cyclonedx.org.
+"""
 
 from __future__ import annotations
 
@@ -7,50 +10,105 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.errors import BadInput
-from uenvtool.image.contents import PYTHON, Contents, Package, read
+from uenvtool.image.contents import PYTHON, SPACK, Package, read
+from uenvtool.image.read import superblock
+from uenvtool.image.write import EPOCH
 from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import available
 from uenvtool.model.recipe import Vulnerability
 from uenvtool.model.recipe_reader import load_recipe
 from uenvtool.model.version import Version
 from uenvtool.result import Result
+from uenvtool.spack.lock import read_lock
 
 if TYPE_CHECKING:
     from cyclonedx.model.component import Component
     from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
 
 
-def sbom(image: Path) -> Result:
-    """The bill of materials of an image, as JSON of CycloneDX 1.6; the same image gives the same bytes.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What a bill is written of. time: seconds since 1970. is_image: it is an image, and no lock."""
 
-    Raises BadInput if the file is not an image, ToolMissing without unsquashfs.
+    name: str
+    description: str
+    file: str
+    time: int
+    packages: Sequence[Package]
+    is_image: bool
+
+
+def sbom(path: Path) -> Result:
+    """The bill of materials of an image or a spack.lock, as JSON of CycloneDX 1.6; the same file gives the same bytes.
+
+    Raises BadInput if the file is neither, ToolMissing without unsquashfs.
     """
-    text = render(read(image))
+    text = render(_of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path))
     return Result(data=json.loads(text), file=text)
 
 
-def render(contents: Contents) -> str:
-    """The text. Its serial number is a sum of what it lists, its time is that of the image."""
+def _is_lock(path: Path) -> bool:
+    """If a file begins as JSON does."""
+    with open(path, "rb") as stream:
+        return stream.read(64).lstrip().startswith(b"{")
+
+
+def _of_image(path: Path) -> Listed:
+    contents = read(path)
+    uenv = contents.uenv
+    return Listed(
+        name=uenv.name if uenv else path.stem,
+        description=uenv.description if uenv else "",
+        file=path.name,
+        time=contents.head.time,
+        packages=contents.packages,
+        is_image=True,
+    )
+
+
+def _of_lock(path: Path) -> Listed:
+    """The packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
+    lock = read_lock(path, str(path))
+    packages = [
+        Package(
+            name=package.name,
+            version=package.version,
+            kind=SPACK,
+            bytes=0,
+            folder=f"{package.name}-{package.version}-{package.hash}",
+        )
+        for package in lock.packages
+    ]
+    return Listed(
+        name=path.resolve().parent.name,
+        description=f"resolved by Spack {lock.spack}",
+        file=path.name,
+        time=EPOCH,
+        packages=sorted(packages),
+        is_image=False,
+    )
+
+
+def render(listed: Listed) -> str:
+    """The text. Its serial number is a sum of what it lists."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.output.json import JsonV1Dot6
 
-    components = [_component(package) for package in contents.packages]
-    whole = _whole(contents)
-    listed = [
-        contents.path.name,
-        *(f"{package.kind}:{package.name}@{package.version}" for package in contents.packages),
-    ]
-    digest = hashlib.sha256("\n".join(listed).encode("utf-8", "surrogateescape")).hexdigest()
+    components = [_component(package) for package in listed.packages]
+    whole = _whole(listed)
+    names = [f"{package.kind}:{package.name}@{package.version}" for package in listed.packages]
+    digest = hashlib.sha256("\n".join([listed.file, *names]).encode("utf-8", "surrogateescape")).hexdigest()
     bom = Bom(components=components, serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
     bom.metadata.component = whole
-    bom.metadata.timestamp = datetime.fromtimestamp(contents.head.time, tz=timezone.utc)
+    bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
     bom.register_dependency(whole, components)
-    for cve, affected in known_vulnerabilities(contents.packages).items():
+    for cve, affected in known_vulnerabilities(listed.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
@@ -94,17 +152,15 @@ def _reference(package: Package) -> str:
     return f"{package.kind}:{package.folder}"
 
 
-def _whole(contents: Contents) -> Component:
-    """The image itself, of which the packages are a part."""
+def _whole(listed: Listed) -> Component:
+    """The image or the environment itself, of which the packages are a part."""
     from cyclonedx.model.component import Component, ComponentType
 
-    uenv = contents.uenv
-    name = uenv.name if uenv else contents.path.stem
     return Component(
-        name=name,
-        type=ComponentType.CONTAINER,
-        bom_ref=f"image:{name}",
-        description=uenv.description if uenv and uenv.description else None,
+        name=listed.name,
+        type=ComponentType.CONTAINER if listed.is_image else ComponentType.PLATFORM,
+        bom_ref=f"{'image' if listed.is_image else 'lock'}:{listed.name}",
+        description=listed.description or None,
     )
 
 
@@ -123,6 +179,6 @@ def _component(package: Package) -> Component:
         purl=PackageURL(type=kind, namespace=namespace, name=package.name, version=package.version),
         properties=[
             Property(name="uenvtool:folder", value=package.folder),
-            Property(name="uenvtool:bytes", value=str(package.bytes)),
+            *([Property(name="uenvtool:bytes", value=str(package.bytes))] if package.bytes else []),
         ],
     )
