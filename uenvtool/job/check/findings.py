@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,17 +87,21 @@ def _places(
             yield first[0].offset, ""
     else:
         parts = [part for look in rule.look for part in _matching(look, index)]
-        yield from ((part.offset, _detail(part)) for part in parts if not _holds_another(part, parts))
+        starts = sorted(part.offset for part in parts)
+        yield from ((part.offset, _detail(part)) for part in parts if not _holds_another(part, starts))
 
 
 def _matching(look: Look, index: Mapping[str, Sequence[Part]]) -> Iterator[Part]:
     return (part for part in index.get(look.kind, ()) if look.matches(part.name, part.text, part.scope))
 
 
-def _holds_another(part: Part, parts: Sequence[Part]) -> bool:
-    """Tell if a command starts another one that was found too: the inner one is the place to mend."""
-    end = part.offset + len(part.text)
-    return part.kind == "command" and any(part.offset < other.offset < end for other in parts)
+def _holds_another(part: Part, starts: Sequence[int]) -> bool:
+    """If a command starts another one that was found too: the inner one is the place to mend.
+
+    starts: the offsets of all that was found, sorted.
+    """
+    following = bisect.bisect_right(starts, part.offset)
+    return part.kind == "command" and following < len(starts) and starts[following] < part.offset + len(part.text)
 
 
 def _detail(part: Part) -> str:

@@ -18,8 +18,8 @@ class Tuned:
     facts: Facts
 
 
-Knowledge = Callable[[Source], "Tuned | None"]
-"""Gives the tuning for a file; None if nothing tells its runtime."""
+Knowledge = Callable[[], "Tuned | None"]
+"""Gives the tuning for the file that is checked; None if nothing tells its runtime. It is called by every search."""
 
 
 def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
@@ -53,7 +53,7 @@ def conflicting(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str
 def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     """Values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
-    tuned = knowledge(source)
+    tuned = knowledge()
     needs = {
         (setting.name, setting.value): setting.needs
         for setting in (tuned.tuning.settings if tuned else ())
@@ -67,7 +67,7 @@ def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
 
 def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     """The network's settings that hold in any case and that the script does not make, as one finding."""
-    tuned = knowledge(source)
+    tuned = knowledge()
     at = next((part.offset for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
     if tuned is None or at is None:
         return
@@ -86,7 +86,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
 def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[Setting]]]:
     """The fixed values that a file sets, each with the settings that can hold for it."""
     parts = [part for part in _set_parts(source) if "$" not in part.text and OUTER not in part.text]
-    tuned = knowledge(source) if parts else None
+    tuned = knowledge() if parts else None
     if tuned is None:
         return
     by_name = _by_name(tuned)
