@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shlex
 import sys
 import time
@@ -136,6 +138,25 @@ def test_the_signal_before_the_limit_reaches_the_training_and_the_job_is_queued_
     site.slurm.run("scancel", number)
 
 
+@pytest.mark.slow
+def test_slurm_itself_sends_the_signal_before_the_limit(site: Site, place: Path) -> None:
+    """A limit of three minutes: the signal is due after one, and Slurm looks at its jobs now and then."""
+    train = place / "train.py"
+    train.write_text(CHECKPOINTING)
+    path = site.job(sys.executable, str(train), options=("--requeue", "--nodes", "1", "--time", "3"))
+    assert "#SBATCH --signal=B:USR1@120" in path.read_text()
+    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
+
+    for _ in range(3):
+        with contextlib.suppress(AssertionError):
+            until(lambda: len(list(place.glob("checkpoint-*"))) == 4, site)
+            break
+
+    assert len(list(place.glob("checkpoint-*"))) == 4, site.written()
+    until(lambda: "Restarts=1" in site.slurm.run("scontrol", "show", "job", number).stdout, site)
+    site.slurm.run("scancel", number)
+
+
 HOSTILE = [
     "a b",
     "$(touch hacked)",
@@ -170,6 +191,21 @@ def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, la
     for rank in range(4):
         assert json.loads((place / f"argv-{rank}").read_text()) == HOSTILE
     assert not (place / "hacked").exists()
+
+
+CHARACTERS = " \t\n\"'`$(){}[]<>|&;*?!#~\\-=%@:,./0aZé\u2028\U0001f600"
+
+
+def test_any_words_reach_the_program_through_sbatch_and_srun(site: Site, place: Path) -> None:
+    chance = random.Random(15)
+    words = ["".join(chance.choices(CHARACTERS, k=chance.randrange(12))) for _ in range(300)]
+    show = place / "show.py"
+    show.write_text("import json, os, sys\nopen('argv-' + os.environ['RANK'], 'w').write(json.dumps(sys.argv[1:]))\n")
+
+    code, output = site.run(site.job(sys.executable, str(show), *words, options=("--nodes", "1")))
+
+    assert code == 0, output
+    assert [json.loads((place / f"argv-{rank}").read_text()) == words for rank in range(4)] == [True] * 4
 
 
 @pytest.mark.slow
