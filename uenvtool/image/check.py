@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from uenvtool.image import elf
 from uenvtool.image.contents import Contents
@@ -47,9 +48,8 @@ class Report:
     files: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _FileFacts:
-    """What is known of one file once it was read.
+class _FileFacts(NamedTuple):
+    """What is known of one file once it was read. A tuple, since an image has many.
 
     build_folder: the name of a build folder in it, or "". is_archive: it is a library to link in (ar(5)).
     """

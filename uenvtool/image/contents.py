@@ -41,11 +41,15 @@ class Package:
 
 @dataclass(frozen=True, kw_only=True)
 class Contents:
-    """What is known of an image without reading its files. uenv: None if it has no metadata of a uenv."""
+    """What is known of an image without reading its files.
+
+    by_name: every name, as text, with what it is. uenv: None if it has no metadata of a uenv.
+    """
 
     path: Path
     head: Superblock
     entries: Sequence[Listed]
+    by_name: Mapping[str, Listed]
     uenv: Uenv | None
     packages: Sequence[Package]
 
@@ -53,11 +57,6 @@ class Contents:
     def unpacked_bytes(self) -> int:
         """The sizes of all files together."""
         return sum(entry.size for entry in self.entries if entry.kind == FILE)
-
-    @cached_property
-    def by_name(self) -> dict[str, Listed]:
-        """Every name, as text, with what it is."""
-        return {os.fsdecode(entry.name): entry for entry in self.entries}
 
     @cached_property
     def file_names(self) -> frozenset[str]:
@@ -124,7 +123,7 @@ def read(image: Path) -> Contents:
     uenv = parse_env_json(texts[ENV], f"{image}:{ENV}") if ENV in texts else None
     mount = uenv.mount if uenv else ""
     found = [*_of_python(names, texts, mount), *_of_spack(names, database.get(DATABASE, ""), mount)]
-    return Contents(path=image, head=head, entries=entries, uenv=uenv, packages=sorted(found))
+    return Contents(path=image, head=head, entries=entries, by_name=names, uenv=uenv, packages=sorted(found))
 
 
 def _records(names: Mapping[str, Listed]) -> Iterator[str]:
@@ -139,7 +138,7 @@ def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str
         if name.endswith(".pyc") and (source := _BYTECODE.sub(r"\1.py", name)) != name:
             bytecode[source] = bytecode.get(source, 0) + entry.size
     for folder, entry in names.items():
-        found = _INFO.fullmatch(folder)
+        found = _INFO.fullmatch(folder) if folder.endswith(".dist-info") else None
         if found is None or entry.kind != FOLDER or _is_of_a_view(folder, names, mount):
             continue
         lines = texts.get(f"{folder}/RECORD", "").splitlines()
@@ -166,22 +165,13 @@ def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterato
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
     sizes = dict.fromkeys(described, 0)
-    depth = max((prefix.count("/") for prefix in described), default=0)
+    depths = sorted({prefix.count("/") + 1 for prefix in described})
     for name, entry in names.items():
-        for prefix in _leading(name, depth):
-            if prefix in sizes:
-                sizes[prefix] += entry.size if entry.kind == FILE else 0
-                break
+        if entry.kind == FILE:
+            parts = name.split("/")
+            prefix = next((found for depth in depths if (found := "/".join(parts[:depth])) in sizes), None)
+            if prefix is not None:
+                sizes[prefix] += entry.size
     for prefix, (name, version) in described.items():
         if prefix in names:
             yield Package(name=name, version=version, kind=SPACK, bytes=sizes[prefix], folder=prefix)
-
-
-def _leading(name: str, depth: int) -> Iterator[str]:
-    """The first folders of a name: one of them, two, ..., up to `depth` slashes."""
-    end = -1
-    for _ in range(depth + 1):
-        end = name.find("/", end + 1)
-        if end < 0:
-            return
-        yield name[:end]

@@ -6,8 +6,8 @@ import os
 import re
 import secrets
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
@@ -17,6 +17,7 @@ MEMORY_BYTES = 4 << 30
 LARGEST_LISTING = 256 << 20
 """Bytes of the listing of an image; that of two million files is shorter."""
 FILE, FOLDER, SYMLINK = "-", "d", "l"
+KINDS = {kind.encode(): kind for kind in (FILE, FOLDER, SYMLINK)}
 _PIECE_BYTES = 1 << 20
 
 
@@ -25,9 +26,8 @@ def limits() -> list[str]:
     return ["-processors", str(min(len(os.sched_getaffinity(0)), 16)), "-da", "64", "-fr", "64"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """A name in an image.
+class Listed(NamedTuple):
+    """A name in an image. A tuple, since an image has many.
 
     kind: as `ls` writes it: - d l, else a device, pipe or socket. size: in bytes. target: a symlink's.
     """
@@ -63,14 +63,13 @@ def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Lis
 def _entries(content: bytes, token: bytes) -> Iterator[Listed]:
     """The names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
     line = re.compile(rb"([a-z-])[a-zA-Z-]{9} \d+/\d+ +(\d+(?:, *\d+)?) [\d-]+ [\d:]+ " + token)
-    found = list(line.finditer(content))
-    ends = [*(match.start() for match in found[1:]), len(content)]
-    for match, end in zip(found, ends, strict=True):
-        kind = match[1].decode()
-        size = 0 if b"," in match[2] else int(match[2])
-        name, target = content[match.end() : end].removesuffix(b"\n"), b""
-        if kind == SYMLINK:  # its size is the length of what it points at
+    found = [(match.start(), match.end(), match[1], match[2]) for match in line.finditer(content)]
+    ends = [*(start for start, *_ in found[1:]), len(content)]
+    for (_, begin, letter, number), end in zip(found, ends, strict=True):
+        name, target = content[begin:end].removesuffix(b"\n"), b""
+        size = 0 if b"," in number else int(number)
+        if letter == b"l":  # its size is the length of what it points at
             at = len(name) - size
             name, target = name[: at - len(b" -> ")], name[at:]
         if name:
-            yield Listed(name=name.removeprefix(b"/"), kind=kind, size=size, target=target)
+            yield Listed(name.removeprefix(b"/"), KINDS.get(letter) or letter.decode(), size, target)

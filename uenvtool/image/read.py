@@ -76,7 +76,8 @@ def read_texts(
     require_image(image)
     unsquashfs = find_program("unsquashfs")
     listed = listing(unsquashfs, image, names) if entries is None else entries
-    held = {os.fsdecode(entry.name): entry for entry in listed}
+    wanted = {part for name in map(os.fsencode, names) for part in (name, *parents(name))}
+    held = {os.fsdecode(entry.name): entry for entry in listed if entry.name in wanted}
     small = [name for name in names if _is_text(name, held, largest)]
     total = sum(held[name].size for name in small)
     if total > LARGEST_TEXTS:
