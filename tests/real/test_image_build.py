@@ -1,4 +1,5 @@
-"""The image of an environment that real Spack installed, loaded by the real uenv client."""
+"""The image of an environment that real Spack installed: mounted by the kernel, loaded by the real uenv client and
+its Slurm plugin, under a Python overlay, and as the upstream of a user's own Spack."""
 
 from __future__ import annotations
 
@@ -7,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,48 +15,134 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support import peers
+from tests.support.image_builds import UENVTOOL, build_words, spack_variables
 from tests.support.installed import installed_hello
-from tests.support.project import CACHE
+from tests.support.needs import needs, skip_without
+from tests.support.overlays import wheel
+from tests.support.project import ROOT
+from tests.support.slurm import running_slurm
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.slow,
-    pytest.mark.xdist_group("spack"),
+    pytest.mark.xdist_group("slurm"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
-    pytest.mark.skipif(shutil.which("mksquashfs") is None, reason="no mksquashfs: apt-get install squashfs-tools"),
+    *needs("mksquashfs"),
 ]
 Cli = Callable[..., Answer]
 LOOK = (
     "import json, sys, jinja2, markupsafe._speedups as c; print(json.dumps([sys.prefix, jinja2.__file__, c.__file__]))"
 )
+MOUNT = "/user-environment"
 
 
-def test_a_recipe_becomes_an_image_that_the_uenv_client_loads(
-    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPACK_PYTHON", sys.executable)
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
-    client = peers.uenv_programs()
-    hello = installed_hello()
-    shutil.copytree(hello.store, place / "store", symlinks=True)  # as a run that was stopped after the last package
-    before = os.listdir("/user-environment")
-    spack, packages = peers.SPACK.need(), peers.PACKAGES.need()
-    options = ["--spack", spack, "--repo", f"builtin={packages}", "--store", place / "store", "--json"]
-
-    answer = cli("image", "build", hello.environment, "-o", "hello.squashfs", *options)
-    again = cli("image", "build", hello.environment, "-o", "again/hello.squashfs", *options)
-
+@pytest.fixture
+def image(place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The image of `hello`, of a store as a run leaves it that was stopped after the last package."""
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+    answer = cli(*build_words("--store", place / "store", "-o", "hello.squashfs"))
     assert answer.code == 0, answer.stderr
-    assert json.loads(answer.stdout)["sha256"] == json.loads(again.stdout)["sha256"]
-    assert os.listdir("/user-environment") == before
-    loaded = ["uenv", "run", "./hello.squashfs", "--view=default", "--"]
-    environ = {"PATH": f"{client}:{os.environ['PATH']}", "HOME": os.environ["HOME"]}
+    return place / "hello.squashfs"
+
+
+def client_environ(**more: str) -> dict[str, str]:
+    """The variables of a shell that finds the real uenv client."""
+    return {"PATH": f"{peers.uenv_programs()}:{os.environ['PATH']}", "HOME": os.environ["HOME"], **more}
+
+
+def loaded(images: str, view: str, *words: str | Path, **more: str) -> str:
+    """What a command prints in images that the uenv client has loaded."""
+    command = ["uenv", "run", images, f"--view={view}", "--", *map(str, words)]
+    done = subprocess.run(command, env=client_environ(**more), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_uenv_client_loads_it_with_its_view(image: Path) -> None:
+    before = os.listdir(MOUNT)
+
+    python = json.loads(loaded(str(image), "default", "python", "-c", LOOK))
+
+    assert loaded(str(image), "default", "pigz", "--version").strip() == "pigz 2.8"
+    assert all(path.startswith(f"{MOUNT}/env/default") for path in python)
+    assert loaded(str(image), "default", "bash", "-c", "echo $PATH").startswith(f"{MOUNT}/env/default/bin:")
+    assert "hello" in json.loads(loaded(str(image), "default", "cat", f"{MOUNT}/meta/env.json"))["name"]
+    lock = loaded(str(image), "default", "cat", f"{MOUNT}/meta/recipe/spack.lock")
+    assert lock == (installed_hello().environment / "spack.lock").read_text()
+    assert os.listdir(MOUNT) == before
+
+
+def test_it_is_right_and_packing_it_again_gives_the_same_bytes(image: Path, place: Path, cli: Cli) -> None:
+    again = cli(*build_words("--store", place / "store", "-o", place / "again" / "hello.squashfs"))
+
+    assert again.code == 0, again.stderr
+    assert (place / "again" / "hello.squashfs").read_bytes() == image.read_bytes()
+    verified = cli("image", "verify", image)
+    assert verified.code == 0, verified.stderr
+
+
+def test_the_kernel_mounts_it_and_its_programs_run(image: Path) -> None:
+    if os.geteuid() != 0:
+        skip_without("root that may mount", "run the tests as root")
+    view = f"{MOUNT}/env/default/bin"
+    script = 'mount -t squashfs -o loop,ro "$0" "$1" && "$2"/pigz --version && "$2"/python -c "$3"'
+    words = ["unshare", "--mount", "sh", "-ec", script, image, MOUNT, view, LOOK]
+
+    done = subprocess.run(words, env={"PATH": "/usr/bin:/bin:/sbin"}, capture_output=True, text=True, check=False)
+
+    if "failed to setup loop device" in done.stderr:
+        skip_without("a loop device", "run the tests outside of a restricted container")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pigz 2.8")
+
+
+def test_the_slurm_plugin_loads_it_in_a_job(image: Path, place: Path) -> None:
+    plugin = peers.uenv_plugin()
+    (place / "slurm").mkdir()
+    options = (f"--uenv={image}", "--view=default")
+
+    with running_slurm(place / "slurm", plugin=plugin) as slurm:
+        program = slurm.run("srun", *options, "pigz", "--version", env=client_environ())
+        python = slurm.run("srun", *options, "python", "-c", LOOK, env=client_environ())
+
+    assert program.stdout.strip() == "pigz 2.8", program.stderr
+    assert all(path.startswith(f"{MOUNT}/env/default") for path in json.loads(python.stdout)), python.stderr
+
+
+def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: Path) -> None:
+    wheel(place / "wheels", "tool", "2.0", requires=["jinja2"])
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(place / "wheels"), "PYTHONPATH": ""}
+    script = place / "uenvtool"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(ROOT)!r})\nfrom uenvtool.__main__ import main\nmain()\n")
+
+    made = ("venv", place / "mine", "tool==2.0", "--squash")
+    loaded(str(image), "default", UENVTOOL[0], script, *made, **offline)
+    code = "import tool, jinja2, json; print(json.dumps([tool.__file__, tool.__version__, jinja2.__file__]))"
+    both = json.loads(loaded(f"{image},{place}/mine.squashfs", "default,mine:venv", "python", "-c", code))
+
+    assert both[0].startswith("/user-tools/")
+    assert both[1] == "2.0"
+    assert both[2].startswith(f"{MOUNT}/env/default")
+
+
+def test_a_spack_of_ones_own_uses_it_as_its_upstream(image: Path, place: Path) -> None:
+    scope = place / "scope"
+    scope.mkdir()
+    repository = peers.PACKAGES.need() / "repos" / "spack_repo" / "builtin"
+    (scope / "repos.yaml").write_text(json.dumps({"repos": {"builtin": str(repository)}}))
+    (scope / "config.yaml").write_text(json.dumps({"config": {"install_tree": {"root": str(place / "own")}}}))
+    spack = peers.SPACK.need() / "bin" / "spack"
+    variables = {**spack_variables(), "SPACK_DISABLE_LOCAL_CONFIG": "1"}
 
     def run(*words: str) -> str:
-        return subprocess.run([*loaded, *words], env=environ, capture_output=True, text=True, check=True).stdout
+        script = '"$0" --color never -C "$UENV_SPACK_CONFIG_PATH" -C "$@"'
+        return loaded(str(image), "default,spack", "bash", "-c", script, spack, scope, *words, **variables)
 
-    assert run("pigz", "--version").strip() == "pigz 2.8"
-    assert all(path.startswith("/user-environment/env/default") for path in json.loads(run("python", "-c", LOOK)))
-    assert run("bash", "-c", "echo $PATH").startswith("/user-environment/env/default/bin:")
-    assert "hello" in json.loads(run("cat", "/user-environment/meta/env.json"))["name"]
-    assert run("cat", "/user-environment/meta/recipe/spack.lock") == (hello.environment / "spack.lock").read_text()
+    found = run("find", "--format", "{name}@{version} {prefix}")
+    planned = run("spec", "--install-status", "pigz@2.8")
+
+    assert f"zlib-ng@2.2.2 {MOUNT}/" in found
+    assert planned.startswith("[^]")  # Spack's mark of what an upstream has
+    assert not any(line.lstrip().startswith("- ") for line in planned.splitlines()), planned

@@ -6,17 +6,15 @@ import importlib.util
 import json
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Answer
-from tests.support import peers
+from tests.support.image_builds import build_words, spack_variables
 from tests.support.installed import installed_hello
 from tests.support.needs import needs
-from tests.support.project import CACHE
 
 pytestmark = [
     pytest.mark.real,
@@ -32,15 +30,9 @@ COMPILED = ("zstd-1.5.6", "zlib-ng-2.2.2", "pigz-2.8")
 @pytest.fixture
 def build(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
     """Builds the image of `hello` with further words."""
-    monkeypatch.setenv("SPACK_PYTHON", sys.executable)
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
-    spack, packages, sources = peers.SPACK.need(), peers.PACKAGES.need(), peers.SOURCES.need()
-    options = ["--spack", spack, "--repo", f"builtin={packages}", "--mirror", sources, "--json"]
-
-    def run(*words: str | Path) -> Answer:
-        return cli("image", "build", installed_hello().environment, *options, *words)
-
-    return run
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
+    return lambda *words: cli(*build_words("--json", *words))
 
 
 @pytest.fixture

@@ -280,6 +280,24 @@ def test_two_overlays_differ_by_version_and_name(place: Path, cli: Cli) -> None:
     assert cli("image", "diff", str(before), str(before)).code == 0
 
 
+def test_two_images_of_the_same_packages_differ_by_their_files(place: Path, cli: Cli) -> None:
+    before = shutil.copy(uenv(place, extra={"a": b"1", "b": b"2"}), place / "before.squashfs")
+    (place / "source" / "b").unlink()
+    (place / "source" / "c").symlink_to("a")
+    after = uenv(place, extra={"a": b"3"})
+
+    alike = cli("image", "diff", str(before), str(after))
+    answer = cli("image", "diff", str(before), str(after), "--files", "--json")
+    same = cli("image", "diff", str(before), str(before), "--files")
+
+    assert (alike.code, answer.code, same.code) == (0, 1, 0)
+    files = data(answer)["files"]
+    assert set(files) == {"a", "b", "c"}
+    assert files["a"]["before"] != files["a"]["after"]
+    assert files["b"]["after"] is None
+    assert files["c"] == {"before": None, "after": "-> a"}
+
+
 @pytest.mark.parametrize("verb", ["show", "verify"])
 def test_what_is_no_image_is_refused(place: Path, cli: Cli, verb: str) -> None:
     (place / "text").write_text("years of work")

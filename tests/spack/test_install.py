@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,42 @@ def test_a_repository_that_could_not_be_fetched_is_named_with_its_option(tmp_pat
 
     assert "could not fetch the package repository alps" in str(error)
     assert "--repo alps=FOLDER" in str(error)
+
+
+def test_what_the_command_started_ends_with_it_also_by_a_kill(place: Path) -> None:
+    stood_in(place)
+    beat = place / "beat"
+    code = f"while :; do echo . >> {beat}; sleep 0.05; done"
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount", "sh", "-c", f"({code}) & wait"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as run:
+        until(lambda: beat.exists() or run.poll() is not None)
+        if run.poll() is not None and "a private mount namespace" in str(run.stderr and run.stderr.read()):
+            pytest.skip("needs a mount namespace, which this container forbids")
+
+        run.kill()
+    time.sleep(0.3)
+    size = beat.stat().st_size
+    time.sleep(0.3)
+
+    assert beat.stat().st_size == size
+
+
+def test_a_command_ends_with_its_own_exit_code(place: Path) -> None:
+    stood_in(place)
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount"]
+
+    codes = {
+        script: subprocess.run([*words, "sh", "-c", script], capture_output=True, check=False).returncode
+        for script in ("exit 0", "exit 7", "kill -9 $$")
+    }
+
+    if set(codes.values()) == {125}:
+        pytest.skip("needs a mount namespace, which this container forbids")
+    assert codes == {"exit 0": 0, "exit 7": 7, "kill -9 $$": 137}
+
+
+def until(ready: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if ready():
+            return
+        time.sleep(0.05)

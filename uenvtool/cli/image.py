@@ -54,6 +54,12 @@ def build(
     install_only: bool = typer.Option(
         False, "--install-only", help="Stop before packing; any number may run at once on one --store."
     ),
+    slurm: bool = typer.Option(False, "--slurm", help="Build in a Slurm job; the answer is its number."),
+    nodes: int = typer.Option(1, "--nodes", "-N", min=1, help="With --slurm: nodes that share the work."),
+    partition: str = typer.Option("", "--partition", "-p", metavar="NAME", help="With --slurm: the partition."),
+    account: str = typer.Option("", "--account", "-A", metavar="NAME", help="With --slurm: your project."),
+    time: str = typer.Option("", "--time", "-t", metavar="TIME", help="With --slurm: the time limit."),
+    wait: bool = typer.Option(False, "--wait", help="With --slurm: come back when the job has ended."),
     json_: bool = JSON,
 ) -> int:
     """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
@@ -61,24 +67,28 @@ def build(
     from uenvtool.cli.options import named_paths
     from uenvtool.commands.image.build import build_image
     from uenvtool.commands.image.request import ImageRequest
+    from uenvtool.commands.image.slurm import SlurmOptions, build_on_slurm
 
     request = ImageRequest(
-        source=source,
-        system=system,
-        uarch=uarch,
-        output=output,
-        store=store,
-        spack=spack,
-        repos=named_paths(repo, "--repo"),
-        jobs=jobs,
-        mirrors=tuple(mirror),
-        caches=tuple(cache),
-        unsigned=unsigned,
-        push=push,
-        tag_by_inputs=tag is Tag.hash,
-        install_only=install_only,
-    )
+        source=source, system=system, uarch=uarch, output=output, store=store, spack=spack,
+        repos=named_paths(repo, "--repo"), jobs=jobs, mirrors=tuple(mirror), caches=tuple(cache), unsigned=unsigned,
+        push=push, tag_by_inputs=tag is Tag.hash, install_only=install_only,
+    )  # fmt: skip
+    if slurm:
+        options = SlurmOptions(nodes=nodes, partition=partition, account=account, time=time, wait=wait)
+        return console.show(build_on_slurm(request, options, console.progress), as_json=json_)
     return console.show(build_image(request, console.progress), as_json=json_)
+
+
+@image.command()
+def status(
+    store: Path = typer.Argument(..., metavar="DIR", help="The store that an image is built in."), json_: bool = JSON
+) -> int:
+    """Show how far an image is: packages that are there, begun, failed and left; exit code 1 if one failed."""
+    from uenvtool import console
+    from uenvtool.commands.image.status import status as command
+
+    return console.show(command(store), as_json=json_)
 
 
 @image.command()
@@ -107,13 +117,14 @@ def verify(
 def diff(
     before: Path = typer.Argument(..., metavar="A", help="An image."),
     after: Path = typer.Argument(..., metavar="B", help="An image."),
+    files: bool = typer.Option(False, "--files", help="Compare every file too, which reads both images whole."),
     json_: bool = JSON,
 ) -> int:
     """Show what two images do not share: packages, versions, variables, sizes; exit code 1 if anything."""
     from uenvtool import console
     from uenvtool.commands.image.diff import diff as command
 
-    return console.show(command(before, after), as_json=json_)
+    return console.show(command(before, after, files=files), as_json=json_)
 
 
 @image.command()

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from uenvtool.errors import BadInput, Position
 
+LAST_BYTES = 16 << 10
+LAST_LINES = 12
+
 
 def read_bytes(path: Path, most: int) -> bytes:
     """The content of a regular file of at most that many bytes.
@@ -48,3 +51,13 @@ def read_stream(path: Path, most: int) -> bytes:
     if len(content) > most:
         raise BadInput(f"larger than {most // 1_000_000} MB", place, "name another file")
     return content
+
+
+def last_lines(path: Path) -> list[str]:
+    """The last lines of a log, which say why it ended; none if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_BYTES))
+            return stream.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+    except OSError:
+        return []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -13,6 +15,7 @@ from uenvtool.image.programs import HOW_TO_GET, find_programs
 from uenvtool.image.pseudo import read_definition, read_header
 
 PIECE_BYTES = 1 << 20
+SMALL_BYTES = 1 << 16
 
 
 def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
@@ -32,13 +35,24 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[byte
     try:
         with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
             for name, size in _files(read_header(stream, lines=lines)):
-                content = _pieces(stream, size, name)
+                content = iter((_whole(stream, size, name),)) if size <= SMALL_BYTES else _pieces(stream, size, name)
                 yield name, size, content
                 for _ in content:
                     continue
     except ToolFailed as error:
         reason = error.problems[0].message
         raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
+
+
+def file_sums(image: Path, entries: Sequence[Listed]) -> dict[str, str]:
+    """The SHA-256 of each file's content, by its name. entries: what the image holds. Raises as `read_contents`."""
+    sums = {}
+    for name, _, pieces in read_contents(image, entries):
+        digest = hashlib.sha256()
+        for piece in pieces:
+            digest.update(piece)
+        sums[os.fsdecode(name)] = digest.hexdigest()
+    return sums
 
 
 def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
@@ -48,6 +62,14 @@ def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
         if found is not None and found.size is not None:
             yield found.name, found.size
         start = header.find(b"\n", found.end if found else start) + 1 or len(header)
+
+
+def _whole(stream: BinaryIO, size: int, name: bytes) -> bytes:
+    """The content of a small file, of which an image has many."""
+    content = stream.read(size)
+    if len(content) != size:
+        raise ToolFailed(f"{name!r} ends too early")
+    return content
 
 
 def _pieces(stream: BinaryIO, size: int, name: bytes) -> Iterator[bytes]:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.errors import ToolFailed
+from uenvtool.files import last_lines
 from uenvtool.spack.program import Spack
 
 MAX_CLASH_LINES = 9
 """Lines for the requests that clash; with the line above them ten."""
 MAX_CAUSE_LINES = 3
 MAX_LINE_WIDTH = 160
+SIGNALLED = 128
+"""Added to a signal's number in an exit code, as shells and scripts/with_mount.py do."""
 _CAUSE_INDENT = 8
-LOG_LINES = 12
-"""The last lines of a package's log, which say why it did not build."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,8 @@ def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolF
 def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
     """The error for an installation that failed: which package, the last lines of its log, where the log is."""
     going_on = f"Spack's whole output: {log}\nwhat is installed stays; run it again to go on"
+    if code > SIGNALLED:
+        return ToolFailed(f"Spack {spack.version} was killed by signal {code - SIGNALLED}", hint=going_on)
     if unfetched := re.search(r"All fetchers failed for spack-stage-(\S+)-[a-z0-9]{32}", output):
         message = f"Spack {spack.version} could not fetch the source of {unfetched[1]}"
         return ToolFailed(message, hint=f"check the network, or name a source mirror: --mirror URL\n{going_on}")
@@ -99,7 +102,7 @@ def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -
     if build_log is None:
         return explain_failure(spack, code=code, output=output, log=log)
     package = re.search(r"/spack-stage-(\S+)-[a-z0-9]{32}/", build_log[1])
-    lines = "".join(f"\n  {line}" for line in _last_lines(Path(build_log[1])))
+    lines = "".join(f"\n  {line}" for line in last_lines(Path(build_log[1])))
     message = f"Spack {spack.version} could not install {package[1] if package else 'a package'}{lines}"
     return ToolFailed(message, hint=f"the package's log: {build_log[1]}\n{going_on}")
 
@@ -113,13 +116,6 @@ def explain_failed_push(spack: Spack, *, url: str, code: int, output: str, log: 
         return ToolFailed(f"Spack {spack.version} has no key to sign packages with", hint=hint)
     failure = explain_failure(spack, code=code, output=output, log=log)
     return ToolFailed(f"the packages are not in {url}: {failure.problems[0].message}", hint=f"Spack's output: {log}")
-
-
-def _last_lines(log: Path) -> list[str]:
-    try:
-        return log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_LINES:]
-    except OSError:
-        return []
 
 
 def clashes(output: str) -> list[str]:

@@ -57,7 +57,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     programs = find_programs()
     plan = planned_image(request, progress)
     if request.tag_by_inputs and is_made_of(plan.target, plan.inputs):
-        return _made_before(plan)
+        return made_before(plan)
     with files.locked(plan.store, shared=request.install_only):
         installed = _install(request, plan, progress)
         if request.install_only:
@@ -171,7 +171,7 @@ def _result(plan: ImagePlan, packed: Packed) -> Result:
     )
 
 
-def _made_before(plan: ImagePlan) -> Result:
+def made_before(plan: ImagePlan) -> Result:
     """The answer if the image of these inputs is there."""
     tested = tested_sha256(plan.target) is not None
     state = "marked as tested" if tested else "not marked as tested: uenvtool image mark-tested"

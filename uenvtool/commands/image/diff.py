@@ -1,40 +1,49 @@
-"""Compares two images: packages and their versions, variables, sizes."""
+"""Compares two images: packages and their versions, variables, sizes, and every file if that is wanted."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from uenvtool.commands.image.show import megabytes
 from uenvtool.errors import ExitCode
 from uenvtool.image.contents import Contents, read
+from uenvtool.image.listing import FOLDER, SYMLINK
+from uenvtool.image.stream import file_sums
 from uenvtool.result import Result, Table
 
+KINDS = {FOLDER: "folder"}
 
-def diff(before: Path, after: Path) -> Result:
+
+def diff(before: Path, after: Path, *, files: bool = False) -> Result:
     """What two images do not share. The exit code is NO if there is anything.
 
-    Raises BadInput if a file is not an image, ToolMissing without unsquashfs.
+    files: compare the kind and content of every name too, which reads both images to their ends. Raises
+    BadInput if a file is not an image or damaged, ToolMissing without unsquashfs.
     """
     old, new = read(before), read(after)
     packages = changes(_versions(old), _versions(new))
     variables = changes(old.variables(), new.variables())
     sizes = changes(_sizes(old), _sizes(new))
+    names = changes(_names(old), _names(new)) if files else []
     headings = str(before), str(after)
     tables = (
         Table(headings=("package", *headings), rows=packages),
         Table(headings=("variable", *headings), rows=variables),
         Table(headings=("size", *headings), rows=sizes),
+        Table(headings=("file", *headings), rows=names),
     )
-    differs = bool(packages or variables)
+    differs = bool(packages or variables or names)
     return Result(
         data={
             "packages": _data(packages),
             "variables": _data(variables),
+            "files": _data(names),
             "bytes": [path.stat().st_size for path in (before, after)],
             "unpacked_bytes": [old.unpacked_bytes, new.unpacked_bytes],
         },
-        text="" if differs else "the same packages and variables",
+        text="" if differs else f"the same packages{', variables and files' if files else ' and variables'}",
         tables=tuple(table for table in tables if table.rows),
         exit_code=ExitCode.NO if differs else ExitCode.DONE,
     )
@@ -52,6 +61,20 @@ def _versions(contents: Contents) -> dict[str, str]:
     for package in contents.packages:
         found.setdefault(f"{package.name} ({package.kind})", []).append(package.version)
     return {name: ", ".join(versions) for name, versions in found.items()}
+
+
+def _names(contents: Contents) -> dict[str, str]:
+    """Each name with what it is: a file's size and the start of its sum, a symlink's target."""
+    sums = file_sums(contents.path, contents.entries)
+    found = {}
+    for name, entry in contents.by_name.items():
+        if entry.kind == SYMLINK:
+            found[name] = f"-> {os.fsdecode(entry.target)}"
+        else:
+            found[name] = (
+                f"{entry.size} bytes, sha256 {sums[name][:12]}" if name in sums else KINDS.get(entry.kind, "device")
+            )
+    return found
 
 
 def _sizes(contents: Contents) -> dict[str, str]:

@@ -16,12 +16,11 @@ from uenvtool.model.kinds import RECIPE, SYSTEM
 from uenvtool.model.locate import available, shown
 from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
-from uenvtool.model.rule import Rule
 from uenvtool.model.rule_reader import load_rules
 from uenvtool.model.source import read
 from uenvtool.model.system import System
 from uenvtool.model.system_reader import load_system
-from uenvtool.model.tuning import Tuning, recipe_facts
+from uenvtool.model.tuning import recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.result import Result
 
@@ -60,7 +59,7 @@ def flaws(text: str, name: str, system: str | None = None) -> list[Finding]:
     """Every flaw of a batch script or EDF. name: its name in messages. system: as in `check`."""
     chosen = load_system(system) if system else None
     source = read_source(text, name)
-    return findings(source, _rules(), functools.cache(functools.partial(_tuned, chosen, source)))
+    return findings(source, load_rules().values(), functools.cache(functools.partial(_tuned, chosen, source)))
 
 
 def _text(file: Path) -> str:
@@ -87,19 +86,7 @@ def _tuned(system: System | None, source: Source) -> Tuned | None:
     facts = {**_agreed(systems), "runtime": runtime, "image": "alps" if _is_extended(source) else None}
     names = tuple(name for name in systems[0].tuning if all(name in other.tuning for other in systems))
     versions = _versions(source, systems[0].facts(next(iter(systems[0].nodes))))
-    return Tuned(_tuning(names), {**facts, **versions})
-
-
-@functools.cache
-def _rules() -> tuple[Rule, ...]:
-    """Every rule, read once for all files of a run."""
-    return tuple(load_rules().values())
-
-
-@functools.cache
-def _tuning(names: tuple[str, ...]) -> Tuning:
-    """The tuning of some files; most scripts of one run need the same."""
-    return load_tuning(names)
+    return Tuned(load_tuning(names), {**facts, **versions})
 
 
 @functools.cache

@@ -9,8 +9,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from uenvtool import files, tools
-from uenvtool.errors import BadInput, ToolFailed, ToolMissing, unknown
+from uenvtool import files
+from uenvtool.commands.submit import require_program, require_sbatch, submitted
+from uenvtool.errors import BadInput, unknown
 from uenvtool.host import on_this_machine
 from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
 from uenvtool.job.render.files import job_files
@@ -219,32 +220,16 @@ def _submit_file(main: str) -> str:
 
 def _submitted(job: JobFiles, output: Path, data: dict[str, object]) -> Result:
     """Write the job and submit it; the answer is its id. Raises ToolMissing and ToolFailed."""
-    import shutil
-
     plan = job.plan
     if plan.runtime == LOCAL:
         raise BadInput("--submit: a local job is started, not submitted", hint=f"bash {output}")
-    program = "sh" if plan.runtime == RUNAI else "sbatch"
-    wanted = "runai" if plan.runtime == RUNAI else "sbatch"
-    if shutil.which(wanted) is None:
-        raise ToolMissing(
-            f"{wanted} is not here", hint="submit on the cluster: leave --submit out and copy the job there"
-        )
-    if (
-        program == "sbatch"
-        and loaded_views(os.environ)
-        and "--uenv-passthrough" in tools.run(["sbatch", "--help"]).stdout
-    ):
-        raise BadInput(
-            "a uenv is loaded in this shell, and uenv v10 lets sbatch fail there",
-            hint="leave it (exit) and submit then, since the job loads its own; or see sbatch --uenv-passthrough",
-        )
-    words = [program, "--parsable"] if program == "sbatch" else [program]
-    _write(job)
     main = next(iter(job.texts))
-    done = tools.run([*words, _submit_file(main) if plan.runtime == RUNAI else main])
-    if done.code != 0:
-        why = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[-1]
-        raise ToolFailed(f"{wanted} did not take the job: {why}", hint=f"the job is in {main}: {done.command}")
-    number = done.stdout.strip().split(";")[0]
+    if plan.runtime == RUNAI:
+        require_program("runai")
+        _write(job)
+        number = submitted(["sh"], _submit_file(main), program="runai")
+    else:
+        require_sbatch()
+        _write(job)
+        number = submitted(["sbatch", "--parsable"], main, program="sbatch")
     return Result(data={**data, "id": number}, text=number, notes=(f"written: {', '.join(job.texts)}",))

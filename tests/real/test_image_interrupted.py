@@ -1,0 +1,156 @@
+"""A build of an image that is killed, fails or has no space: the next run ends with the same image."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.disks import small_disk
+from tests.support.image_builds import UENVTOOL, build_words, environ, spack_variables
+from tests.support.installed import installed_hello
+from tests.support.needs import needs
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.xdist_group("spack"),
+    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    *needs("mksquashfs"),
+]
+KILLS = 20
+OF_ONE_RUN = {"meta/env.json", "config/upstreams.yaml", ".spack-db/index.json", ".spack-db/index_verifier"}
+"""The files that have the image's name, or when a package was installed."""
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture
+def cache(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A build cache with the packages of `hello`; its image is whole.squashfs."""
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
+    shutil.copytree(installed_hello().store, place / "filled", symlinks=True)
+    words = build_words("--store", place / "filled", "-o", "whole.squashfs", "--push", place / "cache", "--unsigned")
+    assert cli(*words).code == 0
+    return place / "cache"
+
+
+def started(*words: str | Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*UENVTOOL, *build_words(*words)],
+        env=environ(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def registered(store: Path) -> Iterator[Path]:
+    """The prefixes of packages that Spack's database has, outside of the mount point."""
+    database = json.loads((store / ".spack-db" / "index.json").read_text())["database"]["installs"]
+    for row in database.values():
+        if row["installed"] and row["path"].startswith("/user-environment/"):
+            yield store / Path(row["path"]).relative_to("/user-environment")
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_image(cache: Path, place: Path, cli: Cli) -> None:
+    words = ("--store", place / "store", "--cache", cache, "--unsigned", "-o", place / "image.squashfs")
+    moments = random.Random(20)
+    begun = time.monotonic()
+    with started(*words[:1], place / "timed", *words[2:-1], place / "timed.squashfs") as timed:
+        timed.communicate()
+    whole = time.monotonic() - begun
+    ends = []
+
+    for _ in range(KILLS):
+        with started(*words) as run:
+            try:
+                run.wait(moments.uniform(0.05, 1) * whole)
+            except subprocess.TimeoutExpired:
+                run.send_signal(moments.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
+        ends.append(run.returncode)
+        if run.returncode == 0:  # it was quick: begin again
+            shutil.rmtree(place / "store")
+            (place / "image.squashfs").unlink()
+    answer = cli(*build_words(*words))
+
+    assert sum(code != 0 for code in ends) >= KILLS // 2, ends
+    assert answer.code == 0, answer.stderr
+    prefixes = list(registered(place / "store"))
+    assert len(prefixes) == 15
+    assert all((prefix / ".spack" / "spec.json").is_file() for prefix in prefixes)
+    differing = json.loads(cli("image", "diff", "timed.squashfs", "image.squashfs", "--files", "--json").stdout)[
+        "files"
+    ]
+    assert {name for name in differing if not name.endswith("/.spack/install_times.json")} <= OF_ONE_RUN, differing
+    assert cli("image", "verify", "image.squashfs").code == 0
+    assert not list(place.glob(".*uenvtool-work"))
+
+
+def test_a_package_that_does_not_build_is_named_with_the_end_of_its_log(place: Path) -> None:
+    """A compiler is killed in the middle, as the kernel does without memory; the next run goes on."""
+    words = ("--store", place / "store", "-o", place / "image.squashfs")
+    with started(*words) as run:
+        while run.poll() is None and not killed("make", below=run.pid):
+            time.sleep(0.05)
+        errors = run.communicate()[1]
+    done = len(list(registered(place / "store")))
+
+    again = subprocess.run(
+        [*UENVTOOL, *build_words(*words)], env=environ(), capture_output=True, text=True, check=False
+    )
+
+    assert run.returncode == 4, errors
+    message = errors[errors.index("error:") :]
+    assert "could not install " in message
+    log = message.split("the package's log: ")[1].splitlines()[0]
+    assert log.startswith(str(place / "store"))
+    assert "run it again to go on" in message
+    assert 0 < done < 15
+    assert again.returncode == 0, again.stderr
+    assert len(list(registered(place / "store"))) == 15
+
+
+def killed(name: str, *, below: int) -> bool:
+    """Kill a process of this name among the descendants of a process, if there is one."""
+    parents, names = {}, {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, _, rest = status.read_text().partition(" (")
+        except OSError:
+            continue
+        command, _, fields = rest.rpartition(") ")
+        parents[int(number)], names[int(number)] = int(fields.split()[1]), command
+    for number in [number for number, command in names.items() if command == name]:
+        above = number
+        while above > 1 and above != below:
+            above = parents.get(above, 0)
+        if above == below:
+            os.kill(number, signal.SIGKILL)
+            return True
+    return False
+
+
+def test_a_full_disk_is_said_and_the_old_image_stays(cache: Path, place: Path, cli: Cli) -> None:
+    (place / "image.squashfs").write_bytes((place / "whole.squashfs").read_bytes())
+    before = (place / "image.squashfs").stat()
+
+    with small_disk(place / "disk", "20m") as disk:
+        answer = cli(
+            *build_words("--store", disk / "store", "--cache", cache, "--unsigned", "-o", place / "image.squashfs")
+        )
+
+    assert answer.code == 4
+    assert "the disk is full" in answer.stderr
+    assert (place / "image.squashfs").stat().st_ino == before.st_ino

@@ -1,0 +1,32 @@
+"""`uenvtool image build` of the recipe `hello` by real Spack, for tests: in this process, or in one that is killed."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.support import peers
+from tests.support.installed import installed_hello
+from tests.support.project import CACHE, ROOT
+
+UENVTOOL = (sys.executable, "-m", "uenvtool")
+"""The command line of this checkout, in a process of its own."""
+
+
+def spack_variables() -> dict[str, str]:
+    """The variables with which real Spack has its solver and its indexes."""
+    return {"SPACK_PYTHON": sys.executable, "SPACK_USER_CACHE_PATH": str(CACHE / "spack-user")}
+
+
+def environ(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of a process that builds."""
+    return {**os.environ, **spack_variables(), "PYTHONPATH": str(ROOT), **(more or {})}
+
+
+def build_words(*words: str | Path) -> list[str]:
+    """The words behind `uenvtool` that build the image of `hello`; skips if a program or its sources are absent."""
+    spack, packages, sources = peers.SPACK.need(), peers.PACKAGES.need(), peers.SOURCES.need()
+    options = ["--spack", spack, "--repo", f"builtin={packages}", "--mirror", sources]
+    return [str(word) for word in ("image", "build", installed_hello().environment, *options, *words)]
