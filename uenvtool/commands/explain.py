@@ -152,7 +152,6 @@ def _lines(entry: Mapping[str, Any]) -> list[str]:
     for setting in entry["settings"]:
         lines.append(f"  {setting['shown']}")
         lines += [f"    {word + ':':8} {setting[key]}" for word, key in _SHOWN if setting[key]]
-    lines += [f"  {line!r} in the log: {meaning}" for line, meaning in entry["prints"].items()]
     lines.append("  who says what:")
     lines += [f"    {source} ({since}): {value}" for source, since, value, _ in entry["says"]]
     lines += [f"  {source}: {url}" for source, _, _, url in entry["says"] if url]
@@ -196,7 +195,6 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: A
         "about": next((variable.about for variable in variables if variable.about), ""),
         "here": None if here is None else _here(name, here),
         "settings": [_setting(setting, tuning) for setting in settings],
-        "prints": {line: meaning for variable in variables for line, meaning in variable.prints.items()},
         "says": [
             [source, sources[source].date, _words_of_source(says, source), sources[source].url]
             for source in sources

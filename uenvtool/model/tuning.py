@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from uenvtool.errors import Position
 from uenvtool.model.condition import (
@@ -136,7 +136,7 @@ class Setting:
 class TunedVariable:
     """A variable, what its values are, what each source says of it, and its settings.
 
-    about: what the variable is, if no setting says it. prints: what its reader prints, and what that means.
+    about: what the variable is, if no setting says it.
     """
 
     name: str
@@ -147,7 +147,6 @@ class TunedVariable:
     position: Position
     file: str
     about: str = ""
-    prints: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,7 +158,6 @@ class _Reader(TreeReader):
             position=node.key or node.position,
             file=self.chain[0].logical,
             about=text(node, "about"),
-            prints={line: str(child.value) for line, child in children(node, "prints")},
         )
         for setting in variable.settings:
             if setting.value is not None and (wrong := wrong_kind(variable, setting.value)):
