@@ -46,6 +46,8 @@ class Scanner:
             targets[target.line.text.encode()].append(target)
         self._targets = list(targets.values())
         self._whole = [not any(map(_looks_further, found)) for found in self._targets]
+        self._once = {number for number, found in enumerate(self._targets) if all(map(_says_all_at_once, found))}
+        self._settled: set[int] = set()
         self._printed: set[tuple[int, bytes]] = set()
         self._search = BytesAhoCorasick(list(targets), implementation=Implementation.DFA)
 
@@ -62,8 +64,10 @@ class Scanner:
         line, counted = block.line, 0
         floors: dict[int, int] = {}
         for number, start, end in self._search.find_matches_as_indexes(block.data, overlapping=True):
-            if not block.start <= start < block.end:
+            if number in self._settled or not block.start <= start < block.end:
                 continue
+            if number in self._once:
+                self._settled.add(number)
             if self._whole[number] and self._is_again(block.data, number, start):
                 _count_again(self._targets[number], seen)
                 continue
@@ -98,6 +102,11 @@ def _looks_further(target: _Target) -> bool:
     """Tell if more than the text decides if a line is the one."""
     line = target.line
     return line.match is not None or line.near is not None or line.not_near is not None
+
+
+def _says_all_at_once(target: _Target) -> bool:
+    """Tell if a second line can add nothing, whoever prints it: a fact that the text alone gives."""
+    return target.kind == FACT and bool(target.line.value) and not _looks_further(target)
 
 
 def _count_again(targets: Iterable[_Target], seen: Sightings) -> None:
