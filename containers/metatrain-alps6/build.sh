@@ -1,18 +1,19 @@
 #!/bin/bash
-# Builds metatrain-alps6:26.02-py3-alps6-163452db124dc8aff7527d16e25db453
+# Builds metatrain-alps6:26.02-py3-alps6-cc40d4f9a5c2ffa21d23c3bb4a1ff530
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=metatrain-alps6:26.02-py3-alps6-163452db124dc8aff7527d16e25db453
+image=metatrain-alps6:26.02-py3-alps6-cc40d4f9a5c2ffa21d23c3bb4a1ff530
 file=metatrain-alps6+26.02-py3-alps6.sqsh
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 folder=${IMAGES:-${SCRATCH:-$PWD}/ce-images}
 
-options=(--file Containerfile --tag "$image" --build-arg "JOBS=${JOBS:-16}")
+options=(--file Containerfile --tag "$image")
+! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
 [[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
 [[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
 podman build "${options[@]}" .

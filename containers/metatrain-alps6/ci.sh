@@ -6,10 +6,10 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-163452db124dc8aff7527d16e25db453
-tested=metatrain-alps6:26.02-py3-alps6-163452db124dc8aff7527d16e25db453-tested-a7ee49d0af866767
+canonical=metatrain-alps6:26.02-py3-alps6-cc40d4f9a5c2ffa21d23c3bb4a1ff530
+tested=metatrain-alps6:26.02-py3-alps6-cc40d4f9a5c2ffa21d23c3bb4a1ff530-tested-a7ee49d0af866767
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca # an image of ours in the same registry, or nothing
+base=ngc-pytorch:26.02-py3-alps6-9b583cd99ec1dd541765f107d3bc751e # an image of ours in the same registry, or nothing
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
@@ -32,7 +32,8 @@ build() {
     echo "$canonical is in the registry: nothing to build"
     return
   fi
-  local options=(--file Containerfile --tag "$REGISTRY/$canonical" --build-arg "JOBS=${JOBS:-16}")
+  local options=(--file Containerfile --tag "$REGISTRY/$canonical")
+  ! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
   [[ -z $base ]] || options+=(--build-arg "BASE=$REGISTRY/$base")
   podman build "${options[@]}" .
   podman push "$REGISTRY/$canonical"

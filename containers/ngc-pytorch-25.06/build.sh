@@ -12,7 +12,8 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 folder=${IMAGES:-${SCRATCH:-$PWD}/ce-images}
 
-options=(--file Containerfile --tag "$image" --build-arg "JOBS=${JOBS:-16}")
+options=(--file Containerfile --tag "$image")
+! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
 [[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
 [[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
 podman build "${options[@]}" .

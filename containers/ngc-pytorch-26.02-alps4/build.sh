@@ -1,18 +1,19 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6
+# Builds ngc-pytorch:26.02-py3-alps4-a55d4d61e70069a2a7dd600315f92138
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-72a51e5638a19beb69b2520c6f9b29d6
+image=ngc-pytorch:26.02-py3-alps4-a55d4d61e70069a2a7dd600315f92138
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 folder=${IMAGES:-${SCRATCH:-$PWD}/ce-images}
 
-options=(--file Containerfile --tag "$image" --build-arg "JOBS=${JOBS:-16}")
+options=(--file Containerfile --tag "$image")
+! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
 [[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
 [[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
 podman build "${options[@]}" .

@@ -1,18 +1,19 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
+# Builds ngc-pytorch:26.02-py3-alps6-9b583cd99ec1dd541765f107d3bc751e
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
+image=ngc-pytorch:26.02-py3-alps6-9b583cd99ec1dd541765f107d3bc751e
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"
 folder=${IMAGES:-${SCRATCH:-$PWD}/ce-images}
 
-options=(--file Containerfile --tag "$image" --build-arg "JOBS=${JOBS:-16}")
+options=(--file Containerfile --tag "$image")
+! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
 [[ -z ${BASE-} ]] || options+=(--build-arg "BASE=$BASE")
 [[ ! -d sources ]] || options+=(--volume "$PWD/sources:/sources:ro") # for a machine without the internet
 podman build "${options[@]}" .

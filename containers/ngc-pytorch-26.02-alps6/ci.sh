@@ -6,8 +6,8 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca
-tested=ngc-pytorch:26.02-py3-alps6-fd0df8e45e1fbb40df3d86fa5f8be1ca-tested-646e800ab21e7514
+canonical=ngc-pytorch:26.02-py3-alps6-9b583cd99ec1dd541765f107d3bc751e
+tested=ngc-pytorch:26.02-py3-alps6-9b583cd99ec1dd541765f107d3bc751e-tested-646e800ab21e7514
 stable=ngc-pytorch:26.02-py3-alps6
 base='' # an image of ours in the same registry, or nothing
 
@@ -32,7 +32,8 @@ build() {
     echo "$canonical is in the registry: nothing to build"
     return
   fi
-  local options=(--file Containerfile --tag "$REGISTRY/$canonical" --build-arg "JOBS=${JOBS:-16}")
+  local options=(--file Containerfile --tag "$REGISTRY/$canonical")
+  ! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
   [[ -z $base ]] || options+=(--build-arg "BASE=$REGISTRY/$base")
   podman build "${options[@]}" .
   podman push "$REGISTRY/$canonical"

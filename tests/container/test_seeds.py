@@ -63,7 +63,7 @@ def test_the_alps6_image_has_the_versions_on_record() -> None:
 
 def test_every_variable_that_the_published_text_names_is_in_the_image() -> None:
     text = (ROOT / "containers/ngc-pytorch-26.02-alps6/Containerfile").read_text()
-    env = dict(re.findall(r'^ENV (\w+)="(.*)"$', text.split(" AS image")[1], re.MULTILINE))
+    env = dict(re.findall(r'^    (\w+)="(.*)"(?: \\)?$', text.split(" AS image")[1], re.MULTILINE))
 
     assert env["NCCL_NET"] == "AWS Libfabric"
     assert env["NCCL_NCHANNELS_PER_NET_PEER"] == "4"

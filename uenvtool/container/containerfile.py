@@ -193,13 +193,23 @@ def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
     if not context.runtime.activation:
         return
     base = plan.container.base
-    yield from context.runtime.env
+    yield from _one_step(context.runtime.env)
     yield "COPY runtime/activate.sh runtime/hook.sh runtime/entrypoint.sh /opt/uenvtool/"
     yield "COPY runtime/hook.sh /etc/profile.d/99-uenvtool.sh"
     if base and base.hooks:
         yield f"COPY runtime/hook.sh {base.hooks}/99-uenvtool.sh"
     elif base:
         yield 'ENTRYPOINT ["/bin/bash", "/opt/uenvtool/entrypoint.sh"]'
+
+
+def _one_step(lines: Sequence[str]) -> Iterator[str]:
+    """ENV lines as one step, so that an image of many gigabytes is not committed once for each variable."""
+    variables = [index for index, line in enumerate(lines) if line.startswith("ENV ")]
+    if variables:
+        yield "ENV \\"
+    for index, line in enumerate(lines[: variables[-1] + 1] if variables else ()):
+        continued = " \\" if index != variables[-1] else ""
+        yield line if line.startswith("#") else f"    {line.removeprefix('ENV ')}{continued}"
 
 
 def _installed(packages: Sequence[str]) -> Iterator[str]:

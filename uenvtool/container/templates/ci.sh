@@ -32,7 +32,8 @@ build() {
     echo "$canonical is in the registry: nothing to build"
     return
   fi
-  local options=(--file Containerfile --tag "$REGISTRY/$canonical" --build-arg "JOBS=${JOBS:-16}")
+  local options=(--file Containerfile --tag "$REGISTRY/$canonical")
+  ! grep -q '^ARG JOBS' Containerfile || options+=(--build-arg "JOBS=${JOBS:-16}")
   [[ -z $base ]] || options+=(--build-arg "BASE=$REGISTRY/$base")
   podman build "${options[@]}" .
   podman push "$REGISTRY/$canonical"
