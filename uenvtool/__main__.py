@@ -99,10 +99,12 @@ def _failed(error: Exception, *, with_traceback: bool) -> int:
 
 def _as_known(error: Exception) -> UenvtoolError:
     """An error as one of those that say what to do."""
-    from uenvtool.errors import ToolFailed, UenvtoolError
+    from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
 
     if isinstance(error, UenvtoolError):
         return error
+    if isinstance(error, FileNotFoundError) and not error.filename and _is_adrift():
+        return BadInput("the current folder is gone", hint="go to one that exists, and give the command again")
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return ToolFailed(
@@ -130,12 +132,29 @@ def _own_packages_first() -> None:
 
     What the tool starts still gets the variable.
     """
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    named = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path} - {own}
-    foreign = [path for path in sys.path if os.path.abspath(path) in named]
+    own = os.path.dirname(os.path.dirname(_absolute(__file__)))
+    named = {_absolute(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path} - {own}
+    foreign = [path for path in sys.path if _absolute(path) in named]
     if foreign and not sys.flags.ignore_environment:
         sys.path[:] = [path for path in sys.path if path not in foreign] + foreign
 
 
 if __name__ == "__main__":
     main()
+
+
+def _absolute(path: str) -> str:
+    """The absolute path; the path itself if the current folder is gone, and with it what is relative to it."""
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        return path
+
+
+def _is_adrift() -> bool:
+    """Tell if the current folder is gone."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False

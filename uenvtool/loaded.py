@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from uenvtool.errors import BadInput
+from uenvtool.files.reading import read_bytes
+
+MAX_BYTES = 10_000_000
 SLURM, KUBERNETES = "slurm", "kubernetes"
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.flatpak-info")
 """Files that Docker, Podman, Apptainer and Flatpak leave in a container."""
@@ -83,8 +87,8 @@ def current_job(environ: Mapping[str, str]) -> Job | None:
 def _view_root(mount: str, view: str) -> str:
     """A view's folder as the image's meta/env.json has it, else the usual one."""
     try:
-        data = json.loads(Path(mount, "meta", "env.json").read_text(encoding="utf-8"))
+        data = json.loads(read_bytes(Path(mount, "meta", "env.json"), MAX_BYTES))
         root = data["views"][view]["root"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, BadInput, ValueError, KeyError, TypeError, RecursionError):
         root = None
     return root if isinstance(root, str) and root else os.path.join(mount, "env", view)

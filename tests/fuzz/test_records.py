@@ -74,3 +74,44 @@ def test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told(
 
         assert_is_an_answer(cli("list"), text)
         assert all(isinstance(found.root, str) for found in loaded_views({"UENV_VIEW": f"{tmp_path}/mount:u:v"}))
+
+
+RECORD = {
+    "format": 1,
+    "base": {
+        "kind": "plain",
+        "name": "x",
+        "python": "/usr/bin/python3",
+        "folders": ["/x"],
+        "load": "",
+        "version": "3.12",
+    },
+    "requests": [{"text": "small", "origin": "you"}],
+    "overrides": ["torch"],
+    "built_on_base": ["flash-attn"],
+    "settings": {"precedence": "site"},
+    "packages": [{"name": "small", "version": "1.0", "how": "installed", "asked_by": ["you"], "note": ""}],
+}
+ONCE = ["5", "[]", "null", "[" * 100_000, '{"a":' * 5_000, '{"format": "x"}', '{"format": 2}', "{", "\udcff"]
+ONCE += [json.dumps({**RECORD, name: value}) for name in RECORD for value in (5, [5], {"a": 1}, None, "x\0")]
+ONCE += [json.dumps({**RECORD, "requests": [{"text": "a b c", "origin": "x"}]})]
+ONCE += [json.dumps({**RECORD, "base": {"python": 5, "folders": 7, "name": {"a": 1}}})]
+ONCE += [json.dumps({**RECORD, "packages": [{"name": 5, "version": 7, "how": [], "asked_by": 3}]})]
+"""Records that once gave something unexpected."""
+
+
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_damaged_record_of_an_overlay_is_read_or_told(cli: Cli, place: Path, no_base: None, seed: int) -> None:
+    record = place / "v" / ".uenvtool" / "uenvtool.json"
+    record.parent.mkdir(parents=True)
+    (place / "v" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    for text in [*ONCE, *damaged_json(json.dumps(RECORD), 60, seed)]:
+        record.write_bytes(text.encode(errors="surrogateescape" if text == "\udcff" else "replace"))
+
+        for words in (["venv", "info", "v"], ["venv", "info", "v", "--json"], ["venv", "v", "--remove", "nosuch"]):
+            answer = cli(*words)
+            assert_is_an_answer(answer, text)
+            if answer.code == 2:
+                assert "uenvtool.json:1:1: " in answer.stderr, text
+                assert "hint: " in answer.stderr, text
+            assert "None" not in answer.stderr, text

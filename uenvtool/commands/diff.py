@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,15 +60,15 @@ def contents(name: str) -> Contents:
     Raises BadInput if it has none, AnswerIsNo if it is a lock that would not install.
     """
     path = Path(name)
-    if path.is_dir() and (path / LOCK).is_file():
+    if os.path.isfile(path / LOCK):
         path = path / LOCK
-    elif path.is_dir() and (path / MANIFEST).is_file():
+    elif os.path.isfile(path / MANIFEST):
         raise BadInput(f"{path} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
-    if path.is_file() and path.suffix == ".lock":
+    if os.path.isfile(path) and path.suffix == ".lock":
         lock = read_lock(path, shown(path))
         require_installable(lock, shown(path))
         return Contents(lock.versions(), complete=True)
-    if path.is_file() and path.name != "recipe.yaml" and read(path, shown(path)).get("source"):
+    if os.path.isfile(path) and path.name != "recipe.yaml" and read(path, shown(path)).get("source"):
         return Contents(load_published(str(path)).versions_of(), complete=True)
     return Contents(of_recipe(load_recipe(name)), complete=False)
 

@@ -11,7 +11,7 @@ from uenvtool.files.generated import (
     write_generated,
 )
 from uenvtool.files.places import memory_folder, scratch_folder, working_folder, workplace
-from uenvtool.files.reading import last_lines, read_bytes, read_stream
+from uenvtool.files.reading import is_stream, last_lines, opened, read_bytes, read_named
 from uenvtool.files.together import Replacement, publish
 from uenvtool.files.trees import (
     copy_tree,
@@ -38,6 +38,7 @@ __all__ = [
     "fill",
     "fill_from",
     "fill_start",
+    "is_stream",
     "last_lines",
     "left_over",
     "link",
@@ -45,11 +46,12 @@ __all__ = [
     "make_folder",
     "memory_folder",
     "move",
+    "opened",
     "private_folder",
     "publish",
     "read_bytes",
+    "read_named",
     "read_record",
-    "read_stream",
     "refuse_foreign",
     "remove_empty_folder",
     "remove_file",

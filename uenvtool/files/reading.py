@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from uenvtool.errors import BadInput, Position
 
 LAST_BYTES = 16 << 10
 LAST_LINES = 12
+_STREAM = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
 
 
-def read_bytes(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most that many bytes.
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading.
 
-    Raises FileNotFoundError if there is none; BadInput for a pipe or device, which may never end, for a
-    larger file, and for one that may not be read.
+    Raises FileNotFoundError if there is none; BadInput for a pipe or device, which may never end, and for a file
+    that may not be read.
     """
     place = Position(str(path))
     try:
@@ -26,30 +32,44 @@ def read_bytes(path: Path, most: int) -> bytes:
     except OSError as error:
         raise BadInput(f"cannot read it: {error.strerror}", place, "check the permissions") from error
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BadInput("this is not a regular file", place, "name a file")
-        if status.st_size > most:
-            raise BadInput(f"larger than {most // 1_000_000} MB", place, "name another file")
         with open(descriptor, "rb", closefd=False) as stream:
-            return stream.read(most)
+            yield stream
     finally:
         os.close(descriptor)
 
 
-def read_stream(path: Path, most: int) -> bytes:
-    """What comes from a pipe or another open file that the user names, to its end; of at most that many bytes.
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a regular file of at most that many bytes. Raises what `opened` does; BadInput if it is larger."""
+    with opened(path) as stream:
+        return _all(stream, path, most)
 
-    Raises BadInput if more comes, or if it cannot be read.
+
+def is_stream(path: Path) -> bool:
+    """Tell if a path is an open file of the process, such as a pipe: `-r <(...)`, `-r /dev/stdin`."""
+    return _STREAM.fullmatch(str(path)) is not None
+
+
+def read_named(path: Path, most: int) -> bytes:
+    """The content of a file that the user names, which may be a pipe too; a pipe is read to its end.
+
+    Raises what `read_bytes` does.
     """
-    place = Position(str(path))
+    if not is_stream(path):
+        return read_bytes(path, most)
     try:
         with open(path, "rb") as stream:
-            content = stream.read(most + 1)
+            return _all(stream, path, most)
     except OSError as error:
-        raise BadInput(f"cannot read it: {error.strerror}", place, "is it open? name a file in its place") from error
+        hint = "is it open? name a file in its place"
+        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), hint) from error
+
+
+def _all(stream: BinaryIO, path: Path, most: int) -> bytes:
+    content = stream.read(most + 1)
     if len(content) > most:
-        raise BadInput(f"larger than {most // 1_000_000} MB", place, "name another file")
+        raise BadInput(f"larger than {most / 1e6:g} MB", Position(str(path)), "name another file")
     return content
 
 

@@ -43,16 +43,16 @@ class Superblock:
 
 
 def superblock(image: Path) -> Superblock | None:
-    """The first bytes of a squashfs image; None if the file is not one. Raises BadInput if it cannot be read.
+    """The first bytes of a squashfs image; None if the file is not one. Raises BadInput if there is no file to read.
 
     The layout is that of version 4.0 (Linux, fs/squashfs/squashfs_fs.h).
     """
     try:
-        with open(image, "rb") as stream:
+        with files.opened(image) as stream:
             head = stream.read(96)
             length = os.fstat(stream.fileno()).st_size
-    except OSError as error:
-        raise BadInput(f"cannot read {image}: {error.strerror}") from error
+    except FileNotFoundError:
+        raise BadInput(f"{image}: no such file", hint=_HINT) from None
     if len(head) < 96 or head[:4] != MAGIC:
         return None
     names, time, block, _, compression = struct.unpack("<IIIIH", head[4:22])

@@ -16,9 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from uenvtool.errors import Problem
+from uenvtool.errors import BadInput, Problem
+from uenvtool.files import read_bytes
 from uenvtool.overlay.base import Distribution
 
+MAX_BYTES = 50_000_000
 _SHARED = re.compile(r"\.so(\.\d+)*$")
 OLD, NEW = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
 
@@ -79,8 +81,8 @@ def recorded_files(distribution: Distribution) -> Iterator[str]:
     if not distribution.metadata:
         return
     try:
-        text = Path(distribution.metadata, "RECORD").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        text = read_bytes(Path(distribution.metadata, "RECORD"), MAX_BYTES).decode("utf-8", "replace")
+    except (FileNotFoundError, BadInput):
         return
     for row in csv.reader(text.splitlines()):
         if row:

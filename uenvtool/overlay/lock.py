@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from uenvtool import files
 from uenvtool.errors import BadInput, Position
-from uenvtool.files import fill
 from uenvtool.overlay.base import Base
 from uenvtool.overlay.resolve import ResolvedPackage
 from uenvtool.overlay.uv import Uv
@@ -41,7 +41,7 @@ class Locked:
 def make_lock(uv: Uv, base: Base, packages: Sequence[ResolvedPackage]) -> str:
     """uv's pylock.toml of exactly these packages, without what names the machine that it was made on."""
     folder = uv.work / "lock"
-    fill(folder, {"packages.txt": "".join(f"{package.line}\n" for package in packages)})
+    files.fill(folder, {"packages.txt": "".join(f"{package.line}\n" for package in packages)})
     target = folder / LOCK
     words: list[str | Path] = ["pip", "compile", "--no-deps", "--quiet", "--no-header", "--python", base.python]
     uv.run_again([*words, "--format", "pylock.toml", "-o", target, folder / "packages.txt"])
@@ -71,12 +71,10 @@ def read_lock(path: Path) -> Locked:
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES)
-        text = data.decode("utf-8")
+        text = files.read_named(path, MAX_BYTES).decode("utf-8")
         document: dict[str, Any] = tomlkit.parse(text).unwrap()
-    except OSError as error:
-        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), "name a pylock.toml") from error
+    except FileNotFoundError:
+        raise BadInput("no such file", Position(str(path)), "name a pylock.toml") from None
     except UnicodeDecodeError as error:
         raise BadInput("not UTF-8", Position(str(path)), "a lock is TOML text") from error
     except ParseError as error:

@@ -17,7 +17,7 @@ from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, View
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import header_bytes, is_quotable
-from uenvtool.image.read import read_texts, refuse_foreign, superblock, unpack
+from uenvtool.image.read import LARGEST_TEXT, read_texts, refuse_foreign, superblock, unpack
 from uenvtool.image.tree import Tree, walk
 from uenvtool.overlay import bytecode
 from uenvtool.overlay.relocate import left_out, rewritten
@@ -218,8 +218,8 @@ def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
     for record in RECORDS:
         path = folder / RECORD_FOLDER / record
         if path.is_file() and not path.is_symlink():
-            records[record] = path.read_bytes()
-    described = _json(records.get(RECORDS[0], b"{}").decode(), folder)
+            records[record] = files.read_bytes(path, LARGEST_TEXT)
+    described = _json(records.get(RECORDS[0], b"{}"), folder)
     base = str(_mapping(described.get("base")).get("name") or "")
     return {
         **{f"{EXTRA}/{record}".encode(): content for record, content in records.items()},
@@ -238,11 +238,13 @@ def _check_arguments(folder: Path, target: Path, mount: str) -> None:
         raise BadInput(f"{target} lies in what is packed", hint="put the image beside the environment")
 
 
-def _json(text: str, path: Path) -> dict[str, Any]:
+def _json(text: str | bytes, path: Path) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path}: its description of itself cannot be read: {error}") from error
+        raise BadInput(
+            f"{path}: its description of itself cannot be read: {error}", hint="it is damaged: make it again"
+        ) from error
     return _mapping(data)
 
 

@@ -10,15 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.errors import BadInput, Position
+from uenvtool.files import read_bytes
 from uenvtool.overlay.base import Base
 from uenvtool.overlay.create import RECORD_FOLDER
 from uenvtool.overlay.outcome import FROM_BASE, PackageRow
-from uenvtool.overlay.requirements import UserRequest, UserRequirement, recorded_requirement
+from uenvtool.overlay.precedence import PYTHONPATH, SITE
+from uenvtool.overlay.requirements import UserRequest, UserRequirement, names_of, recorded_requirement
 
 RECORD = "uenvtool.json"
 IMAGE_NOTE = "image"
 """The file in PATH/.uenvtool/ that names the overlay's image, relative to the overlay."""
 FORMAT = 1
+MAX_BYTES = 50_000_000
+DAMAGED = "it is damaged: make it again under another name"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +30,7 @@ class OverlayRecord:
     """How an overlay was made.
 
     requests: text and origin of each. built_on_base: packages that were built with the base's torch.
-    packages: rows as data.
+    packages: rows as data. shown: where it stands, for messages.
     """
 
     base: Mapping[str, Any] = field(default_factory=dict)
@@ -35,6 +39,7 @@ class OverlayRecord:
     built_on_base: tuple[str, ...] = ()
     precedence: str = "site"
     packages: tuple[Mapping[str, Any], ...] = ()
+    shown: str = field(default="", compare=False)
 
     @property
     def versions(self) -> dict[str, str]:
@@ -43,7 +48,8 @@ class OverlayRecord:
 
     def requirements(self) -> tuple[UserRequirement, ...]:
         """What the user wanted then."""
-        return tuple(recorded_requirement(request["text"], request["origin"]) for request in self.requests)
+        place = Position(self.shown)
+        return tuple(recorded_requirement(request["text"], request["origin"], place) for request in self.requests)
 
 
 def record_name() -> str:
@@ -89,12 +95,12 @@ def record_text(
 
 
 def noted_image(folder: Path) -> Path | None:
-    """The image that a loose overlay was packed into last; None if it was never packed."""
+    """The image that a loose overlay was packed into last; None if it was never packed, or its note is damaged."""
     try:
-        name = (folder / RECORD_FOLDER / IMAGE_NOTE).read_text(encoding="utf-8", errors="surrogateescape").strip()
-    except OSError:
+        name = os.fsdecode(read_bytes(folder / RECORD_FOLDER / IMAGE_NOTE, MAX_BYTES)).strip()
+    except (FileNotFoundError, BadInput):
         return None
-    return Path(os.path.normpath(folder / name)) if name else None
+    return Path(os.path.normpath(folder / name)) if name and "\0" not in name else None
 
 
 def image_note(folder: Path, image: Path) -> dict[str, str]:
@@ -109,30 +115,87 @@ def read_record(folder: Path) -> OverlayRecord | None:
     """
     path = folder / RECORD_FOLDER / RECORD
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bytes(path, MAX_BYTES).decode("utf-8")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read it: {error}", Position(str(path))) from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"byte {error.start} is not UTF-8", Position(str(path)), DAMAGED) from error
     return parse_record(text, str(path))
 
 
 def parse_record(text: str, shown: str) -> OverlayRecord:
-    """The record of a text. Raises BadInput if it has another format."""
+    """The record of a text. Raises BadInput if it has another format, or anything in it is of another kind."""
     try:
-        data = json.loads(text)
-        if data["format"] != FORMAT:
+        data = _mapping(json.loads(text), "it")
+        if data.get("format") != FORMAT and isinstance(data.get("format"), int):
             raise BadInput(f"format {data['format']} is not known here", Position(shown), "use a newer uenvtool")
+        if data.get("format") != FORMAT:
+            raise TypeError(f"'format' is not {FORMAT}")
+        overrides = _texts(data.get("overrides"), "overrides")
+        names_of(overrides)
         return OverlayRecord(
-            base=dict(data["base"]),
-            requests=tuple(
-                {"text": str(request["text"]), "origin": str(request["origin"])} for request in data["requests"]
-            ),
-            overrides=tuple(map(str, data["overrides"])),
-            built_on_base=tuple(map(str, data.get("built_on_base", ()))),
-            precedence=str(data["settings"]["precedence"]),
-            packages=tuple(dict(row) for row in data["packages"]),
+            shown=shown,
+            base=_base(data.get("base")),
+            requests=tuple(_request(item) for item in _list(data.get("requests"), "requests")),
+            overrides=overrides,
+            built_on_base=_texts(data.get("built_on_base", []), "built_on_base"),
+            precedence=_precedence(data.get("settings")),
+            packages=tuple(_package(item) for item in _list(data.get("packages"), "packages")),
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        hint = "the overlay is damaged: make it again under another name"
-        raise BadInput(f"not what uenvtool wrote: {error}", Position(shown), hint) from error
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"not what uenvtool wrote: {error}", Position(shown), DAMAGED) from error
+    except RecursionError:
+        raise BadInput("not what uenvtool wrote: nested too deep", Position(shown), DAMAGED) from None
+
+
+def _base(data: Any) -> Mapping[str, Any]:
+    base = _mapping(data, "base")
+    for name, value in base.items():
+        if name == "folders":
+            _texts(value, "base folders")
+        elif name != "in_container":
+            _text(value, f"base {name}")
+    return base
+
+
+def _request(data: Any) -> Mapping[str, str]:
+    request = _mapping(data, "a request")
+    return {name: _text(request.get(name), f"{name} of a request") for name in ("text", "origin")}
+
+
+def _precedence(data: Any) -> str:
+    value = _mapping(data, "settings").get("precedence")
+    if value not in (SITE, PYTHONPATH):
+        raise TypeError(f"precedence is neither {SITE} nor {PYTHONPATH}")
+    return str(value)
+
+
+def _package(data: Any) -> Mapping[str, Any]:
+    package = _mapping(data, "a package")
+    for name in ("name", "version", "how"):
+        _text(package.get(name), f"{name} of a package")
+    _text(package.get("note", ""), "note of a package")
+    _texts(package.get("asked_by"), "asked_by of a package")
+    return package
+
+
+def _mapping(data: Any, what: str) -> dict[str, Any]:
+    if not isinstance(data, dict):
+        raise TypeError(f"{what} is no table of names and values")
+    return data
+
+
+def _list(data: Any, what: str) -> list[Any]:
+    if not isinstance(data, list):
+        raise TypeError(f"{what} is no list")
+    return data
+
+
+def _texts(data: Any, what: str) -> tuple[str, ...]:
+    return tuple(_text(item, f"something in {what}") for item in _list(data, what))
+
+
+def _text(data: Any, what: str) -> str:
+    if not isinstance(data, str) or "\0" in data:
+        raise TypeError(f"{what} is no text")
+    return data

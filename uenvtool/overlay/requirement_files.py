@@ -23,7 +23,6 @@ MAX_FILES = 1000
 COMMAND_LINE = "you"
 STANDARD_INPUT = "/dev/stdin"
 _OPTION_WITH_VALUE = re.compile(r"(--?[A-Za-z][\w-]*)(?:[=\s]\s*(.*))?\Z", re.DOTALL)
-_STREAM = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
 REQUIRE_HASHES = "require-hashes"
 _LONG_NAMES = {"-i": "--index-url", "-f": "--find-links"}
 _PASSED_ON = {
@@ -128,8 +127,8 @@ class _Reader:
     def _text(self, path: Path, *, is_named: bool) -> str:
         """The text of a file, or of a stream that the user names: that one can be read only once."""
         try:
-            if is_named and _STREAM.fullmatch(str(path)):
-                text = files.read_stream(path, MAX_BYTES).decode("utf-8-sig")
+            if is_named and files.is_stream(path):
+                text = files.read_named(path, MAX_BYTES).decode("utf-8-sig")
                 if not any(logical_lines(text)):
                     raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
                 self.streams[path] = text

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.errors import BadInput, Position
+from uenvtool.files import read_bytes
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
+MAX_BYTES = 10_000_000
 URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
 """What can follow a requirement on its line; uv takes the settings of builds for all packages alone."""
@@ -82,10 +84,13 @@ class UserRequest:
         return frozenset(requirement.name for requirement in self.requirements if requirement.name)
 
 
-def recorded_requirement(text: str, origin: str) -> UserRequirement:
-    """What a record says that the user wanted: every path in it is absolute already."""
+def recorded_requirement(text: str, origin: str, place: Position | None = None) -> UserRequirement:
+    """What a record says that the user wanted: every path in it is absolute already.
+
+    place: of the record, for what is wrong in it; the requirement itself has none.
+    """
     parse = editable if text.startswith("-e ") else parsed
-    return parse(text.removeprefix("-e "), origin, None, Path("/"))
+    return replace(parse(text.removeprefix("-e "), origin, place, Path("/")), position=None)
 
 
 def resolved_place(line: str) -> UserRequirement:
@@ -225,8 +230,8 @@ def _project_name(path: Path) -> str:
     from packaging.utils import canonicalize_name
 
     try:
-        text = (path / "pyproject.toml").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text = read_bytes(path / "pyproject.toml", MAX_BYTES).decode("utf-8")
+    except (FileNotFoundError, BadInput, UnicodeDecodeError):
         return ""
     in_project = re.search(r"^\[project\]\s*$(.*?)(?=^\[|\Z)", text, re.MULTILINE | re.DOTALL)
     named = re.search(r"^name\s*=\s*[\"']([^\"']+)[\"']", in_project[1], re.MULTILINE) if in_project else None

@@ -14,9 +14,11 @@ from pathlib import Path
 
 from uenvtool import tools
 from uenvtool.errors import BadInput
+from uenvtool.files import read_bytes
 from uenvtool.loaded import View, container_name, in_container, loaded_views
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
+MAX_CONFIG = 1_000_000
 LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
@@ -112,8 +114,8 @@ def label(image: str, environ: Mapping[str, str]) -> str:
 def _is_overlay(root: str) -> bool:
     """Tell if a view is a packed overlay, which is loaded beside its base and is not a base itself."""
     try:
-        return "uenvtool-base" in Path(root, "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
+    except (FileNotFoundError, BadInput):
         return False
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool.errors import BadInput, ExitCode, Position
+from uenvtool.files import read_named
 from uenvtool.job.check.findings import Finding, findings, read_source
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.tuned import Tuned
@@ -64,13 +65,10 @@ def flaws(text: str, name: str, system: str | None = None) -> list[Finding]:
 
 def _text(file: Path) -> str:
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInput(
-            f"cannot read it: {error.strerror}", Position(shown(file)), "name a batch script or EDF"
-        ) from error
-    if len(data) > MAX_BYTES or b"\0" in data:
+        data = read_named(file, MAX_BYTES)
+    except FileNotFoundError:
+        raise BadInput("no such file", Position(shown(file)), "name a batch script or EDF") from None
+    if b"\0" in data:
         raise BadInput("this is no text", Position(shown(file)), "name a batch script or EDF")
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 

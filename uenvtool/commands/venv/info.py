@@ -42,7 +42,7 @@ def described(path: Path) -> dict[str, Any]:
     """An overlay as data."""
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder", hint="name an image or an overlay's folder")
-    if path.is_file():
+    if not path.is_dir():
         return _of_image(path)
     record = read_record(path)
     if record is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from uenvtool import files
 from uenvtool.commands.venv.plan import Plan
-from uenvtool.errors import AnswerIsNo, BadInput, Problem, UenvtoolError
+from uenvtool.errors import AnswerIsNo, BadInput, Position, Problem, UenvtoolError
 from uenvtool.overlay import lock
 from uenvtool.overlay.base import Base
 from uenvtool.overlay.hashes import confined
@@ -72,7 +72,7 @@ def from_lock(plan: Plan, path: Path) -> Installation:
     overrides = tuple(dict.fromkeys((*recorded, *plan.overrides)))
     left_out, taken = _taken_from_base(plan.base, locked, names_of(overrides))
     text = lock.unsigned(lock.without(locked.text, left_out) if left_out else locked.text)
-    requirements = tuple(recorded_requirement(text, path.name) for text in locked.requests)
+    requirements = tuple(recorded_requirement(text, path.name, Position(str(path))) for text in locked.requests)
     return Installation(
         text=text,
         request=UserRequest(requirements=requirements),

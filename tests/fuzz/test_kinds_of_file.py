@@ -1,0 +1,102 @@
+"""Pipes, devices and folders in place of files: told at once, for every command that reads one."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Answer
+from tests.fuzz.verdict import assert_is_an_answer
+from tests.support.needs import need
+from uenvtool.loaded import loaded_views
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+COMMANDS = """
+image show X | image verify X | image diff X X | image sbom X | venv info X | venv unpack X out | venv v --from X
+venv v --no-base -r X | job check X | validate X | diff hello X | show ./X
+"""
+CASES = [case.strip() for line in COMMANDS.strip().splitlines() for case in line.split(" | ")]
+EMPTY_IS_FINE = {"venv v --no-base -r X", "job check X"}
+KINDS = [
+    "pipe.squashfs",
+    "/dev/zero",
+    "/dev/null",
+    "folder.squashfs",
+    "loop.squashfs",
+    "gone.squashfs",
+    "empty.squashfs",
+]
+KINDS += ["pipe.yaml", "folder.yaml"]
+
+
+@pytest.mark.parametrize("command", CASES)
+def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_base: None, command: str) -> None:
+    need("unsquashfs")
+    for name in ("pipe.squashfs", "pipe.yaml"):
+        os.mkfifo(place / name)
+    for name in ("folder.squashfs", "folder.yaml"):
+        (place / name).mkdir()
+    (place / "loop.squashfs").symlink_to("loop.squashfs")
+    (place / "empty.squashfs").write_text("")
+    for kind in KINDS:
+        if (kind.startswith("/dev") and "./X" in command) or (kind == "empty.squashfs" and command in EMPTY_IS_FINE):
+            continue
+        answer = cli(*shlex.split(command.replace("X", kind)))
+
+        assert_is_an_answer(answer, (command, kind))
+        assert answer.code == 2, (command, kind, answer.stderr)
+        assert "hint: " in answer.stderr, (command, kind, answer.stderr)
+        assert not any(path.name in ("v", "out") for path in place.iterdir())
+
+
+@pytest.mark.parametrize("name", ["uenvtool.json", "pylock.toml", "image", "files.json"])
+@pytest.mark.parametrize("kind", ["pipe", "folder", "device"])
+def test_what_is_no_file_in_an_overlays_records_does_not_hang(cli: Cli, place: Path, name: str, kind: str) -> None:
+    folder = place / "v" / ".uenvtool"
+    folder.mkdir(parents=True)
+    (place / "v" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    make = {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: os.symlink("/dev/zero", path)}
+    make[kind](folder / name)
+
+    for words in (["venv", "info", "v"], ["venv", "v", "small", "--no-base", "--dry-run"], ["venv", "v", "--update"]):
+        answer = cli(*words)
+
+        assert_is_an_answer(answer, (words, name, kind))
+        assert answer.code == 2, (words, answer.stderr)
+        assert "hint: " in answer.stderr, answer.stderr
+
+
+def test_pipes_in_a_loaded_image_do_not_hang(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mount/meta/env.json", "mount/env/v/pyvenv.cfg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    monkeypatch.setenv("UENV_VIEW", f"{tmp_path}/mount:u:v")
+
+    assert [view.name for view in loaded_views(os.environ)] == ["v"]
+    assert cli("list").code == 0
+    assert cli("activate", "--system", "clariden").code == 0
+
+
+def test_a_script_to_check_comes_from_a_pipe(write: Write) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()",
+    ]
+
+    done = subprocess.run(
+        [*command, "job", "check", "/dev/stdin"],
+        input="#!/bin/bash\nsrun true\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode in (0, 1), done.stderr
