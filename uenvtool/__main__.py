@@ -139,10 +139,6 @@ def _own_packages_first() -> None:
         sys.path[:] = [path for path in sys.path if path not in foreign] + foreign
 
 
-if __name__ == "__main__":
-    main()
-
-
 def _absolute(path: str) -> str:
     """The absolute path; the path itself if the current folder is gone, and with it what is relative to it."""
     try:
@@ -158,3 +154,7 @@ def _is_adrift() -> bool:
     except FileNotFoundError:
         return True
     return False
+
+
+if __name__ == "__main__":
+    main()
