@@ -14,6 +14,11 @@ PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
 """A word that shells take as it is."""
 
 
+def comment(text: str) -> str:
+    """A text within a comment of any language that ends it at the line's end: on one line, whatever is in it."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def sh(text: str) -> str:
     """One word of bash, zsh or any POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"

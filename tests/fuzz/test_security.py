@@ -69,14 +69,18 @@ def test_a_folder_with_files_of_others_is_not_written_into(cli: Cli, write: Writ
 TESTED_BY = {
     5: "tests/fuzz/test_security.py::test_expressions_in_a_recipe_stay_text",
     6: "tests/fuzz/test_names.py::test_a_hostile_name_in_a_recipe_is_refused_where_it_stands",
-    7: "tests/fuzz/test_names.py::test_free_text_never_ends_a_comment",
+    7: "tests/fuzz/test_writers.py::test_jobs_and_edf",
     8: "tests/fuzz/test_records.py::test_a_damaged_record_removes_nothing_outside_its_folder",
     9: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
     10: "tests/fuzz/test_records.py::test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told",
     11: "tests/fuzz/test_knowledge.py::test_files_of_others_never_stand_in_the_way",
     12: "tests/fuzz/test_knowledge.py::test_a_damaged_file_is_accepted_or_told",
-    13: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
-    14: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
+    13: "tests/overlay/test_hashes.py::test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them",
+    14: "tests/overlay/test_foreign.py::test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name",
+    15: "tests/fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
+    16: "tests/real/test_squashfs.py::test_unpacking_starts_no_program_of_the_images",
+    17: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
+    18: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
 }
 """The test of each numbered sentence about what is not trusted."""
 

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+from uenvtool import quoting
 from uenvtool.activation.fragments import block, rank_program
 from uenvtool.activation.plan import ActivationPlan, term_text
 from uenvtool.model.condition import Term
@@ -168,7 +169,7 @@ def render_script(plan: ActivationPlan, dialect: Dialect, again: str) -> str:
 
 def one_line(text: str) -> str:
     """A text that cannot end a comment."""
-    return "".join(character if character.isprintable() else " " for character in text)
+    return quoting.comment(text)
 
 
 def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterator[str]:

@@ -247,7 +247,7 @@ def _stage_name(component: str) -> str:
 
 def _comment(text: str, indent: str = " ") -> list[str]:
     """A text as lines of a comment; no part of it can end one."""
-    lines = textwrap.wrap(" ".join(text.splitlines()), WIDTH, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(quoting.comment(text), WIDTH, break_long_words=False, break_on_hyphens=False)
     return [f"#{indent}{line}" for line in lines]
 
 

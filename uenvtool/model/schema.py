@@ -60,7 +60,9 @@ def _checked() -> frozenset[str]:
 
 def check(tree: Node, name: str) -> None:
     """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
-    found = (problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree))
+    found = (
+        problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree, name)
+    )
     problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to show the first ones of the file
     if problems:
         in_order = sorted(problems, key=lambda problem: (problem.position or tree.position, problem.message))
@@ -86,19 +88,19 @@ def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-def _problems(error: Any, tree: Node) -> Iterator[Problem]:
-    """What a schema error means; of an `anyOf` the branch that fits the value's kind."""
+def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
+    """What an error of the schema called `name` means; of an `anyOf` the branch that fits the value's kind."""
     node = tree.at(tuple(error.absolute_path))
     if error.validator in ("anyOf", "oneOf"):
         branch = _fitting_branch(error)
         if branch:
             for inner in branch:
-                yield from _problems(inner, tree)
+                yield from _problems(inner, tree, name)
             return
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, node)
         return
-    yield Problem(_message(error), node.position, _description(error.schema))
+    yield Problem(_message(error), node.position, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
 
 
 def _fitting_branch(error: Any) -> list[Any]:
@@ -119,12 +121,26 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
         yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
 
 
+def _hint(error: Any) -> str | None:
+    """What the schema says of a value, or of the one that is missing."""
+    if error.validator == "required":
+        missing = _missing(error)
+        about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
+        return f"add `{missing}:`{f': {about}' if about else ''}"
+    return _description(error.schema)
+
+
+def _missing(error: Any) -> str:
+    """The name that a schema error says is required."""
+    return str(error.message).split(" is a required")[0].strip("'\"")
+
+
 def _message(error: Any) -> str:
     value = error.instance
     if error.validator in ("type", "anyOf", "oneOf"):
         return f"expected {_expected(error.schema)}, found {_found(value)}"
     if error.validator == "required":
-        return f"{error.message.split(' is a required')[0]} is missing"
+        return f"{_missing(error)!r} is missing"
     if error.validator == "enum":
         return f"{value!r} is not one of {', '.join(map(str, error.validator_value))}"
     if error.validator == "pattern":

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from uenvtool import quoting
 from uenvtool.activation.formats import docker_lines, edf_lines, values
 from uenvtool.activation.plan import ActivationPlan, decided
 from uenvtool.commands import activate
@@ -54,6 +55,7 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
 
 def image_of(plan: ContainerPlan, command: str) -> Image:
     """The image of a plan. command: what makes its files again."""
+    command = quoting.comment(command)
     below = image_of(plan.below, command) if plan.below else None
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
     activation = _activation(plan)

@@ -79,7 +79,7 @@ def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
         yield f"# {_one_line(finding)}"
         commands = [command for command in finding.commands if command not in given]
         given.update(commands)
-        yield from commands or [f"# {finding.known.fix}"]
+        yield from commands or [f"# {quoting.comment(finding.known.fix)}"]
 
 
 def _one_line(finding: Finding) -> str:

@@ -46,6 +46,6 @@ def render_edf(entries: EdfEntries) -> str:
 def table_lines(entries: Sequence[Explained]) -> list[str]:
     """Entries of a table, each with its reason."""
     return [
-        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {entry.reason}" if entry.reason else "")
+        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {in_comment(entry.reason)}" if entry.reason else "")
         for entry in entries
     ]

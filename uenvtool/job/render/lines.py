@@ -30,7 +30,7 @@ def bash_words(words: Sequence[str]) -> str:
 
 def in_comment(text: str) -> str:
     """A text within one comment line."""
-    return re.sub(r"[\r\n]+", " ", text)
+    return quoting.comment(text)
 
 
 def aligned(rows: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Iterator[str]:
@@ -44,6 +44,7 @@ def aligned(rows: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Iterat
 
 def commented(text: str, reason: str) -> str:
     """A line with as much of the reason as fits: whole, without its source, or its first clauses."""
+    reason = in_comment(reason)
     clauses = re.sub(r" \[[^]]*\]$", "", reason)
     for shown in (reason, clauses, clauses.rsplit(", ", 1)[0], clauses.split(", ")[0]):
         if len(text) + len(shown) + 3 <= LONGEST_LINE:

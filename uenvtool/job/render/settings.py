@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.render.lines import aligned, bash_word
+from uenvtool.job.render.lines import aligned, bash_word, in_comment
 from uenvtool.model.jobs import Explained
 from uenvtool.model.tuning import AT_MOST, REQUIRED, UNSET, Setting
 
@@ -48,4 +48,4 @@ def threads(plan: JobPlan) -> list[Explained]:
 
 def reason(setting: Setting) -> str:
     """Why a variable is set, its first clause, and who says so."""
-    return f"{setting.reason.split('; ')[0]} [{setting.source.name}]"
+    return in_comment(f"{setting.reason.split('; ')[0]} [{setting.source.name}]")
