@@ -57,9 +57,10 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
     files.write(script, job_script(request, slurm, plan))
     data = {"image": str(plan.target), "store": str(plan.store), "script": str(script)}
 
-    def keep(number: str) -> None:
-        if number.strip().split(";")[0].isdecimal():
-            files.write(work / JOB, json.dumps({"job": number.strip().split(";")[0], "image": str(plan.target)}) + "\n")
+    def keep(line: str) -> None:
+        printed = line.strip().split(";")[0]
+        if printed.isdecimal():
+            files.write(work / JOB, json.dumps({"job": printed, "image": str(plan.target)}) + "\n")
 
     if slurm.wait:
         with progress("waiting for the job"):
