@@ -100,3 +100,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     else:
         places = []
     assert all(place and place.line >= 1 and place.column >= 1 for place in places)
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_quote_that_is_never_closed_is_told_where_it_opens(quote: str) -> None:
+    with pytest.raises(BadInput, match=r"x.yaml:2:4: not YAML: a quote is opened here"):
+        parse(f"a: 1\nb: {quote}text\nc: 3\n".encode(), "x.yaml")

@@ -160,6 +160,10 @@ def _syntax_error(error: Any, shown: str) -> BadInput:
     if "cannot start any token" in problem or "tab" in problem:
         return BadInput(f"not YAML: {problem}", position, "indent with spaces; a tab cannot indent YAML")
     context = getattr(error, "context", None)
+    opened = getattr(error, "context_mark", None)
+    if "quoted scalar" in (context or "") and "end of stream" in problem and opened:
+        place = Position(shown, opened.line + 1, opened.column + 1)
+        return BadInput("not YAML: a quote is opened here and never closed", place, "close it, or take it out")
     return BadInput(f"not YAML: {problem}" + (f" ({context})" if context else ""), position, "check the indentation")
 
 
