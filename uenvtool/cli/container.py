@@ -7,17 +7,8 @@ from pathlib import Path
 import typer
 
 from uenvtool.cli import complete
-from uenvtool.cli.options import JSON, UARCH
+from uenvtool.cli.options import JSON, SYSTEM, UARCH
 from uenvtool.cli.verbs import with_verbs
-
-SYSTEM = typer.Option(
-    None,
-    "--system",
-    "-s",
-    metavar="SYSTEM",
-    help="The system; default: this one, else the recipe's home.",
-    autocompletion=complete.systems,
-)
 
 
 def container(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from uenvtool.errors import BadInput, Problem, unknown
@@ -94,14 +93,3 @@ class _Reader(TreeReader):
         return LogLine(
             text=str(node.value["text"].value), match=match, near=near, not_near=not_near, value=text(node, "value")
         )
-
-    def pattern(self, node: Node, key: str) -> re.Pattern[str] | None:
-        """The regular expression under a key; None if there is none, or it is wrong."""
-        child = node.get(key)
-        if child is None:
-            return None
-        try:
-            return re.compile(str(child.value))
-        except re.error as error:
-            self.problem(f"not a regular expression: {error}", child.position, "see Python's `re`")
-            return None

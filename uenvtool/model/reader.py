@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -56,6 +57,17 @@ class TreeReader:
         """The entries of a list at the top of the tree; none if it is not there."""
         node = self.tree.get(name)
         return node.value if node else []
+
+    def pattern(self, node: Node, key: str) -> re.Pattern[str] | None:
+        """The regular expression under a key; None if there is none, or it is wrong."""
+        child = node.get(key)
+        if child is None:
+            return None
+        try:
+            return re.compile(str(child.value))
+        except re.error as error:
+            self.problem(f"not a regular expression: {error}", child.position, "see Python's `re`")
+            return None
 
     def folder_of(self, node: Node) -> Path:
         """The folder of the file that a value stands in: the user's, or that of a file that it extends."""

@@ -74,13 +74,3 @@ class _Reader(TreeReader):
         kind = next(kind for kind in LOOKS if node.get(kind))
         name, value, unlike = (self.pattern(node, key) for key in (kind, "value", "unlike"))
         return Look(kind=kind, name=name or re.compile(""), value=value, unlike=unlike, scope=text(node, "scope"))
-
-    def pattern(self, node: Node, key: str) -> re.Pattern[str] | None:
-        child = node.get(key)
-        if child is None:
-            return None
-        try:
-            return re.compile(str(child.value))
-        except re.error as error:
-            self.problem(f"not a regular expression: {error}", child.position, "see Python's `re`")
-            return None
