@@ -34,11 +34,15 @@ OF_ONE_RUN = {"meta/env.json", "config/upstreams.yaml", ".spack-db/index.json", 
 Cli = Callable[..., Answer]
 
 
-@pytest.fixture
-def cache(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A build cache with the packages of `hello`; its image is whole.squashfs."""
+@pytest.fixture(autouse=True)
+def _real_spack(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in spack_variables().items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def cache(cli: Cli, place: Path) -> Path:
+    """A build cache with the packages of `hello`; its image is whole.squashfs."""
     shutil.copytree(installed_hello().store, place / "filled", symlinks=True)
     words = build_words("--store", place / "filled", "-o", "whole.squashfs", "--push", place / "cache", "--unsigned")
     assert cli(*words).code == 0

@@ -29,6 +29,12 @@ pytestmark = [
 BUILT = re.compile(r"^(\d): \d+ packages from a cache, (\d+) built by this run$", re.MULTILINE)
 
 
+@pytest.fixture(autouse=True)
+def _real_spack(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
+
+
 @pytest.fixture
 def slurm(tmp_path: Path) -> Iterator[Slurm]:
     folder = tmp_path / "slurm"
