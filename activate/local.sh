@@ -36,19 +36,16 @@ case $- in *x*) set +x && ue_options='set -x;' ;; *) ue_options='' ;; esac # a t
 ue_undo='' ue_back='' ue_kept='' ue_old='' ue_again='' ue_say='' ue_line='' ue_names='' ue_pass='' ue_other=''
 ! typeset -f uenvtool_deactivate >/dev/null || { uenvtool_deactivate carry && ue_again=1; } # sourced again
 case ${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${RANK:-0}}}}${UENVTOOL_QUIET-} in 0 | 00) ue_say=1 ;; esac
-ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''}
-case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
 if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
   ue_failed=1 && printf 'uenvtool: there is no virtual environment at %s\n' "$ue_venv" >&2 || :
 elif [[ -n $ue_venv ]]; then
   ue_keep VIRTUAL_ENV && ue_keep PYTHONHOME && unset -v PYTHONHOME && export VIRTUAL_ENV="$ue_venv"
-  case ${PATH-}: in "$ue_venv/bin:"*) ;; *) # the way back takes it out alone: PATH may have changed by then
-    printf -v ue_old %q ":$ue_venv/bin:" && export PATH="$ue_venv/bin${PATH:+:$PATH}"
-    ue_back="$ue_back"$'\n'"  ue_old=$ue_old ue_line=:\${PATH-}: && ue_line=\${ue_line/\"\$ue_old\"/:}"
-    ue_back="$ue_back && PATH=\${ue_line#:} && PATH=\${PATH%:} && unset -v ue_old ue_line" ;; esac
-  [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do # does it carry its base?
-    case $ue_line in include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac
-  done <"$ue_venv/pyvenv.cfg"
+  case ${PATH-}: in "$ue_venv/bin:"*) ;; *) printf -v ue_old %q ":$ue_venv/bin:" # the way back takes this out alone
+    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back="$ue_back"$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
+    ue_back="$ue_back && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
+  [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # its base?
+    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
 fi
 ue_settings
 [[ -z $ue_back ]] || printf -v ue_old %q "$ue_back"

@@ -136,19 +136,16 @@ if [[ -n ${APPTAINER_CONTAINER-}${SINGULARITY_CONTAINER-} ||
   -e ${UENVTOOL_ROOT-}/.singularity.d ]]; then
   ue_runtime=apptainer ue_container=1
 fi
-ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''}
-case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
 if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
   ue_failed=1 && printf 'uenvtool: there is no virtual environment at %s\n' "$ue_venv" >&2 || :
 elif [[ -n $ue_venv ]]; then
   ue_keep VIRTUAL_ENV && ue_keep PYTHONHOME && unset -v PYTHONHOME && export VIRTUAL_ENV="$ue_venv"
-  case ${PATH-}: in "$ue_venv/bin:"*) ;; *) # the way back takes it out alone: PATH may have changed by then
-    printf -v ue_old %q ":$ue_venv/bin:" && export PATH="$ue_venv/bin${PATH:+:$PATH}"
-    ue_back="$ue_back"$'\n'"  ue_old=$ue_old ue_line=:\${PATH-}: && ue_line=\${ue_line/\"\$ue_old\"/:}"
-    ue_back="$ue_back && PATH=\${ue_line#:} && PATH=\${PATH%:} && unset -v ue_old ue_line" ;; esac
-  [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do # does it carry its base?
-    case $ue_line in include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac
-  done <"$ue_venv/pyvenv.cfg"
+  case ${PATH-}: in "$ue_venv/bin:"*) ;; *) printf -v ue_old %q ":$ue_venv/bin:" # the way back takes this out alone
+    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back="$ue_back"$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
+    ue_back="$ue_back && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
+  [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # its base?
+    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
 fi
 ue_folders="${LD_LIBRARY_PATH-}:/opt/nccl/lib:/cluster/work/support/nccl/lib"
 ue_folders=$ue_folders:/usr/lib/x86_64-linux-gnu:/usr/lib/aarch64-linux-gnu:/usr/lib64

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-a55d4d61e70069a2a7dd600315f92138
+# Builds ngc-pytorch:26.02-py3-alps4-7e137c6179ccd3e0ff90aedde4fc743c
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-a55d4d61e70069a2a7dd600315f92138
+image=ngc-pytorch:26.02-py3-alps4-7e137c6179ccd3e0ff90aedde4fc743c
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail
