@@ -140,8 +140,8 @@ def test_whether_conditions_can_hold_together(one: str, other: str, together: bo
         (
             "source: mine}",
             "source: mine}\nworkarounds:\n"
-            "  slow:\n    symptom: slow\n    cost: none\n    source: mine\n    set: {NCCL_PROTO: x}",
-            "unknown variable 'NCCL_PROTO'",
+            "  slow:\n    symptom: slow\n    cost: none\n    source: mine\n    set: {NCCL_PROTOO: x}",
+            "unknown variable 'NCCL_PROTOO'",
         ),
     ],
 )

@@ -82,6 +82,15 @@ def test_another_version_of_pytorch_is_a_file_of_at_most_sixty_lines() -> None:
     assert len(lines) <= 60
 
 
+@pytest.mark.parametrize("system", ["dune", "fjord"])
+def test_a_new_system_has_an_activation_and_an_environment(cli: Cli, growth: Path, system: str) -> None:
+    scripts = cli("activate", "--system", system)
+    written = cli("build", "pytorch-2.9", "--system", system, "--no-concretize", "-o", "env")
+
+    assert (scripts.code, written.code) == (0, 0), scripts.stderr + written.stderr
+    assert (growth / "env" / "spack.yaml").is_file()
+
+
 @pytest.mark.solve
 @pytest.mark.parametrize(
     ("recipe", "system", "versions"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations
 
 from uenvtool.errors import BadInput, Position, Problem, unknown
@@ -52,7 +52,9 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
         workarounds={name: found for part in parts for name, found in part.workarounds.items()},
         chain=tuple(location for part in parts for location in part.chain),
     )
-    _refuse(tuning, tuning.variables)
+    known = {variable.name for variable in tuning.variables}
+    is_whole = all(setting.name in known for setting in _set_together(tuning))
+    _refuse(tuning, tuning.variables if is_whole else [*tuning.variables, *_of_other_files(parts)])
     return tuning
 
 
@@ -62,9 +64,7 @@ def load_tuning_file(name: str) -> Tuning:
     Raises BadInput with every problem found.
     """
     tuning = _load(locate(TUNING, name))
-    others = [_load(location) for other, location in available(TUNING).items() if other not in (SOURCES, tuning.name)]
-    described = [variable for part in (tuning, *others) for variable in part.variables]
-    _refuse(tuning, described)
+    _refuse(tuning, [*tuning.variables, *_of_other_files([tuning])])
     return tuning
 
 
@@ -117,11 +117,24 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
             )
 
 
+def _set_together(tuning: Tuning) -> Iterator[Setting]:
+    """The settings of sets and workarounds, whose variables may be described in any file."""
+    together = (found for group in (tuning.workarounds, tuning.sets) for found in group.values())
+    return chain.from_iterable(found.settings for found in together)
+
+
+def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
+    """The variables that other files than these describe."""
+    names = {SOURCES, *(part.name for part in parts)}
+    for name, location in available(TUNING).items():
+        if name not in names:
+            yield from _load(location).variables
+
+
 def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
     """Sets and workarounds that set a variable nobody describes, or to a value that it cannot have."""
     known = {variable.name: variable for variable in described}
-    together = (found for group in (tuning.workarounds, tuning.sets) for found in group.values())
-    for setting in chain.from_iterable(found.settings for found in together):
+    for setting in _set_together(tuning):
         if setting.name not in known:
             yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
         elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
