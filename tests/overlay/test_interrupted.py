@@ -70,6 +70,7 @@ def begin(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command("venv", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(
     here: BaseHere, place: Path, cli: Callable[..., Answer]
 ) -> None:
