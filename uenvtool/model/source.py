@@ -152,19 +152,28 @@ def _end_of(text: str, shown: str) -> Position:
     return Position(shown, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
+_WAYS_OUT = {
+    "mapping values are not allowed": "quote a value that has a colon in it, or check the indentation",
+    "block sequence entries are not allowed": "put the list below its name, indented",
+    "did not find expected key": "check the indentation, and that every quote and bracket above is closed",
+    "did not find expected ',' or": "a `[` or `{` above is not closed, or a comma is missing",
+    "found character that cannot start": "quote a value that begins with it; a tab cannot indent YAML, spaces can",
+}
+"""What mends a text that is not YAML, by words of libyaml 0.2.5."""
+
+
 def _syntax_error(error: Any, shown: str) -> BadInput:
     """The error of a YAML reader, in our form."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = Position(shown, mark.line + 1, mark.column + 1) if mark else Position(shown)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    if "cannot start any token" in problem or "tab" in problem:
-        return BadInput(f"not YAML: {problem}", position, "indent with spaces; a tab cannot indent YAML")
     context = getattr(error, "context", None)
     opened = getattr(error, "context_mark", None)
     if "quoted scalar" in (context or "") and "end of stream" in problem and opened:
         place = Position(shown, opened.line + 1, opened.column + 1)
         return BadInput("not YAML: a quote is opened here and never closed", place, "close it, or take it out")
-    return BadInput(f"not YAML: {problem}" + (f" ({context})" if context else ""), position, "check the indentation")
+    hint = next((way_out for words, way_out in _WAYS_OUT.items() if words in problem), "check the indentation")
+    return BadInput(f"not YAML: {problem}" + (f" ({context})" if context else ""), position, hint)
 
 
 class _Builder:

@@ -142,6 +142,9 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
             precedence=_precedence(data.get("settings")),
             packages=tuple(_package(item) for item in _list(data.get("packages"), "packages")),
         )
+    except json.JSONDecodeError as error:
+        place = Position(shown, error.lineno, error.colno)
+        raise BadInput(f"not what uenvtool wrote, no JSON: {error.msg}", place, DAMAGED) from error
     except (ValueError, TypeError) as error:
         raise BadInput(f"not what uenvtool wrote: {error}", Position(shown), DAMAGED) from error
     except RecursionError:
