@@ -43,6 +43,32 @@ def test_commands_that_read_start_no_program_and_write_no_file(
     assert snapshot(place.parent) == before
 
 
+WRITERS = [
+    ["activate", "--system", "clariden"],
+    ["activate", "--system", "clariden", "-o", "out"],
+    ["new", "recipe", "other", "--from", "hello"],
+    ["edit", "mine", "--add", "lz4"],
+    ["container", "ngc-pytorch-25.06", "-o", "out"],
+    ["job", "--system", "clariden", "--account", "a", "--image", "u", "-o", "job.sh", "--", "python", "train.py"],
+    ["build", "mine", "--system", "clariden", "--no-concretize", "-o", "out"],
+]
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=" ".join)
+def test_commands_that_write_alone_start_no_program(
+    cli: Cli, write: Write, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("a program was started")
+
+    write("recipes/mine/recipe.yaml", SMALL)
+    monkeypatch.setattr(tools, "run", refused)
+
+    answer = cli(*words)
+
+    assert answer.code == 0, answer.stderr
+
+
 def test_expressions_in_a_recipe_stay_text(
     cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,7 +106,8 @@ TESTED_BY = {
     15: "tests/fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
     16: "tests/real/test_squashfs.py::test_unpacking_starts_no_program_of_the_images",
     17: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
-    18: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
+    18: "tests/fuzz/test_security.py::test_commands_that_write_alone_start_no_program",
+    19: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
 }
 """The test of each numbered sentence about what is not trusted."""
 
