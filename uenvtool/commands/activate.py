@@ -15,15 +15,11 @@ from uenvtool.activation.script import Dialect, render_script
 from uenvtool.activation.tcsh import Tcsh
 from uenvtool.errors import BadInput, unknown
 from uenvtool.knowledge import system_name
-from uenvtool.model.kinds import SYSTEM
-from uenvtool.model.locate import available
-from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
 from uenvtool.model.runtime import Runtime
 from uenvtool.model.runtime_reader import known_images, load_runtime
-from uenvtool.model.source import read
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system, recognised
+from uenvtool.model.system_reader import concrete_systems, load_system, this_system
 from uenvtool.model.tuning import recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.result import Result
@@ -91,7 +87,7 @@ def plan(
 ) -> ActivationPlan:
     """The plan for names as a user gives them. Raises BadInput for those that do not exist."""
     loaded = read_recipe(recipe) if recipe else None
-    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or _here())
+    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or this_system())
     given: dict[str, str | None] = {}
     if loaded:
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
@@ -150,7 +146,7 @@ def command(
 def scripts() -> dict[str, str]:
     """The committed scripts: name to text, one a system and shell."""
     found = {}
-    for name in _concrete_systems():
+    for name in concrete_systems():
         activation = plan(name)
         for dialect in DIALECTS:
             again = "uenvtool activate --write"
@@ -168,18 +164,3 @@ def write_scripts(folder: Path, *, force: bool = False) -> list[str]:
         files.refuse_foreign(folder, found, force=force)
         files.write_generated(folder, found)
     return sorted(found)
-
-
-def _here() -> str:
-    """The system that this machine is."""
-    here = recognised()
-    if here is None:
-        hint = f"name one with --system: {', '.join(_concrete_systems())}"
-        raise BadInput("this machine is none of the known systems", hint=hint)
-    return here[0]
-
-
-def _concrete_systems() -> list[str]:
-    """The systems that do not only exist to be extended."""
-    found = available(SYSTEM).values()
-    return [location.name for location in found if not is_abstract(read(location.path, location.shown))]

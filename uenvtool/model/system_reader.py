@@ -11,7 +11,7 @@ from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available, locate, search_folders, shown
 from uenvtool.model.parts import Addition, additions_of, inside
-from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
+from uenvtool.model.reader import TreeReader, children, git_pin, is_abstract, text, texts
 from uenvtool.model.source import Node, read
 from uenvtool.model.system import (
     FACTS,
@@ -33,6 +33,27 @@ def load_system(name: str) -> System:
     Raises BadInput with every problem found, each with its position.
     """
     return _Reader(load_extended(locate(SYSTEM, name), SYSTEM)).system()
+
+
+def concrete_systems() -> list[str]:
+    """The systems that do not only exist to be extended; broken files of the user's are passed over."""
+    found = []
+    for name, location in available(SYSTEM).items():
+        try:
+            if not is_abstract(read(location.path, location.shown)):
+                found.append(name)
+        except BadInput:
+            continue  # its problems are shown when somebody names it or validates it
+    return found
+
+
+def this_system() -> str:
+    """The system that this machine is. Raises BadInput if it is none of those that are known."""
+    here = recognised()
+    if here is None:
+        hint = f"name one with --system: {', '.join(concrete_systems())}"
+        raise BadInput("this machine is none of the known systems", hint=hint)
+    return here[0]
 
 
 def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:

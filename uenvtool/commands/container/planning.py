@@ -11,10 +11,10 @@ from uenvtool.model.component import Component
 from uenvtool.model.component_reader import load_component
 from uenvtool.model.container import Container
 from uenvtool.model.container_reader import load_container
-from uenvtool.model.kinds import COMPONENT, SYSTEM
+from uenvtool.model.kinds import COMPONENT
 from uenvtool.model.locate import available
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system, recognised
+from uenvtool.model.system_reader import load_system, recognised, this_system
 
 
 def planned(container: Container, system: str | None, uarch: str | None) -> ContainerPlan:
@@ -40,13 +40,8 @@ def _on_each_other(recipes: Sequence[Container], system: System, uarch: str) -> 
 
 def _system(name: str | None, home: str) -> System:
     """The system that is named, else the one that this is, else the recipe's home."""
-    here = recognised()
-    chosen = name or (here[0] if here else home)
-    if not chosen:
-        raise BadInput(
-            "no system is named, and this machine is none of those that are known",
-            hint=f"name one with --system: {', '.join(available(SYSTEM))}",
-        )
+    here = recognised() if name is None else None
+    chosen = name or (here[0] if here else home) or this_system()
     return on_this_machine(load_system(chosen))
 
 

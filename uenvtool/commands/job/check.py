@@ -13,14 +13,12 @@ from uenvtool.job.check.findings import Finding, findings, read_source
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.tuned import Tuned
 from uenvtool.model.condition import Facts
-from uenvtool.model.kinds import RECIPE, SYSTEM
+from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import available, shown
-from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe_reader import read_recipe
 from uenvtool.model.rule_reader import load_rules
-from uenvtool.model.source import read
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system
+from uenvtool.model.system_reader import concrete_systems, load_system
 from uenvtool.model.tuning import recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.result import Result
@@ -91,10 +89,9 @@ def _tuned(system: System | None, source: Source) -> Tuned | None:
 def _with_runtime(runtime: str) -> tuple[System, ...]:
     """The systems that have a runtime; broken files of the user's are left out."""
     found = []
-    for location in available(SYSTEM).values():
+    for name in concrete_systems():
         try:
-            if not is_abstract(read(location.path, location.shown)):
-                found.append(load_system(str(location.path)))
+            found.append(load_system(name))
         except BadInput:
             continue  # told when somebody names it
     return tuple(system for system in found if runtime in system.runtimes)

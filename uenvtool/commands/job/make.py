@@ -19,14 +19,12 @@ from uenvtool.job.request import JobRequest, Overlay, checked
 from uenvtool.loaded import loaded_views
 from uenvtool.model.condition import Facts
 from uenvtool.model.jobs import JobKnowledge, job_knowledge
-from uenvtool.model.kinds import RECIPE, SYSTEM
+from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import available
-from uenvtool.model.reader import is_abstract
 from uenvtool.model.recipe import Recipe
 from uenvtool.model.recipe_reader import read_recipe
-from uenvtool.model.source import read
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system, recognised
+from uenvtool.model.system_reader import load_system, recognised, this_system
 from uenvtool.model.tuning import Setting, holding, recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.result import Result
@@ -191,14 +189,10 @@ def _activation(system: System, plan: JobPlan, recipe: str | None, workarounds: 
 
 
 def _here(runtime: str) -> str:
-    """The system that this machine is. Raises BadInput if it is none of those that are known."""
-    found = recognised()
-    if found is not None:
-        return found[0]
-    if runtime == LOCAL:
+    """The system that this machine is; `local` for a job of this machine if it is none of those that are known."""
+    if runtime == LOCAL and recognised() is None:
         return LOCAL
-    names = [place.name for place in available(SYSTEM).values() if not is_abstract(read(place.path, place.shown))]
-    raise BadInput("this machine is none of the known systems", hint=f"name one with --system: {', '.join(names)}")
+    return this_system()
 
 
 def _write(job: JobFiles) -> None:
