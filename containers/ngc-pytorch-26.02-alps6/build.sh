@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-d32e0ad877fbcefe1690967c4943cb9e
+# Builds ngc-pytorch:26.02-py3-alps6-cafc96117421269dc2e51e4a61ad79fe
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-d32e0ad877fbcefe1690967c4943cb9e
+image=ngc-pytorch:26.02-py3-alps6-cafc96117421269dc2e51e4a61ad79fe
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from uenvtool.errors import ToolFailed
 from uenvtool.files.atomic import make_folders, remove_empty, take_lock, write_error
 from uenvtool.files.trees import remove_tree
 
@@ -85,13 +86,23 @@ def _own_folder(place: Path) -> Iterator[Path]:
     """A new folder that is locked while it is used; what killed runs of this user left is removed first."""
     owner = f"{MEMORY_PREFIX}{os.getuid()}-"
     _remove_dead(place, owner)
-    folder = Path(tempfile.mkdtemp(prefix=owner, dir=place))
-    descriptor = _held(folder, folder)
+    folder, descriptor = _new_and_held(place, owner)
     try:
         yield folder
     finally:
         remove_tree(folder)
         os.close(descriptor)
+
+
+def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder, and an open descriptor that holds its lock.
+
+    Until it is locked, another run that looks for what killed ones left may hold it: that one removes it.
+    """
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        with contextlib.suppress(ToolFailed):
+            return folder, _held(folder, folder, mode=0o700)
 
 
 def _free_in_memory() -> int:
@@ -109,14 +120,14 @@ def _memory_available() -> int:
     return 0
 
 
-def _held(folder: Path, shown: Path) -> int:
+def _held(folder: Path, shown: Path, *, mode: int = 0o777) -> int:
     """An open descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
 
     The descriptor is of the folder that has the name now: another run may have removed and made it
     anew between the opening and the locking.
     """
     while True:
-        folder.mkdir(exist_ok=True)
+        folder.mkdir(mode=mode, exist_ok=True)
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:

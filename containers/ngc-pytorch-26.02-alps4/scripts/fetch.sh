@@ -16,7 +16,7 @@ main() {
 }
 
 download() {
-  file=/tmp/uenvtool-${url##*/}
+  file=$(mktemp)
   if [ -f "/sources/${url##*/}" ]; then
     cp "/sources/${url##*/}" "$file"
   else
