@@ -7,13 +7,11 @@ from pathlib import Path
 import typer
 
 from uenvtool.cli import complete
-from uenvtool.cli.options import UARCH
+from uenvtool.cli.options import THIS_SYSTEM, UARCH
 
 
 def activate(
-    system: str | None = typer.Option(
-        None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
-    ),
+    system: str | None = THIS_SYSTEM,
     uarch: str | None = UARCH,
     runtime: str | None = typer.Option(
         None,

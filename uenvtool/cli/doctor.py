@@ -7,15 +7,13 @@ from pathlib import Path
 import typer
 
 from uenvtool.cli import complete
-from uenvtool.cli.options import JSON
+from uenvtool.cli.options import JSON, THIS_SYSTEM
 
 
 def doctor(
     files: list[Path] = typer.Argument(None, metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True),
     log: list[Path] = typer.Option([], "--log", metavar="FILE", help="A job's output, also as gzip.", allow_dash=True),
-    system: str | None = typer.Option(
-        None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
-    ),
+    system: str | None = THIS_SYSTEM,
     runtime: str | None = typer.Option(
         None,
         "--runtime",

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.cli import complete
-from uenvtool.cli.options import JSON, WORKAROUND
+from uenvtool.cli.options import JSON, THIS_SYSTEM, WORKAROUND
 from uenvtool.cli.verbs import BEHIND, with_verbs
-
-SYSTEM = typer.Option(
-    None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
-)
 
 
 def job(
     context: typer.Context,
-    system: str | None = SYSTEM,
+    system: str | None = THIS_SYSTEM,
     runtime: str = typer.Option("", "--runtime", metavar="NAME", help="uenv, ce, apptainer, runai or local."),
     recipe: str | None = typer.Option(None, "--recipe", metavar="RECIPE", help="The published uenv of this recipe."),
     image: str = typer.Option("", "--image", metavar="IMAGE", help="A uenv's label, an image's name, or a file."),

@@ -17,6 +17,9 @@ SYSTEM = typer.Option(
     help="The system; default: this one, else the recipe's home.",
     autocompletion=complete.systems,
 )
+THIS_SYSTEM = typer.Option(
+    None, "--system", "-s", metavar="SYSTEM", help="The system; default: this one.", autocompletion=complete.systems
+)
 RECIPE = typer.Argument(
     ..., metavar="RECIPE", help="A recipe's name, or the path of its file.", autocompletion=complete.recipes
 )
