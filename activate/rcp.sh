@@ -45,7 +45,7 @@ ue_require() {
 }
 ue_remove() { ue_require "$1" '' "$2"; }
 # NAME VALUE: set what is unset, if there is a value.
-ue_default() { [[ -z $2 ]] || [[ -v $1 ]] || { ue_keep "$1" && export "$1=$2"; }; }
+ue_default() { [[ -z $2 ]] || [[ -v $1 ]] || { ue_undo="$ue_undo $1" && export "$1=$2"; }; }
 # NAME MESSAGE: say something of this node or pod, unless the user has set the variable.
 ue_here() { eval "[[ -n \${$1+x} || -z \$2 ]]" || printf 'uenvtool: %s\n' "$2" >&2 || :; }
 # FACT LIBRARY VERSION FOLDERS: in ue_FACT 2026 of version 2.26.2; 1 of a library without a version, 0 of none.

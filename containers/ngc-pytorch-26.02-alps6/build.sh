@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-cafc96117421269dc2e51e4a61ad79fe
+# Builds ngc-pytorch:26.02-py3-alps6-930934e557543dfe144dd7ff49f2b821
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-cafc96117421269dc2e51e4a61ad79fe
+image=ngc-pytorch:26.02-py3-alps6-930934e557543dfe144dd7ff49f2b821
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail
