@@ -9,6 +9,7 @@ few lines into gigabytes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import stat
@@ -72,6 +73,7 @@ def read(path: Path, shown: str) -> Node:
     return parse(content(path, shown), shown)
 
 
+@functools.lru_cache(maxsize=256)  # several readers want a file's tree, and nobody changes one
 def parse(data: bytes, shown: str) -> Node:
     """The tree of a YAML text given as bytes. Raises BadInput as `read` does."""
     import yaml

@@ -12,6 +12,7 @@ the verdict on thousands of generated specs with that of Spack's own parser.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -125,6 +126,7 @@ class _Token(NamedTuple):
         return self.match.start() + 1
 
 
+@functools.lru_cache(maxsize=4096)  # joining lists asks for the package of the same spec again and again
 def parse_spec(text: str) -> Spec:
     """The spec that a text means.
 

@@ -59,13 +59,11 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
 
 
 def load_tuning_file(name: str) -> Tuning:
-    """One tuning file by its name or path; its workarounds may set what other files describe.
+    """One tuning file by its name or path; its sets and workarounds may set what other files describe.
 
     Raises BadInput with every problem found.
     """
-    tuning = _load(locate(TUNING, name))
-    _refuse(tuning, [*tuning.variables, *_of_other_files([tuning])])
-    return tuning
+    return load_tuning([name])
 
 
 def load_all() -> Tuning:
