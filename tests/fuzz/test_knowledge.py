@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, SMALL, Answer
 from tests.fuzz.mutation import damaged_lines
 from tests.fuzz.verdict import assert_is_an_answer
 from uenvtool.model.kinds import KINDS, Kind
@@ -65,9 +65,85 @@ def test_what_once_broke_something_is_told(cli: Cli, write: Write, kind: Kind, c
     assert answer.code == 2
 
 
-def test_files_of_others_never_stand_in_the_way(cli: Cli, write: Write) -> None:
-    for name, text in {"deep.yaml": "[" * 20_000, "odd\nname.yaml": "x", "list.yaml": "- 1\n"}.items():
-        write(f"systems/{name}", text)
+OF_OTHERS = {"deep.yaml": "[" * 20_000, "odd\nname.yaml": "x", "list.yaml": "- 1\n", "half.yaml": "x: [\n"}
+UNNAMED = """
+list | build pytorch-2.6 --dry-run | activate --system clariden | activate --write -o out | explain NCCL_NET
+list rules | explain --system clariden | explain --diff guide docs-2026 | doctor --log job.log | job check job.sh
+schema tuning | container ngc-pytorch-25.06 --dry-run | validate mine.yaml | diff pytorch-2.6 pytorch-2.9 | show hello
+job --system clariden --account a --image u -- python train.py
+"""
+"""Command lines that name no file of the current folder's."""
 
-    for words in (["list"], ["build", "pytorch-2.6", "--dry-run"], ["activate", "--system", "clariden"]):
-        assert cli(*words).code == 0, words
+
+@pytest.mark.parametrize("line", [line for row in UNNAMED.strip().splitlines() for line in row.split(" | ")])
+def test_files_of_others_never_stand_in_the_way(cli: Cli, write: Write, line: str) -> None:
+    write("job.sh", "#!/bin/bash\nsrun --ntasks=1 true\n")
+    write("job.log", "all is well\n")
+    write("mine.yaml", SMALL)
+    expected = cli(*line.split())
+    assert expected.code in (0, 1), expected.stderr
+    for folder in {kind.folder for kind in KINDS}:
+        for name, text in OF_OTHERS.items():
+            write(f"{folder}/{name}", text)
+            write(f"{folder}/of-{Path(name).stem}/{folder[:-1]}.yaml", text)
+
+    answer = cli(*line.split())
+
+    assert answer.code == expected.code, answer.stderr
+    assert answer.stdout == expected.stdout or line.startswith("list")
+
+
+@pytest.mark.parametrize(
+    ("kind", "shipped_name", "words"),
+    [
+        ("tuning", "slingshot", "explain NCCL_NET"),
+        ("rules", "slurm", "job check job.sh"),
+        ("findings", "nccl", "doctor --log job.log"),
+    ],
+)
+def test_a_file_that_is_left_out_is_told_and_the_one_that_it_hides_counts(
+    cli: Cli, write: Write, kind: str, shipped_name: str, words: str
+) -> None:
+    write("job.sh", "#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n")
+    write("job.log", "NCCL WARN Error: remote process exited\n")
+    expected = cli(*words.split())
+    write(f"{kind}/{shipped_name}.yaml", "x: [\n")
+
+    answer = cli(*words.split())
+
+    assert answer.code == expected.code, answer.stderr
+    assert answer.stdout == expected.stdout
+    assert f"passed over, as if it were not there: {kind}/{shipped_name}.yaml:2:1: not YAML" in answer.stderr
+    named = cli("validate", f"{kind}/{shipped_name}.yaml")
+    assert named.code == 2
+    assert f"{kind}/{shipped_name}.yaml:2:1: not YAML" in named.stderr
+
+
+@pytest.mark.parametrize(("kind", "name"), [("rules", "slurm"), ("findings", "nccl")])
+def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
+    cli: Cli, write: Write, kind: str, name: str
+) -> None:
+    write("job.sh", "#!/bin/bash\nsrun --ntasks=1 true\n")
+    copy = write(f"{kind}/mine.yaml", (ROOT / kind / f"{name}.yaml").read_text())
+
+    assert cli("job", "check", "job.sh").code in (0, 1)
+    assert cli("doctor", "--log", "job.sh").code in (0, 1)
+    answer = cli("validate", copy)
+    assert answer.code == 2
+    assert f"is also at {ROOT}/{kind}/{name}.yaml:" in answer.stderr
+    assert "hint: rename it" in answer.stderr
+
+
+def test_a_copy_of_a_tuning_is_another_choice_and_no_contradiction(cli: Cli, write: Write) -> None:
+    copy = write("tuning/mine.yaml", (ROOT / "tuning/slingshot.yaml").read_text())
+
+    assert cli("validate", copy).code == 0
+    answer = cli("explain", "NCCL_NET")
+    assert answer.code == 0, answer.stderr
+    assert "tuning/mine.yaml" in answer.stdout
+
+
+def test_sources_of_the_users_are_added_to_those_that_are_known(cli: Cli, write: Write) -> None:
+    write("tuning/sources.yaml", "description: Ours.\nsources: {us: {title: Our page, date: 2026-01-01}}\n")
+
+    assert cli("explain", "NCCL_NET").code == 0

@@ -15,9 +15,11 @@ from uenvtool.activation.script import Dialect, render_script
 from uenvtool.activation.tcsh import Tcsh
 from uenvtool.errors import BadInput, unknown
 from uenvtool.knowledge import system_name
+from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.recipe_reader import read_recipe
 from uenvtool.model.runtime import Runtime
 from uenvtool.model.runtime_reader import known_images, load_runtime
+from uenvtool.model.sound import passed_over
 from uenvtool.model.system import System
 from uenvtool.model.system_reader import concrete_systems, load_system, this_system
 from uenvtool.model.tuning import recipe_facts
@@ -57,7 +59,8 @@ def activate(
 
 def write(folder: Path, *, force: bool = False) -> Result:
     """Write the committed scripts, one a system and shell."""
-    return Result(text="\n".join(str(folder / name) for name in write_scripts(folder, force=force)))
+    written = write_scripts(folder, force=force)
+    return Result(text="\n".join(str(folder / name) for name in written), notes=passed_over(SYSTEM))
 
 
 def check(folder: Path) -> Result:

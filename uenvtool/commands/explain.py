@@ -10,7 +10,9 @@ from uenvtool.commands.activate import plan
 from uenvtool.commands.doctor.known import finding_text, findings_named
 from uenvtool.commands.job.rules import rule_text, rules_named
 from uenvtool.errors import BadInput, Problem, unknown
+from uenvtool.model.kinds import FINDINGS, RULES, TUNING
 from uenvtool.model.runtime_reader import known_images
+from uenvtool.model.sound import passed_over
 from uenvtool.model.tuning import (
     AT_MOST,
     DEFAULT,
@@ -77,7 +79,9 @@ def explain(
     wanted = sorted(variables) if everything else _known_names(others, variables)
     entries = [_data(name, variables[name], tuning, here) for name in wanted]
     texts = [*map(rule_text, rules), *map(finding_text, findings), *("\n".join(_lines(entry)) for entry in entries)]
-    return Result(data=[*rules, *findings, *entries], text="\n\n".join(texts))
+    return Result(
+        data=[*rules, *findings, *entries], text="\n\n".join(texts), notes=passed_over(TUNING, RULES, FINDINGS)
+    )
 
 
 def compare(sources: Sequence[str]) -> Result:
@@ -108,7 +112,11 @@ def compare(sources: Sequence[str]) -> Result:
     return Result(
         data=[{"name": name, one: first, other: second} for name, first, second in rows],
         tables=(Table(headings=("variable", one, other), rows=rows),),
-        notes=("-: says nothing of it", *(f"{name}: {known[name]} {known[name].url}".rstrip() for name in sources)),
+        notes=(
+            *passed_over(TUNING),
+            "-: says nothing of it",
+            *(f"{name}: {known[name]} {known[name].url}".rstrip() for name in sources),
+        ),
     )
 
 

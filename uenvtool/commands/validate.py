@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.errors import BadInput, ExitCode, Position, Problem
-from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import KINDS, kind_of, own_file
 from uenvtool.model.locate import locate, shown
-from uenvtool.model.reader import is_abstract
+from uenvtool.model.sound import check
 from uenvtool.model.source import read
 from uenvtool.result import Result
 
@@ -41,13 +40,9 @@ def problems_in(path: Path) -> list[Problem]:
 
 
 def _load(file: Path) -> None:
-    """Read a file as what its kind is; an abstract one, which lacks parts, as far as its schema goes."""
-    tree = read(file, shown(file))
-    kind = kind_of(file, tree)
-    if is_abstract(tree):
-        load_extended(locate(kind, str(file.absolute())), kind)
-    else:
-        kind.load(str(file.absolute()))
+    """Read a file as what its kind is. Raises BadInput with everything that is wrong in it."""
+    kind = kind_of(file, read(file, shown(file)))
+    check(kind, locate(kind, str(file.absolute())))
 
 
 def _data(problem: Problem) -> dict[str, Any]:

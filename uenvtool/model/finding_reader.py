@@ -10,30 +10,45 @@ from uenvtool.model.finding import FindingFile, Known, KnownFinding, LogFact, Lo
 from uenvtool.model.kinds import FINDINGS
 from uenvtool.model.locate import Location, available, locate
 from uenvtool.model.reader import TreeReader, text, texts
+from uenvtool.model.sound import sound
 from uenvtool.model.source import Node
 
 
 def load_finding_file(name: str) -> FindingFile:
-    """The findings of one file, by its name or path. Raises BadInput with every problem found."""
-    return _load(locate(FINDINGS, name))
+    """The findings of one file, by its name or path.
+
+    Raises BadInput with every problem found, also for a finding that another file has too, and for one that names
+    another that is nowhere.
+    """
+    file = _load(locate(FINDINGS, name))
+    others = [_of(location) for other, location in available(FINDINGS).items() if other != file.name]
+    elsewhere = {finding.id: finding for findings in others for finding in findings}
+    problems = [
+        Problem(f"{finding.id} is also at {elsewhere[finding.id].position}", finding.position, "rename it")
+        for finding in file.findings.values()
+        if finding.id in elsewhere
+    ]
+    problems += _unknown_ids(file.findings.values(), {*file.findings, *elsewhere})
+    if problems:
+        raise BadInput(problems)
+    return file
 
 
 def load_findings() -> Known:
-    """Every finding by id, and every fact by name.
+    """Every finding by id, and every fact by name."""
+    files = [_load(location) for location in sound(FINDINGS).values()]
+    return Known(
+        {name: finding for file in files for name, finding in file.findings.items()},
+        {name: fact for file in files for name, fact in file.facts.items()},
+    )
 
-    Raises BadInput if a file is wrong, if two files have a finding of one id, or if one names another that is not.
-    """
-    files = [_load(location) for location in available(FINDINGS).values()]
-    found: dict[str, KnownFinding] = {}
-    problems = []
-    for finding in (known for file in files for known in file.findings.values()):
-        before = found.setdefault(finding.id, finding)
-        if before is not finding:
-            problems.append(Problem(f"{finding.id} is also at {before.position}", finding.position, "rename it"))
-    problems += _unknown_ids(found.values(), found)
-    if problems:
-        raise BadInput(problems)
-    return Known(found, {name: fact for file in files for name, fact in file.facts.items()})
+
+def _of(location: Location) -> Iterable[KnownFinding]:
+    """The findings of a file that nobody named; none if it is broken."""
+    try:
+        return _load(location).findings.values()
+    except BadInput:
+        return ()
 
 
 def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:

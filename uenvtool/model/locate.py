@@ -32,6 +32,10 @@ class Location:
     def shown(self) -> str:
         return shown(self.path)
 
+    @property
+    def is_built_in(self) -> bool:
+        return _is_built_in(self.path)
+
 
 def data_root() -> Path:
     """The folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""
@@ -71,18 +75,23 @@ def from_root(path: str) -> str:
     return path.removeprefix(root)
 
 
+def _is_built_in(path: Path) -> bool:
+    """Whether a file is one that ships, which an update replaces."""
+    return Path(os.path.abspath(path)).is_relative_to(data_root())
+
+
 def in_your_own(kind: Kind, position: Position | None) -> str:
     """What a hint adds if the position is in a built-in file, which an update replaces."""
-    if position is None or not Path(os.path.abspath(position.file)).is_relative_to(data_root()):
+    if position is None or not _is_built_in(Path(position.file)):
         return ""
     name = kind.name_of(PurePath(position.file))
     return f", in a {kind.name} of your own with `extends: {name}`"
 
 
-def available(kind: Kind) -> dict[str, Location]:
-    """Every file of a kind by its name. The user's own hide built-in ones."""
+def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
+    """Every file of a kind by its name. The user's own hide built-in ones. own: with the user's own."""
     found: dict[str, Location] = {}
-    for folder in reversed(search_folders()):
+    for folder in reversed(search_folders()) if own else [data_root()]:
         found.update({location.name: location for location in _below(folder, kind)})
     return dict(sorted(found.items()))
 

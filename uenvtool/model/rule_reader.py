@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from uenvtool.errors import BadInput, Problem
 from uenvtool.model.extend import load_extended
@@ -10,6 +11,7 @@ from uenvtool.model.kinds import RULES
 from uenvtool.model.locate import Location, available, locate
 from uenvtool.model.reader import TreeReader, text
 from uenvtool.model.rule import Look, Rule, RuleFile
+from uenvtool.model.sound import sound
 from uenvtool.model.source import Node
 
 LOOKS = ("directive", "late", "variable", "command", "last", "entry", "line")
@@ -17,22 +19,34 @@ LOOKS = ("directive", "late", "variable", "command", "last", "entry", "line")
 
 
 def load_rule_file(name: str) -> RuleFile:
-    """The rules of one file, by its name or path. Raises BadInput with every problem found."""
-    return _load(locate(RULES, name))
+    """The rules of one file, by its name or path.
+
+    Raises BadInput with every problem found, also for a rule that another file has too.
+    """
+    file = _load(locate(RULES, name))
+    others = [_of(location) for other, location in available(RULES).items() if other != file.name]
+    elsewhere = {rule.id: rule for rules in others for rule in rules}
+    problems = [
+        Problem(f"the rule {rule.id} is also at {elsewhere[rule.id].position}", rule.position, "rename it")
+        for rule in file.rules.values()
+        if rule.id in elsewhere
+    ]
+    if problems:
+        raise BadInput(problems)
+    return file
 
 
 def load_rules() -> dict[str, Rule]:
-    """Every rule by id. Raises BadInput if a file is wrong or two files have a rule of one id."""
-    found: dict[str, Rule] = {}
-    problems = []
-    for location in available(RULES).values():
-        for rule in _load(location).rules.values():
-            before = found.setdefault(rule.id, rule)
-            if before is not rule:
-                problems.append(Problem(f"the rule {rule.id} is also at {before.position}", rule.position, "rename it"))
-    if problems:
-        raise BadInput(problems)
-    return found
+    """Every rule by id."""
+    return {name: rule for location in sound(RULES).values() for name, rule in _load(location).rules.items()}
+
+
+def _of(location: Location) -> Iterable[Rule]:
+    """The rules of a file that nobody named; none if it is broken."""
+    try:
+        return _load(location).rules.values()
+    except BadInput:
+        return ()
 
 
 def _load(location: Location) -> RuleFile:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from uenvtool.errors import Position
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import RUNTIME
-from uenvtool.model.locate import available, locate
+from uenvtool.model.locate import locate
 from uenvtool.model.reader import TreeReader, children, text
 from uenvtool.model.runtime import Runtime, Sign, Use
+from uenvtool.model.sound import sound
 from uenvtool.model.source import Node
 
 
@@ -18,7 +19,12 @@ def load_runtime(name: str, origin: Position | None = None) -> Runtime:
 
 def known_images() -> list[str]:
     """The kinds of images that conditions can name."""
-    return sorted({image for name in available(RUNTIME) for image in load_runtime(name).images})
+    return sorted({image for runtime in all_runtimes() for image in runtime.images})
+
+
+def all_runtimes() -> list[Runtime]:
+    """Every runtime, in the order of their names."""
+    return [load_runtime(str(location.path)) for location in sound(RUNTIME).values()]
 
 
 class _Reader(TreeReader):

@@ -12,6 +12,7 @@ from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available, locate, search_folders, shown
 from uenvtool.model.parts import Addition, additions_of, inside
 from uenvtool.model.reader import TreeReader, children, git_pin, is_abstract, text, texts
+from uenvtool.model.sound import sound
 from uenvtool.model.source import Node, read
 from uenvtool.model.system import (
     FACTS,
@@ -37,14 +38,7 @@ def load_system(name: str) -> System:
 
 def concrete_systems() -> list[str]:
     """The systems that do not only exist to be extended; broken files of the user's are passed over."""
-    found = []
-    for name, location in available(SYSTEM).items():
-        try:
-            if not is_abstract(read(location.path, location.shown)):
-                found.append(name)
-        except BadInput:
-            continue  # its problems are shown when somebody names it or validates it
-    return found
+    return [name for name, location in sound(SYSTEM).items() if not is_abstract(read(location.path, location.shown))]
 
 
 def this_system() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +14,7 @@ from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import TUNING
 from uenvtool.model.locate import Location, available, locate
 from uenvtool.model.reader import TreeReader, children, text
+from uenvtool.model.sound import sound
 from uenvtool.model.source import Node
 from uenvtool.model.tuning import (
     AT_MOST,
@@ -44,7 +46,15 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
     Raises BadInput with every problem found.
     """
     parts = [_load(locate(TUNING, name, origin)) for name in names]
-    tuning = Tuning(
+    tuning = _as_one(parts)
+    known = {variable.name for variable in tuning.variables}
+    is_whole = all(setting.name in known for setting in _set_together(tuning))
+    _refuse(tuning, tuning.variables if is_whole else [*tuning.variables, *_of_other_files(parts)])
+    return tuning
+
+
+def _as_one(parts: Sequence[Tuning]) -> Tuning:
+    return Tuning(
         name=", ".join(part.name for part in parts),
         description=" ".join(part.description for part in parts),
         variables=tuple(variable for part in parts for variable in part.variables),
@@ -52,10 +62,6 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
         workarounds={name: found for part in parts for name, found in part.workarounds.items()},
         chain=tuple(location for part in parts for location in part.chain),
     )
-    known = {variable.name for variable in tuning.variables}
-    is_whole = all(setting.name in known for setting in _set_together(tuning))
-    _refuse(tuning, tuning.variables if is_whole else [*tuning.variables, *_of_other_files(parts)])
-    return tuning
 
 
 def load_tuning_file(name: str) -> Tuning:
@@ -67,15 +73,17 @@ def load_tuning_file(name: str) -> Tuning:
 
 
 def load_all() -> Tuning:
-    """Everything that is known."""
-    return load_tuning(name for name in available(TUNING) if name != SOURCES)
+    """Everything that is known, also what no system takes together: a copy of a file beside that file."""
+    return _as_one([_load(location) for name, location in sound(TUNING).items() if name != SOURCES])
 
 
 @functools.cache
 def load_sources() -> dict[str, Source]:
-    """The sources by their short names, the oldest first."""
-    tree = load_extended(locate(TUNING, SOURCES), TUNING).tree
-    return dict(sorted(_sources(tree).items(), key=lambda item: item[1].date))
+    """The sources by their short names, the oldest first; a file of the user's adds its own."""
+    found = _sources(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree)
+    with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
+        found |= _sources(load_extended(locate(TUNING, SOURCES), TUNING).tree)
+    return dict(sorted(found.items(), key=lambda item: item[1].date))
 
 
 def _sources(tree: Node) -> dict[str, Source]:
@@ -126,7 +134,8 @@ def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
     names = {SOURCES, *(part.name for part in parts)}
     for name, location in available(TUNING).items():
         if name not in names:
-            yield from _load(location).variables
+            with contextlib.suppress(BadInput):  # a broken one is told when somebody names it
+                yield from _load(location).variables
 
 
 def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:

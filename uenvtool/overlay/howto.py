@@ -17,10 +17,8 @@ from typing import Any
 
 from uenvtool import quoting
 from uenvtool.filling import filled
-from uenvtool.model.kinds import RUNTIME
-from uenvtool.model.locate import available
 from uenvtool.model.runtime import Runtime
-from uenvtool.model.runtime_reader import load_runtime
+from uenvtool.model.runtime_reader import all_runtimes
 from uenvtool.overlay.packed import VIEW
 
 
@@ -45,7 +43,7 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     container.
     """
     path, in_container = os.path.abspath(image), bool(base.get("in_container"))
-    for runtime in map(load_runtime, available(RUNTIME)):
+    for runtime in all_runtimes():
         if runtime.container == in_container:
             yield from _of_runtime(runtime, path, name, mount, base)
 

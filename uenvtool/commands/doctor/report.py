@@ -9,6 +9,8 @@ from uenvtool import quoting
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.errors import ExitCode
 from uenvtool.model.finding import BROKEN, NOTE, RISK, SLOW
+from uenvtool.model.kinds import FINDINGS
+from uenvtool.model.sound import passed_over
 from uenvtool.result import Result, Table
 
 HEADINGS = ("severity", "finding", "what and where")
@@ -33,7 +35,7 @@ def report(examination: Examination, *, what: str, fix: bool = False, verbose: b
     if fix:
         return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
     facts = "\n".join(f"{name}: {value}" for name, value in examination.facts)
-    notes = [f"not looked at: {line}" for line in examination.unseen]
+    notes = [*passed_over(FINDINGS), *(f"not looked at: {line}" for line in examination.unseen)]
     if not findings:
         return Result(data=data, text=facts, notes=(*notes, f"nothing is wrong in {what}"), exit_code=code)
     if verbose:

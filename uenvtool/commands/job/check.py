@@ -13,10 +13,11 @@ from uenvtool.job.check.findings import Finding, findings, read_source
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.tuned import Tuned
 from uenvtool.model.condition import Facts
-from uenvtool.model.kinds import RECIPE
+from uenvtool.model.kinds import RECIPE, RULES
 from uenvtool.model.locate import available, shown
 from uenvtool.model.recipe_reader import read_recipe
 from uenvtool.model.rule_reader import load_rules
+from uenvtool.model.sound import passed_over
 from uenvtool.model.system import System
 from uenvtool.model.system_reader import concrete_systems, load_system
 from uenvtool.model.tuning import recipe_facts
@@ -49,7 +50,7 @@ def check(files: Sequence[Path], system: str | None = None) -> Result:
     return Result(
         data=[finding.data() for finding in found],
         problems=tuple(finding.problem for finding in found),
-        notes=(*clean, *more),
+        notes=(*passed_over(RULES), *clean, *more),
         exit_code=ExitCode.NO if found else ExitCode.DONE,
     )
 

@@ -1,0 +1,58 @@
+"""Every file of a kind that can be used: a broken one of the user's, which nobody named, stands in no command's way."""
+
+from __future__ import annotations
+
+from uenvtool.errors import BadInput, Problem
+from uenvtool.model.extend import load_extended
+from uenvtool.model.kinds import Kind
+from uenvtool.model.locate import Location, available
+from uenvtool.model.reader import is_abstract
+from uenvtool.model.source import read
+
+
+def sound(kind: Kind) -> dict[str, Location]:
+    """The files of a kind by name, but those of the user's that are broken; a built-in one that they hide counts."""
+    files = available(kind)
+    broken = _broken(files, kind)
+    if not broken:
+        return files
+    sound_ones = {name: location for name, location in files.items() if name not in broken}
+    return dict(sorted({**available(kind, own=False), **sound_ones}.items()))
+
+
+def passed_over(*kinds: Kind) -> tuple[str, ...]:
+    """A remark for each file of the user's of these kinds that `sound` leaves out."""
+    return tuple(
+        f"passed over, as if it were not there: {problems[0].position or location.shown}: {problems[0].message}; "
+        f"`uenvtool validate {location.shown}` says more"
+        for kind in kinds
+        for location, problems in _broken(available(kind), kind).values()
+    )
+
+
+def check(kind: Kind, location: Location) -> None:
+    """Read a file as what its kind is; an abstract one, which lacks parts, as far as its schema goes.
+
+    Raises BadInput with everything that is wrong in it.
+    """
+    if is_abstract(read(location.path, location.shown)):
+        load_extended(location, kind)
+    else:
+        kind.load(str(location.path))
+
+
+def _broken(files: dict[str, Location], kind: Kind) -> dict[str, tuple[Location, tuple[Problem, ...]]]:
+    """The user's files in which something is wrong, and what."""
+    return {
+        location.name: (location, problems)
+        for location in files.values()
+        if not location.is_built_in and (problems := _problems(kind, location))
+    }
+
+
+def _problems(kind: Kind, location: Location) -> tuple[Problem, ...]:
+    try:
+        check(kind, location)
+    except BadInput as error:
+        return error.problems
+    return ()
