@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from tests.conftest import ROOT, Answer
-from uenvtool.cli import app
+from uenvtool.cli import application
 from uenvtool.cli.readers import SENTENCES
 
 Cli = Callable[..., Answer]
@@ -22,7 +22,7 @@ def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypa
 
     lines = cli("--help").stdout.splitlines()
 
-    assert set(SENTENCES) == set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert set(SENTENCES) == set(typer.main.get_command(application([])).commands)  # type: ignore[attr-defined]
     for name, sentence in SENTENCES.items():
         assert any(line.split(maxsplit=1) == [name, sentence] for line in lines), name
     assert max(map(len, lines)) <= 80

@@ -2,38 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 
 import typer
 
-from uenvtool.cli.activate import activate
-from uenvtool.cli.build import build
-from uenvtool.cli.container import Container, container
-from uenvtool.cli.diff import diff
-from uenvtool.cli.doctor import doctor
-from uenvtool.cli.edit import edit
-from uenvtool.cli.explain import explain
-from uenvtool.cli.image import image
-from uenvtool.cli.job import Job, job
-from uenvtool.cli.list import list_
-from uenvtool.cli.new import new
 from uenvtool.cli.readers import SENTENCES, ByReader
-from uenvtool.cli.schema import schema
-from uenvtool.cli.show import show
-from uenvtool.cli.validate import validate
-from uenvtool.cli.venv import Venv, venv
 
-app = typer.Typer(
-    name="uenvtool",
-    cls=ByReader,
-    help="From nothing to a tuned PyTorch job on an HPC system.",
-    epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
-    "4 an external program failed, 130 interrupted.",
-    rich_markup_mode=None,  # rich takes longer to load than --help may take to answer
-    pretty_exceptions_enable=False,  # errors are told by __main__, without traceback
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-)
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
 COMPLETION = "_UENVTOOL_COMPLETE"
@@ -45,6 +21,7 @@ def call(arguments: Sequence[str]) -> int:
     from uenvtool.errors import BadInput
 
     try:
+        app = application(arguments)
         return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
@@ -67,7 +44,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit(console.show(Result(text=f"uenvtool {__version__}")))
 
 
-@app.callback(invoke_without_command=True)
 def main(
     context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
@@ -81,12 +57,33 @@ def main(
         raise typer.Exit(console.show(command.start(os.environ)))
 
 
-COMMANDS = (build, show, validate, diff, schema, edit, activate, explain, doctor)
-for command in COMMANDS:
-    app.command(short_help=SENTENCES[command.__name__])(command)
-app.command("list", short_help=SENTENCES["list"])(list_)
-app.command(cls=Venv, short_help=SENTENCES["venv"])(venv)
-app.command(cls=Container, short_help=SENTENCES["container"])(container)
-app.command(cls=Job, short_help=SENTENCES["job"])(job)
-app.add_typer(new, name="new")
-app.add_typer(image, name="image")
+def application(words: Sequence[str]) -> typer.Typer:
+    """The program with the command that the first word names, which need not wait for the others to load.
+
+    Any other first word, --help and a shell's completion want all of them.
+    """
+    app = typer.Typer(
+        name="uenvtool",
+        cls=ByReader,
+        help="From nothing to a tuned PyTorch job on an HPC system.",
+        epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
+        "4 an external program failed, 130 interrupted.",
+        rich_markup_mode=None,  # rich takes longer to load than --help may take to answer
+        pretty_exceptions_enable=False,  # errors are told by __main__, without traceback
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    )
+    app.callback(invoke_without_command=True)(main)
+    named = words[0] if words and COMPLETION not in os.environ else ""
+    for name in [named] if named in SENTENCES else SENTENCES:
+        _add(app, name)
+    return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    """Add the command or the group of commands that the module of that name holds; its class is in CLASS."""
+    module = importlib.import_module(f"uenvtool.cli.{name}")
+    found = getattr(module, {"list": "list_"}.get(name, name))
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name, cls=getattr(module, "CLASS", None), short_help=SENTENCES[name])(found)

@@ -70,4 +70,4 @@ def tag(
     return console.show(command(ContainerRequest(recipe=recipe, system=system, uarch=uarch)), as_json=json_)
 
 
-Container = with_verbs({"tag": tag})
+CLASS = with_verbs({"tag": tag})

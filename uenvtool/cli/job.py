@@ -90,4 +90,4 @@ def checkpoint_interval(
     return console.show(interval(cost, mtbf), as_json=json_)
 
 
-Job = with_verbs({"check": check, "checkpoint-interval": checkpoint_interval}, keep_behind=True)
+CLASS = with_verbs({"check": check, "checkpoint-interval": checkpoint_interval}, keep_behind=True)

@@ -157,5 +157,5 @@ def unpack(
     return console.show(command(image, path, base, os.environ), as_json=json_)
 
 
-Venv = with_verbs({"info": info, "unpack": unpack}, words=with_empty_values)
+CLASS = with_verbs({"info": info, "unpack": unpack}, words=with_empty_values)
 """The class of the command; a path of a verb's name is written with a folder: `./info`."""
