@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.test_precedence import VERSIONS_AND_LAYOUTS, fill_base, looks, tool_wheel
+from tests.overlay.test_precedence import fill_base, looks, tool_wheel, versions_and_layouts
 from tests.support.disks import mounted
 from tests.support.kills import KILLED, chosen, killed_before, steps
 from tests.support.needs import needs
@@ -35,7 +35,7 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
     return load
 
 
-@pytest.mark.parametrize("version_and_layout", VERSIONS_AND_LAYOUTS)
+@pytest.mark.parametrize("version_and_layout", versions_and_layouts(quick=2))
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, version_and_layout: tuple[str, str]
 ) -> None:
