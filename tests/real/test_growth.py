@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -136,3 +138,9 @@ def test_the_example_of_the_documentation_resolves_with_every_inherited_variant(
     assert answer.code == 0, answer.stderr
     found = read_lock(place / "env" / "spack.lock", "lock").versions()
     assert (found["py-torch"], found["py-triton"], found["gloo"]) == (["2.7.1"], ["3.3.1"], ["2023-12-03"])
+    nodes = json.loads((place / "env" / "spack.lock").read_text())["concrete_specs"].values()
+    (torch,) = (node["parameters"] for node in nodes if node["name"] == "py-torch")
+    (inherited,) = (root.spec for root in load_recipe("pytorch-2.6").roots if root.spec.package == "py-torch")
+    asked = re.findall(r"([+~])([\w-]+)", inherited.text)
+    assert {("+", "gloo"), ("+", "caffe2"), ("~", "mkldnn")} <= set(asked)
+    assert {name: torch[name] for _, name in asked} == {name: sign == "+" for sign, name in asked}

@@ -17,6 +17,7 @@ from uenvtool.spack.environment import Environment, plan_environment
 from uenvtool.spack.folder import fingerprint
 from uenvtool.spack.manifest import render, render_manifest
 from uenvtool.spack.program import repository_folder
+from uenvtool.spack.reasons import reasons
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -421,3 +422,21 @@ class TestConfiguration:
 
         with pytest.raises(BadInput, match="leads out of the system's folder"):
             load_system("mine")
+
+
+@pytest.mark.parametrize(
+    ("system", "uarch", "package", "ours", "said"),
+    [
+        ("olivia", "gh200", "cray-mpich", (), "published for mpi == cray-mpich; olivia has mpi openmpi"),
+        ("rcp", "a100", "aws-ofi-nccl", (), "published for fabric == slingshot; rcp has fabric roce"),
+        ("bristen", "a100", "cray-pals", ("cray-pals",), "bristen: the newest that the site has for x86_64"),
+        ("olivia", "gh200", "libcxi", (), "for the libfabric that is built from source where the site is CSCS"),
+        ("clariden", "gh200", "libiconv", (), "the nodes' C library serves instead"),
+        ("clariden", "gh200", "libcxi", (), ""),
+        ("olivia", "gh200", "libcxi", ("libcxi",), ""),
+    ],
+)
+def test_a_difference_from_the_published_table_has_the_reason_that_holds_on_the_system(
+    system: str, uarch: str, package: str, ours: tuple[str, ...], said: str
+) -> None:
+    assert reasons(planned("pytorch-2.9", system, uarch), ours).get(package, "") == said

@@ -149,6 +149,7 @@ def _unknown_facts(recipe: Recipe) -> Iterator[Problem]:
         *((pin.when, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())),
         *((variable.when, variable.position) for variable in recipe.view.env),
         *((row.when, row.position) for row in (recipe.published.rows if recipe.published else ())),
+        *((absence.when, absence.position) for absence in recipe.absent),
     ]
     for condition, position in placed:
         for term in condition.terms:

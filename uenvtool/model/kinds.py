@@ -78,6 +78,7 @@ RECIPE = Kind(
         "couplings": by("when"),
         "cves": by("id", "package"),
         "yanked": by("package", "versions"),
+        "absent": by("reason"),
     },
     pins=("require", "prefer"),
 )

@@ -128,6 +128,16 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """Why published packages are not in the environments of some systems."""
+
+    packages: tuple[str, ...]
+    reason: str
+    when: Condition
+    position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """How a site that builds with Stackinator names, serves and tests the image.
 
@@ -174,6 +184,7 @@ class Recipe:
     published: PublishedTable | None
     prefer_published: bool
     differences: dict[str, Difference]
+    absent: tuple[Absence, ...]
     additions: tuple[Addition, ...]
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)

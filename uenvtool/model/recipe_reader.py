@@ -12,6 +12,7 @@ from uenvtool.model.parts import Addition, additions_of, inside
 from uenvtool.model.published import PublishedTable, load_published
 from uenvtool.model.reader import TreeReader, children, git_pin, text, texts
 from uenvtool.model.recipe import (
+    Absence,
     Coupling,
     Deployment,
     Difference,
@@ -76,6 +77,7 @@ class _Reader(TreeReader):
             published=published,
             prefer_published=prefer_published,
             differences=differences,
+            absent=self.absent(),
             additions=self.additions(),
             chain=self.chain,
             tree=tree,
@@ -225,6 +227,19 @@ class _Reader(TreeReader):
             load_published(str(inside(folder, table, "recipe"))),
             bool(prefer.value) if prefer else False,
             {name: _difference(child) for name, child in children(node, "differences")},
+        )
+
+    def absent(self) -> tuple[Absence, ...]:
+        published = self.tree.get("published")
+        listed = published.get("absent") if published else None
+        return tuple(
+            Absence(
+                packages=texts(node, "packages"),
+                reason=text(node, "reason"),
+                when=self.when(node),
+                position=node.position,
+            )
+            for node in (listed.value if listed else ())
         )
 
     def additions(self) -> tuple[Addition, ...]:

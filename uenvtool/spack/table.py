@@ -6,6 +6,7 @@ from uenvtool.spack.compare import Match, matches
 from uenvtool.spack.environment import Environment
 from uenvtool.spack.lock import Lock
 from uenvtool.spack.manifest import again, header_lines
+from uenvtool.spack.reasons import reasons
 
 
 def render_table(environment: Environment, lock: Lock) -> str:
@@ -14,13 +15,18 @@ def render_table(environment: Environment, lock: Lock) -> str:
     lines = ["<!--", *header_lines(environment, again(environment)), "-->"]
     lines += [f"# {recipe.name} on {environment.node.uarch}", "", _escaped(recipe.description), ""]
     lines.append(f"Concretized by Spack {lock.spack}: {len(lock.packages)} packages for {environment.architecture}.")
-    published: list[Match] = []
-    reasons = {name: difference.reason for name, difference in recipe.differences.items()}
-    if recipe.published:
-        published = matches(recipe.published, lock.versions(), reasons)
+    published = compared(environment, lock)
+    if published:
         lines += ["", *_summary(environment, published), *_published(published)]
     lines += ["", *_others(lock, {match.row.package for match in published})]
     return "\n".join(lines) + "\n"
+
+
+def compared(environment: Environment, lock: Lock) -> list[Match]:
+    """Each published row with what the lock has for it; none if the recipe names no table."""
+    table = environment.recipe.published
+    ours = lock.versions()
+    return matches(table, ours, reasons(environment, ours)) if table else []
 
 
 def _summary(environment: Environment, found: list[Match]) -> list[str]:
