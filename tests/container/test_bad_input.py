@@ -196,3 +196,25 @@ def test_options_that_do_not_go_together(cli: Cli, options: tuple[str, ...], wha
 
     assert answer.code == 2
     assert what in answer.stderr
+
+
+def test_a_field_that_has_a_line_break_is_named(cli: Cli, write: Write) -> None:
+    write(
+        "recipes/mine/container.yaml",
+        'description: "Two\\nlines."\nhome: clariden\nbase: {image: e.org/b, tag: 1, unpinned: x}\n'
+        'labels: {org.x: "a\\nb"}\npip: ["a\\nb", 5]\n',
+    )
+
+    told = refused(cli)
+
+    assert "recipes/mine/container.yaml:4:17: org.x: 'a\\nb' has a line break" in told
+    assert "recipes/mine/container.yaml:5:7: pip: 'a\\nb' has a line break" in told
+    assert "recipes/mine/container.yaml:5:15: pip: expected text, found a whole number (5)" in told
+    assert "hint: write it on one line" in told
+    assert "description" not in told
+
+
+def test_a_description_of_several_lines_is_one_in_the_image(cli: Cli, write: Write) -> None:
+    write("recipes/mine/container.yaml", recipe(description="Two\nlines."))
+
+    assert 'org.opencontainers.image.description="Two lines."' in cli("container", "mine", "--dry-run").stdout

@@ -266,7 +266,7 @@ def test_a_cycle_is_refused(write: Write) -> None:
 
 BAD = {
     "unknown key": (SMALL + "grups: {}\n", "recipe.yaml:15:1: unknown key 'grups'", "did you mean 'groups'?"),
-    "wrong type": (SMALL + "remove: zstd\n", "recipe.yaml:15:9: expected a list", "hint:"),
+    "wrong type": (SMALL + "remove: zstd\n", "recipe.yaml:15:9: remove: expected a list", "hint:"),
     "bad spec": (SMALL.replace("- zlib-ng", "- zlib-ng@"), "recipe.yaml:12:15: not a spec", "name@version"),
     "unknown variant group": (
         SMALL.replace("global_variants: [gpu]", "global_variants: [gqu]"),

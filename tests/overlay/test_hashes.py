@@ -47,7 +47,7 @@ PACKAGES = [
 def confined_lock(*lines: str, lock: str = LOCK, packages: tuple[str, ...] = (), setting: bool = False) -> str:
     """The lock that is left of LOCK by a requirement file of these lines."""
     Path("r.txt").write_text("\n".join(lines) + "\n")
-    request = read_request(packages, [Path("r.txt")], [], require_hashes=setting)
+    request = read_request(packages, ["r.txt"], [], require_hashes=setting)
     return confined(lock, request, PACKAGES)
 
 

@@ -71,7 +71,7 @@ def test_an_empty_pipe_is_told(text: str) -> None:
     os.close(writing)
 
     with pytest.raises(BadInput, match="no requirements came from it"):
-        read_request([], [Path(f"/dev/fd/{reading}")], [])
+        read_request([], [f"/dev/fd/{reading}"], [])
     os.close(reading)
 
 
@@ -81,7 +81,7 @@ def test_what_is_no_file_is_told_and_does_not_hang(write: Write, line: str) -> N
     write("r.txt", f"small\n{line}\n")
 
     with pytest.raises(BadInput, match=r"r.txt:2:1: .*not a regular file"):
-        read_request([], [Path("r.txt")], [])
+        read_request([], ["r.txt"], [])
 
 
 def test_files_that_name_themselves_are_told(write: Write) -> None:
@@ -89,7 +89,7 @@ def test_files_that_name_themselves_are_told(write: Write) -> None:
     write("b.txt", "small\n-r a.txt\n")
 
     with pytest.raises(BadInput, match=r"b.txt:2:1: a.txt: it leads to itself"):
-        read_request([], [Path("a.txt")], [])
+        read_request([], ["a.txt"], [])
 
 
 def test_files_that_double_at_each_step_are_told(write: Write) -> None:
@@ -98,7 +98,7 @@ def test_files_that_double_at_each_step_are_told(write: Write) -> None:
     write("18.txt", "small\n")
 
     with pytest.raises(BadInput, match="more than 1000 files") as refused:
-        read_request([], [Path("0.txt")], [])
+        read_request([], ["0.txt"], [])
 
     assert len(refused.value.problems) <= MAX_DEPTH
 
@@ -119,7 +119,7 @@ def test_a_path_in_a_file_counts_from_the_current_folder(write: Write, place: Pa
     write("my proj/pyproject.toml", PYPROJECT)
     write("sub/r.txt", line.format(here=place) + "\n")
 
-    request = read_request([], [Path("sub/r.txt")], [])
+    request = read_request([], ["sub/r.txt"], [])
 
     assert [wanted.text for wanted in request.requirements] == [text.format(here=place)]
     assert recorded_requirement(request.requirements[0].recorded, "").text == text.format(here=place)
@@ -129,7 +129,7 @@ def test_find_links_of_a_file_lies_beside_it_or_below_the_current_folder(write: 
     write("sub/r.txt", "-f beside\n--find-links=here\n-f https://index/simple\n")
     write("sub/beside/x", "")
 
-    options = read_request([], [Path("sub/r.txt")], []).options
+    options = read_request([], ["sub/r.txt"], []).options
 
     assert options == {"find-links": [str(place / "sub/beside"), str(place / "here"), "https://index/simple"]}
 

@@ -73,7 +73,7 @@ def with_empty_values(words: list[str]) -> Iterator[str]:
 def venv(
     path: str = typer.Argument(".venv", metavar="PATH", help="The overlay's folder."),
     packages: list[str] = typer.Argument([], metavar="[PACKAGE]...", help="Requirements, wheels, archives, folders."),
-    requirements: list[Path] = typer.Option([], "--requirements", "-r", metavar="FILE", help="A requirements file."),
+    requirements: list[str] = typer.Option([], "--requirements", "-r", metavar="FILE|URL", help="A requirements file."),
     editables: list[Path] = typer.Option([], "--editable", "-e", metavar="DIR", help="A project to install editable."),
     remove: list[str] = REMOVE,
     base: str | None = BASE,

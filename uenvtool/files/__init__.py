@@ -1,6 +1,7 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
 from uenvtool.files.atomic import locked, set_shared_mode, sync, write, write_all, write_error
+from uenvtool.files.fetching import fetched
 from uenvtool.files.generated import (
     TOLERATED,
     content_inside,
@@ -35,6 +36,7 @@ __all__ = [
     "content_inside",
     "copy_tree",
     "digest",
+    "fetched",
     "fill",
     "fill_from",
     "fill_start",

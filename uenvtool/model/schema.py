@@ -31,6 +31,9 @@ _KINDS = {
 _KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
 @cache
 def schema_text(name: str) -> str:
     """A schema as it is published for editors."""
@@ -100,7 +103,10 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     if error.validator == "additionalProperties":
         yield from _unknown_keys(error, node)
         return
-    yield Problem(_message(error), node.position, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
+    named = error.validator not in ("required", "propertyNames")  # these name what they are about
+    field = next((part for part in reversed(error.absolute_path) if isinstance(part, str)), "") if named else ""
+    message = f"{_shortened(field)}: {_message(error)}" if field else _message(error)
+    yield Problem(message, node.position, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
 
 
 def _fitting_branch(error: Any) -> list[Any]:
@@ -127,7 +133,13 @@ def _hint(error: Any) -> str | None:
         missing = _missing(error)
         about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
         return f"add `{missing}:`{f': {about}' if about else ''}"
-    return _description(error.schema)
+    return "write it on one line, without such characters" if _has_controls(error) else _description(error.schema)
+
+
+def _has_controls(error: Any) -> bool:
+    """If it is control characters, a line break among them, that keep a text from its pattern."""
+    plain = _CONTROL.sub(" ", error.instance) if error.validator == "pattern" else error.instance
+    return plain != error.instance and bool(re.search(error.validator_value, plain))
 
 
 def _missing(error: Any) -> str:
@@ -144,6 +156,8 @@ def _message(error: Any) -> str:
     if error.validator == "enum":
         return f"{value!r} is not one of {', '.join(map(str, error.validator_value))}"
     if error.validator == "pattern":
+        if _has_controls(error):
+            return f"{_shortened(value)!r} has a line break or another control character"
         return f"{_shortened(value)!r} is not of the form that is expected here"
     if error.validator == "propertyNames":
         return f"{_shortened(value)!r} cannot be a name here"

@@ -2,7 +2,7 @@
 
 The files are read here for positions, names and hashes; uv reads them again, as they are, to resolve. As for pip and
 uv, the paths of wheels and folders in them count from the current folder, those of other requirement files from the
-file that names them.
+file that names them. One that is named by its URL is read from there.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote, urljoin
 
 from uenvtool import files
-from uenvtool.errors import BadInput, Position, Problem
+from uenvtool.errors import BadInput, Position, Problem, ToolFailed
 from uenvtool.overlay.requirements import URL, UserRequest, UserRequirement, editable, parsed
 
 MAX_BYTES = 10_000_000
@@ -36,15 +37,16 @@ Parser = Callable[[str, str, "Position | None", Path], UserRequirement]
 
 def read_request(
     packages: Sequence[str],
-    named: Sequence[Path],
+    named: Sequence[str],
     editables: Sequence[Path],
     constraints: Sequence[str] = (),
     *,
     require_hashes: bool = False,
 ) -> UserRequest:
-    """Everything as one request; `-` stands for standard input. Raises BadInput with all problems, each with its place.
+    """Everything as one request; `-` stands for standard input. Raises BadInput with all problems, each with its place,
+    and ToolFailed if a URL does not answer.
 
-    named: requirement files. constraints: files or URLs. require_hashes: each package needs a hash.
+    named, constraints: requirement files, by path or URL. require_hashes: each package needs a hash.
     """
     reader = _Reader()
     requirements: list[UserRequirement] = []
@@ -52,17 +54,16 @@ def read_request(
         requirements += reader.collected(parsed, text, COMMAND_LINE, None)
     for folder in editables:
         requirements += reader.collected(editable, str(folder), COMMAND_LINE, None)
-    paths = tuple(Path(STANDARD_INPUT) if str(file) == "-" else file for file in named)
-    for path in paths:
-        requirements += reader.file(str(path), Path.cwd())
-    for file in constraints:
-        reader.constraints += reader.file(file, Path.cwd())
+    places = tuple(STANDARD_INPUT if file == "-" else file for file in named)
+    for place in places:
+        requirements += reader.file(place)
+    for place in constraints:
+        reader.constraints += reader.file(place)
     if reader.problems:
         raise BadInput(reader.problems)
     return UserRequest(
         requirements=tuple(requirements),
-        files=paths,
-        constraint_files=tuple(map(Path, constraints)),
+        files=places,
         streams=reader.streams,
         constraints=tuple(reader.constraints),
         options=reader.options,
@@ -76,7 +77,7 @@ class _Reader:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self.constraints: list[UserRequirement] = []
-        self.streams: dict[Path, str] = {}
+        self.streams: dict[str, str] = {}
         self.options: dict[str, list[str]] = {}
         self._count = 0
 
@@ -88,50 +89,52 @@ class _Reader:
             self.problems.extend(error.problems)
             return []
 
-    def file(
-        self, name: str, beside: Path, named_at: Position | None = None, above: tuple[Path, ...] = ()
-    ) -> list[UserRequirement]:
+    def file(self, name: str, named_at: Position | None = None, above: tuple[str, ...] = ()) -> list[UserRequirement]:
         """The requirements of a file; one that another names is found beside that one.
 
-        above: the files that lead to it.
+        above: the files that lead to it, by path or URL, the nearest last.
         """
-        if URL.match(name):
-            return []  # uv fetches it; its lines have no place here
-        path = beside / os.path.expanduser(name)
+        place = _place(name, above[-1] if above else "")
         try:
-            self._refuse_endless(path, above)
-            text = self._text(path, is_named=named_at is None)
-        except BadInput as error:
+            self._refuse_endless(place, above)
+            text = self._text(place, is_named=named_at is None)
+        except (BadInput, ToolFailed) as error:
             named = f"{name}: " if named_at else ""
-            place = named_at or Position(name)
-            self.problems += [replace(found, message=named + found.message, position=place) for found in error.problems]
+            at = named_at or Position(name)
+            told = [replace(found, message=named + found.message, position=at) for found in error.problems]
+            if isinstance(error, ToolFailed):
+                raise ToolFailed(told) from error
+            self.problems += told
             return []
-        shown = os.path.relpath(path) if path.is_absolute() and not os.path.isabs(name) else name
+        shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
         found: list[UserRequirement] = []
         for line, content in logical_lines(text):
             try:
-                found += self._line(content, Position(shown, line), path, above)
+                found += self._line(content, Position(shown, line), (*above, place))
             except BadInput as error:
                 self.problems.extend(error.problems)
         return found
 
-    def _refuse_endless(self, path: Path, above: tuple[Path, ...]) -> None:
+    def _refuse_endless(self, place: str, above: tuple[str, ...]) -> None:
         self._count += 1
-        if path in above:
+        if place in above:
             raise BadInput("it leads to itself", hint="take this line out")
         if len(above) > MAX_DEPTH:
             raise BadInput(f"files name each other more than {MAX_DEPTH} deep", hint="write them into one")
         if self._count > MAX_FILES:
             raise BadInput(f"more than {MAX_FILES} files are read for this", hint="write them into one")
 
-    def _text(self, path: Path, *, is_named: bool) -> str:
+    def _text(self, place: str, *, is_named: bool) -> str:
         """The text of a file, or of a stream that the user names: that one can be read only once."""
         try:
+            if URL.match(place):
+                return files.fetched(place, MAX_BYTES).decode("utf-8-sig")
+            path = Path(place)
             if is_named and files.is_stream(path):
                 text = files.read_named(path, MAX_BYTES).decode("utf-8-sig")
                 if not any(logical_lines(text)):
                     raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
-                self.streams[path] = text
+                self.streams[place] = text
                 return text
             return files.read_bytes(path, MAX_BYTES).decode("utf-8-sig")
         except FileNotFoundError:
@@ -139,7 +142,8 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
 
-    def _line(self, content: str, position: Position, path: Path, above: tuple[Path, ...]) -> list[UserRequirement]:
+    def _line(self, content: str, position: Position, within: tuple[str, ...]) -> list[UserRequirement]:
+        """What a line asks for. within: the file that it stands in, and before it those that lead there."""
         origin = f"{position.file}:{position.line}"
         if not content.startswith("-"):
             return [parsed(content, origin, position, Path.cwd())]
@@ -148,9 +152,9 @@ class _Reader:
         if option[:2] in ("-r", "-c", "-e") and option not in ("-r", "-c", "-e"):  # -rFILE, as pip takes it
             option, value = content[:2], content[2:].strip()
         if option in ("-r", "--requirement"):
-            return self.file(value, path.parent, position, (*above, path))
+            return self.file(value, position, within)
         if option in ("-c", "--constraint"):
-            self.constraints += self.file(value, path.parent, position, (*above, path))
+            self.constraints += self.file(value, position, within)
             return []
         if option in ("-e", "--editable"):
             return [editable(value, origin, position, Path.cwd())]
@@ -158,15 +162,24 @@ class _Reader:
             raise BadInput(f"unknown option {option}", position, "pip's requirement file options are known here")
         name = _LONG_NAMES.get(option, option).removeprefix("--")
         if name == "find-links" and not URL.match(value):
-            value = str(_beside(path, value))
+            value = str(_beside(within[-1], value))
         self.options.setdefault(name, []).append(value or "true")
         return []
 
 
-def _beside(file: Path, place: str) -> Path:
+def _place(name: str, beside: str) -> str:
+    """The path or URL of a file that is named where the file `beside` lies, which has one of both too."""
+    if name.startswith("file:"):
+        return unquote(name.removeprefix("file:").removeprefix("//"))
+    if URL.match(name):
+        return name
+    return urljoin(beside, name) if URL.match(beside) else str(Path(beside).parent / os.path.expanduser(name))
+
+
+def _beside(file: str, place: str) -> Path:
     """A folder that a requirement file names: beside the file if it is there, else below the current folder."""
     place = os.path.expanduser(place)
-    beside = file.parent / place
+    beside = Path(file).parent.absolute() / place
     return beside if beside.exists() else Path.cwd() / place
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 10_000_000
 URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
-"""What can follow a requirement on its line; uv takes the settings of builds for all packages alone."""
+"""What can follow a requirement on its line."""
 _HASH = re.compile(r"\s--hash(?:=|\s+|\Z)(\S*)")
 _FRAGMENT = re.compile(r"#(?:.*&)?(sha(?:256|384|512))=([0-9a-fA-F]+)")
 _HASH_LETTERS = {"sha256": 64, "sha384": 96, "sha512": 128}
@@ -65,15 +65,14 @@ class UserRequirement:
 class UserRequest:
     """All that the user wants.
 
-    files, constraint_files: as they were named. streams: the content of those of the files that can be read only
-    once, as /dev/stdin. constraints: what the constraint files say. options: pip's, from the files, by their long
-    names. require_hashes: each package needs a hash.
+    files: paths or URLs, as they were named. streams: the content of those of the files that can be read only once,
+    as /dev/stdin. constraints: what constraint files say. options: pip's, from the files, by their long names.
+    require_hashes: each package needs a hash.
     """
 
     requirements: tuple[UserRequirement, ...] = ()
-    files: tuple[Path, ...] = ()
-    constraint_files: tuple[Path, ...] = ()
-    streams: Mapping[Path, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    streams: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[UserRequirement, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     require_hashes: bool = False
@@ -134,6 +133,10 @@ def editable(value: str, origin: str, position: Position | None, folder: Path) -
 def parsed(text: str, origin: str, position: Position | None, folder: Path) -> UserRequirement:
     """One requirement with the hashes behind it: PEP 508, a URL, or the path of a folder, wheel or archive."""
     wanted = _OPTIONS.split(text, maxsplit=1)[0].strip()
+    for option in _OPTIONS.findall(text):
+        if option != "hash":
+            hint = "build it yourself, `pip wheel PACKAGE` with this option, and name the wheel in its place"
+            raise BadInput(f"{wanted}: --{option} of one package is not taken here", position, hint)
     hashes = tuple(_checked_hash(value, position) for value in _HASH.findall(text))
     if set(wanted) & {"\n", "\r"}:
         raise BadInput(f"{wanted!r} is more than one line", position, "one requirement each")

@@ -196,12 +196,12 @@ def _write_inputs(folder: Path, question: Question, pins: Mapping[str, str]) -> 
     texts = [wanted.text for wanted in question.request.requirements if wanted.position is None]
     kept = [f"{name}=={version}" for name, version in question.preferred.items() if name not in pins]
     fill(folder, {"wanted.in": _lines([*texts, *question.overrides]), PREFERRED: _lines(kept)})
-    fill(folder, {copy: question.request.streams[path] for path, copy in _copies(question.request).items()})
+    fill(folder, {copy: question.request.streams[place] for place, copy in _copies(question.request).items()})
 
 
-def _copies(request: UserRequest) -> dict[Path, str]:
+def _copies(request: UserRequest) -> dict[str, str]:
     """The names under which uv gets the files that can be read only once."""
-    return {path: f"stream-{number}.in" for number, path in enumerate(request.streams)}
+    return {place: f"stream-{number}.in" for number, place in enumerate(request.streams)}
 
 
 def _of_wheels(
@@ -340,14 +340,12 @@ def _compiled(
         fill(folder, {f"{kind}.txt": _lines(lines)})
         words += [f"--{kind}", folder / f"{kind}.txt"]
     words += [word for name in only_binary for word in ("--only-binary", name)]
-    for url in (file for file in question.request.constraint_files if "://" in str(file)):
-        words += ["--constraints", str(url)]
     for file in uv.settings.overrides:
         words += ["--overrides", file]
     result = folder / f"{next(iter(more))}-result.txt"
     fill(folder, {result.name: (folder / PREFERRED).read_bytes()})  # uv stays with what its output file says
     copies = _copies(question.request)
-    named = [folder / copies[path] if path in copies else path for path in question.request.files]
+    named = [folder / copies[place] if place in copies else place for place in question.request.files]
     uv.run([*words, "-o", result, folder / "wanted.in", *named])
     return tuple(parse_resolution(result.read_text(encoding="utf-8"), question, pins))
 

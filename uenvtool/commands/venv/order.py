@@ -26,7 +26,7 @@ class Order:
     path: Path
     first_word: str = ""
     packages: tuple[str, ...] = ()
-    files: tuple[Path, ...] = ()
+    files: tuple[str, ...] = ()
     editables: tuple[Path, ...] = ()
     remove: tuple[str, ...] = ()
     base: str | None = None

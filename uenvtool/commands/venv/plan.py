@@ -58,7 +58,7 @@ def planned(order: Order, target: Path, environ: Mapping[str, str]) -> Plan:
         raise BadInput(f"{order.path} is not there to be updated", hint="name its folder, or its image with --squash")
     base = _base(order, previous, target, environ)
     settings = read_settings(environ, os.path.dirname(os.path.dirname(base.base_executable)))
-    named = (*order.files, *map(Path, settings.files))
+    named = (*order.files, *settings.files)
     built = [name for name in order.built_on_base if name]
     also = [name for name in built if names_of([name])[0] not in _first_words(order.packages)]
     request = read_request(
@@ -157,7 +157,7 @@ def _with_previous(previous: OverlayRecord, request: UserRequest) -> UserRequest
     """
     texts = {requirement.text for requirement in request.requirements}
     positions = [requirement.position for requirement in request.requirements]
-    files_now = {*map(str, request.files), *(position.file for position in positions if position)}
+    files_now = {*request.files, *(position.file for position in positions if position)}
     kept = tuple(
         requirement
         for requirement in previous.requirements()
