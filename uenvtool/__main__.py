@@ -101,10 +101,11 @@ def _as_known(error: Exception) -> UenvtoolError:
     """An error as one of those that say what to do."""
     from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
 
+    cause = error.__cause__ if isinstance(error, ToolFailed) else error
+    if isinstance(cause, FileNotFoundError) and not os.path.isabs(cause.filename or "") and _is_adrift():
+        return BadInput("the current folder is gone", hint="go to one that exists, and give the command again")
     if isinstance(error, UenvtoolError):
         return error
-    if isinstance(error, FileNotFoundError) and not error.filename and _is_adrift():
-        return BadInput("the current folder is gone", hint="go to one that exists, and give the command again")
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return ToolFailed(

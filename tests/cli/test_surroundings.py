@@ -78,10 +78,35 @@ def test_the_current_folder_can_be_forbidden(tmp_path: Path, forbidden: Path) ->
     assert answers(tmp_path, code).endswith(f"{[0] * len(COMMANDS)}\n")
 
 
-def test_a_command_that_needs_the_current_folder_says_that_it_is_gone(tmp_path: Path) -> None:
-    (tmp_path / "gone").mkdir()
+NEED_IT = [
+    "venv v",
+    "venv {there}/v --no-base six",
+    "build hello --system clariden --no-concretize",
+    "activate --write -o scripts",
+    "container ngc-pytorch-25.06",
+    "job --system clariden --account a --image u -o job.sh -- true",
+    "new recipe mine --from hello",
+]
 
-    told = answers(tmp_path / "gone", ALL.replace(repr(COMMANDS), "['venv v']"), GONE=str(tmp_path / "gone"))
+
+@pytest.mark.parametrize("command", NEED_IT)
+def test_a_command_that_needs_the_current_folder_says_that_it_is_gone(tmp_path: Path, command: str) -> None:
+    (tmp_path / "gone").mkdir()
+    code = ALL.replace(repr(COMMANDS), repr([command.format(there=tmp_path)]))
+
+    told = answers(tmp_path / "gone", code, GONE=str(tmp_path / "gone"))
 
     assert "error: the current folder is gone\nhint: go to one that exists" in told
     assert told.endswith("[2]\n")
+    assert not (tmp_path / "v").exists()
+
+
+def test_an_overlay_is_not_begun_in_a_folder_that_may_not_be_entered(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    code = ALL.replace(repr(COMMANDS), repr([f"venv {tmp_path}/v --no-base six"]))
+
+    told = answers(tmp_path, f"import os; os.chdir({str(tmp_path / 'here')!r}); os.chmod('.', 0)\n{code}")
+
+    assert f"error: you may not enter the current folder, {tmp_path}/here\nhint: go to one that you may read" in told
+    assert told.endswith("[2]\n")
+    assert not (tmp_path / "v").exists()

@@ -101,10 +101,10 @@ class _Reader:
         except (BadInput, ToolFailed) as error:
             named = f"{name}: " if named_at else ""
             at = named_at or Position(name)
-            told = [replace(found, message=named + found.message, position=at) for found in error.problems]
+            problems = [replace(found, message=named + found.message, position=at) for found in error.problems]
             if isinstance(error, ToolFailed):
-                raise ToolFailed(told) from error
-            self.problems += told
+                raise ToolFailed(problems) from error
+            self.problems += problems
             return []
         shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
         found: list[UserRequirement] = []

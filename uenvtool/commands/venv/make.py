@@ -24,7 +24,7 @@ from uenvtool.commands.venv.plan import Plan, planned
 from uenvtool.commands.venv.report import result_of
 from uenvtool.commands.venv.results import BuiltOverlay, MadeOverlay, shown_path
 from uenvtool.commands.venv.target import added_by_others, is_environment, move_beside, previous_name, refuse_foreign
-from uenvtool.errors import ToolFailed
+from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.overlay.build_tools import building_on
 from uenvtool.overlay.outcome import changes, rows_of_resolution, warnings
 from uenvtool.overlay.record import image_note, noted_image, read_record
@@ -50,6 +50,7 @@ def make(order: Order, environ: Mapping[str, str], progress: Progress = silent, 
 def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) -> MadeOverlay:
     """The same, as what came of it."""
     check(order)
+    _refuse_closed_folder()
     target = Path(os.path.abspath(order.path))
     refuse_foreign(target, order)
     refuse_foreign_image(order)
@@ -70,6 +71,14 @@ def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) 
         on_step("memory-backed storage is full: building beside the target")
         with _workshop(work, in_memory=False) as folder:
             return _made(plan, target, folder, work, on_step)
+
+
+def _refuse_closed_folder() -> None:
+    """Raise BadInput if this user may not enter the current folder: uv looks for its settings there, and ends."""
+    here = Path.cwd()
+    if not os.access(here, os.X_OK):
+        hint = "go to one that you may read, and give the command again"
+        raise BadInput(f"you may not enter the current folder, {here}", hint=hint)
 
 
 @contextlib.contextmanager
