@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import ROOT, Answer
 from tests.support.needs import need, needs
+from uenvtool.image.check import BUILD_FOLDERS, Unwanted
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
 from uenvtool.overlay.packed import pack_overlay
 
@@ -267,6 +268,51 @@ def test_links_attributes_and_odd_names_are_read_past(place: Path, cli: Cli) -> 
 
     assert found["problems"] == []
     assert found["files"] == sum(1 for path in source.rglob("*") if path.is_file() and not path.is_symlink()) - 1
+
+
+def test_what_a_symlink_points_at_is_not_taken_for_a_file(place: Path, cli: Cli) -> None:
+    """A target can have a line that looks as one of unsquashfs's own; what is behind it would be read as that file."""
+    image = uenv(place)
+    [honest] = data(cli("image", "verify", str(image), "--json"))
+    source = place / "source"
+    (source / "a").symlink_to("x\nconfig/hidden R 0 644 0 0 5 0")
+    (source / "b").write_text("/dev/shm/uenvtool-1/x")
+    subprocess.run(["mksquashfs", source, image, "-quiet", "-no-progress", "-noappend"], check=True)
+
+    [found] = data(cli("image", "verify", str(image), "--json"))
+
+    assert found["files"] == honest["files"] + 1
+    assert found["problems"] == ["/dev/shm/uenvtool-, where it was built, is named by b"]
+
+
+def test_a_folder_of_the_build_is_found_across_two_pieces_of_a_file(place: Path, cli: Cli) -> None:
+    text = b"/scratch/me/spack-stage-zlib/src"
+    extra = {f"config/{at}": b"a" * ((1 << 20) - at) + text for at in (1, 13, 20, len(text))}
+
+    [found] = data(cli("image", "verify", str(uenv(place, extra=extra)), "--json"))
+
+    [problem] = found["problems"]
+    assert all(name in problem for name in ("config/1", "config/13", "config/20", "1 more"))
+
+
+@pytest.mark.parametrize("folder", BUILD_FOLDERS)
+def test_each_folder_of_a_build_has_what_is_looked_for_first(folder: bytes) -> None:
+    assert Unwanted([]).search(b"see " + folder + b"x") == folder.decode()
+
+
+def test_a_library_that_is_only_a_symlink_to_nowhere_is_not_there(place: Path, cli: Cli) -> None:
+    need("gcc")
+    (place / "code.c").write_text("int f(void) { return 1; }\n")
+    build = ["gcc", "-shared", "-fPIC", "-o"]
+    subprocess.run([*build, "libinner.so", "code.c"], check=True)
+    subprocess.run([*build, "libouter.so", "code.c", "-Wl,--no-as-needed", "-L.", "-linner"], check=True)
+    uenv(place, extra={"lib/libouter.so": (place / "libouter.so").read_bytes()})
+    (place / "source" / "lib" / "libinner.so").symlink_to("/u/gone/libinner.so")
+
+    answer = cli("image", "verify", str(uenv(place)))
+
+    assert answer.code == 1
+    assert "lib/libouter.so needs libinner.so" in answer.stderr
 
 
 def test_two_overlays_differ_by_version_and_name(place: Path, cli: Cli) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ PYTHON, SPACK = "python", "spack"
 DATABASE = ".spack-db/index.json"
 """Where Spack lists what is installed in a store."""
 LARGEST_DATABASE = 48 << 20
+RECORD = ".dist-info/RECORD"
+"""The list of files that an installer of Python packages leaves."""
 _INFO = re.compile(r"(?P<site>(?:.*/)?)(?P<name>[^/]+)-(?P<version>[^/-]+)\.dist-info")
 _BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
 
@@ -51,17 +53,19 @@ class Contents:
     entries: Sequence[Listed]
     by_name: Mapping[str, Listed]
     uenv: Uenv | None
-    packages: Sequence[Package]
+
+    @cached_property
+    def packages(self) -> Sequence[Package]:
+        """The installed packages, by the descriptions in the image. Raises BadInput if these are too large."""
+        records = [name for name in self.by_name if name.endswith(RECORD)]
+        texts = read_texts(self.path, [*records, DATABASE], largest=LARGEST_DATABASE, entries=self.entries)
+        of_spack = _of_spack(self.by_name, texts.pop(DATABASE, ""), self.mount)
+        return sorted([*_of_python(self.by_name, texts, self.mount), *of_spack])
 
     @cached_property
     def unpacked_bytes(self) -> int:
         """The sizes of all files together."""
         return sum(entry.size for entry in self.entries if entry.kind == FILE)
-
-    @cached_property
-    def file_names(self) -> frozenset[str]:
-        """The last part of each name."""
-        return frozenset(os.path.basename(name) for name in self.by_name)
 
     @property
     def is_overlay(self) -> bool:
@@ -92,10 +96,22 @@ class Contents:
         """Whether an absolute path below the mount point exists inside, through the image's own symlinks too."""
         return self._followed(path, 40) is not None
 
+    def holding(self, names: Collection[str]) -> set[str]:
+        """Those of some file names that lie anywhere inside; a symlink that leads nowhere does not count.
+
+        A name with a slash is a path of its own.
+        """
+        found = {name for name in names if "/" in name and self.holds(name)}
+        for path, entry in self.by_name.items():
+            name = path[path.rfind("/") + 1 :]
+            if name in names and name not in found and (not entry.target or self.holds(f"{self.mount}/{path}")):
+                found.add(name)
+        return found
+
     def _followed(self, path: str, links: int) -> str | None:
         """The name in the image that a path leads to; None if it leads nowhere, outside, or round in circles."""
         name = ""
-        parts = os.path.relpath(os.path.normpath(path), self.mount).split("/") if self.mount else ["", ".."]
+        parts = os.path.relpath(os.path.normpath(path), self.mount or "/").split("/")
         if parts == ["."]:
             return ""
         for number, part in enumerate(parts):
@@ -104,7 +120,7 @@ class Contents:
             if entry is None:
                 return None
             if entry.target:
-                target = os.path.join(self.mount, os.path.dirname(name), os.fsdecode(entry.target))
+                target = os.path.join(self.mount or "/", os.path.dirname(name), os.fsdecode(entry.target))
                 return self._followed(os.path.join(target, *parts[number + 1 :]), links - 1) if links else None
         return name
 
@@ -118,17 +134,9 @@ def read(image: Path) -> Contents:
     head = require_image(image)
     entries = listing(find_program("unsquashfs"), image)
     names = {os.fsdecode(entry.name): entry for entry in entries}
-    texts = read_texts(image, [ENV, *_records(names)], entries=entries)
-    database = read_texts(image, [DATABASE], largest=LARGEST_DATABASE, entries=entries)
+    texts = read_texts(image, [ENV], entries=entries)
     uenv = parse_env_json(texts[ENV], f"{image}:{ENV}") if ENV in texts else None
-    mount = uenv.mount if uenv else ""
-    found = [*_of_python(names, texts, mount), *_of_spack(names, database.get(DATABASE, ""), mount)]
-    return Contents(path=image, head=head, entries=entries, by_name=names, uenv=uenv, packages=sorted(found))
-
-
-def _records(names: Mapping[str, Listed]) -> Iterator[str]:
-    """The lists of files that installers of Python packages leave."""
-    return (name for name in names if name.endswith(".dist-info/RECORD"))
+    return Contents(path=image, head=head, entries=entries, by_name=names, uenv=uenv)
 
 
 def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
@@ -141,12 +149,18 @@ def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str
         found = _INFO.fullmatch(folder) if folder.endswith(".dist-info") else None
         if found is None or entry.kind != FOLDER or _is_of_a_view(folder, names, mount):
             continue
-        lines = texts.get(f"{folder}/RECORD", "").splitlines()
-        files = {os.path.normpath(found["site"] + line.split(",")[0].strip('"')) for line in lines}
-        sources = {file for file in files if not _BYTECODE.search(file)}
-        size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in sources)
+        files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
+        size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
         name = re.sub(r"[-_.]+", "-", found["name"]).lower()  # packaging.python.org, name normalization
         yield Package(name=name, version=found["version"], kind=PYTHON, bytes=size, folder=folder)
+
+
+def _recorded(text: str, site: str) -> Iterator[str]:
+    """The files that an installer's list names, without bytecode, which it need not name."""
+    for line in text.splitlines():
+        file = site + line.split(",", 1)[0].strip('"')
+        if not file.endswith(".pyc") or not _BYTECODE.search(file):
+            yield os.path.normpath(file) if ".." in file else file
 
 
 def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:

@@ -22,13 +22,13 @@ class Needs:
 def needs(content: bytes | bytearray) -> Needs:
     """What an ELF file of 64 bits needs; nothing if it is another file, or damaged."""
     try:
-        return _needs(memoryview(content))
+        return _needs(content)
     except (struct.error, ValueError, IndexError, OverflowError):
         return Needs()
 
 
-def _needs(content: memoryview) -> Needs:
-    if bytes(content[:5]) != MAGIC + b"\2":
+def _needs(content: bytes | bytearray) -> Needs:
+    if content[:5] != MAGIC + b"\2":
         return Needs()
     order = "<" if content[5] == 1 else ">"
     segments = list(_segments(content, order))
@@ -45,7 +45,7 @@ def _needs(content: memoryview) -> Needs:
 _TEXTS = (_NEEDED, _RPATH, _RUNPATH)
 
 
-def _segments(content: memoryview, order: str) -> Iterator[tuple[int, int, int, int]]:
+def _segments(content: bytes | bytearray, order: str) -> Iterator[tuple[int, int, int, int]]:
     """Kind, offset, address and size in the file of each segment."""
     (start,) = struct.unpack_from(order + "Q", content, 32)
     size, count = struct.unpack_from(order + "HH", content, 54)
@@ -55,7 +55,7 @@ def _segments(content: memoryview, order: str) -> Iterator[tuple[int, int, int, 
         yield kind, offset, address, length
 
 
-def _dynamic(content: memoryview, order: str, start: int, size: int) -> Iterator[tuple[int, int]]:
+def _dynamic(content: bytes | bytearray, order: str, start: int, size: int) -> Iterator[tuple[int, int]]:
     for at in range(start, start + size, 16):
         tag, value = struct.unpack_from(order + "qQ", content, at)
         if tag == _END:
@@ -71,8 +71,5 @@ def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int:
     raise ValueError(f"no segment has the address {address}")
 
 
-def _text(content: memoryview, start: int) -> str:
-    end = start
-    while content[end]:
-        end += 1
-    return bytes(content[start:end]).decode("utf-8", "surrogateescape")
+def _text(content: bytes | bytearray, start: int) -> str:
+    return content[start : content.index(0, start)].decode("utf-8", "surrogateescape")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -62,14 +61,15 @@ def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Lis
 
 def _entries(content: bytes, token: bytes) -> Iterator[Listed]:
     """The names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
-    line = re.compile(rb"([a-z-])[a-zA-Z-]{9} \d+/\d+ +(\d+(?:, *\d+)?) [\d-]+ [\d:]+ " + token)
-    found = [(match.start(), match.end(), match[1], match[2]) for match in line.finditer(content)]
-    ends = [*(start for start, *_ in found[1:]), len(content)]
-    for (_, begin, letter, number), end in zip(found, ends, strict=True):
-        name, target = content[begin:end].removesuffix(b"\n"), b""
-        size = 0 if b"," in number else int(number)
-        if letter == b"l":  # its size is the length of what it points at
+    before, *rest = content.split(b" " + token)
+    attributes = before[before.rfind(b"\n") + 1 :]
+    for text in rest:  # a name, a line break, and the attributes of the next one, which have no line break
+        name, _, following = text.rpartition(b"\n")
+        kind, number, target = attributes[:1], attributes.split(None, 3)[2], b""
+        size = int(number) if number.isdigit() else 0  # a device has two numbers, with a comma
+        if kind == b"l":  # its size is the length of what it points at
             at = len(name) - size
             name, target = name[: at - len(b" -> ")], name[at:]
         if name:
-            yield Listed(name.removeprefix(b"/"), KINDS.get(letter) or letter.decode(), size, target)
+            yield Listed(name[1:], KINDS.get(kind) or kind.decode(), size, target)
+        attributes = following

@@ -16,6 +16,8 @@ from uenvtool.image.pseudo import read_definition, read_header
 
 PIECE_BYTES = 1 << 20
 SMALL_BYTES = 1 << 16
+_SIZE = 6
+"""Where a definition of a file has its size."""
 
 
 def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
@@ -30,12 +32,15 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[byte
     output = "-" if programs.sparse_field else "/dev/stdout"
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
     words: list[str | Path] = [programs.unsquashfs, *options, "-pf", output, image]
-    texts = (entry.name + entry.target if entry.kind == SYMLINK else entry.name for entry in entries)
-    lines = 1 + sum(1 + text.count(b"\n") for text in texts)
+    broken = sum(entry.name.count(b"\n") + (entry.kind == SYMLINK and entry.target.count(b"\n")) for entry in entries)
     try:
         with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
-            for name, size in _files(read_header(stream, lines=lines)):
-                content = iter((_whole(stream, size, name),)) if size <= SMALL_BYTES else _pieces(stream, size, name)
+            header = read_header(stream, lines=1 + len(entries) + broken)
+            for name, size in _files_with_line_breaks(header, entries) if broken else _files(header):
+                if size <= SMALL_BYTES:
+                    yield name, size, iter((_whole(stream, size, name),))
+                    continue
+                content = _pieces(stream, size, name)
                 yield name, size, content
                 for _ in content:
                     continue
@@ -56,12 +61,30 @@ def file_sums(image: Path, entries: Sequence[Listed]) -> dict[str, str]:
 
 
 def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
+    """Name and size of each file, by definitions that are a line each: the usual image, which has many."""
+    for line in header.split(b"\n"):
+        if b"\\" in line:
+            found = read_definition(line + b"\n", 0)
+            if found is not None and found.size is not None:
+                yield found.name, found.size
+            continue
+        words = line.split(b" ", 7)  # name, kind, time, mode, owner, group, and a file's size
+        if len(words) > _SIZE and words[1] == b"R":
+            yield words[0], int(words[_SIZE])
+
+
+def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
+    """The same where a name or a symlink's target has a line break; nothing quotes a target, so its length decides."""
+    targets = {entry.name: entry.target for entry in entries if entry.kind == SYMLINK}
     start = 0
     while start < len(header):
         found = read_definition(header, start)
         if found is not None and found.size is not None:
             yield found.name, found.size
-        start = header.find(b"\n", found.end if found else start) + 1 or len(header)
+        end = found.end if found else start
+        if found is not None and found.attributes[0] == b"S":
+            end += 1 + len(targets.get(found.name, b""))
+        start = header.find(b"\n", end) + 1 or len(header)
 
 
 def _whole(stream: BinaryIO, size: int, name: bytes) -> bytes:

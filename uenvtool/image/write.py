@@ -29,31 +29,31 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
     """
     words: list[str | Path] = [programs.mksquashfs]
     if programs.pseudo_data:
-        words += [tree.folder, image, *_options(programs, epoch), *_exclusions(tree, scratch)]
+        words += [tree.folder, image, *options(programs, epoch), *_exclusions(tree, scratch)]
         for file in write_pseudo_files(tree, programs, epoch, scratch):
             words += ["-pf", file]
     else:
         stage(tree, scratch / "tree")
-        words += [scratch / "tree", image, *_options(programs, epoch)]
+        words += [scratch / "tree", image, *options(programs, epoch)]
     completed = tools.run(words, env=_environ())
     if completed.code != 0 or not image.is_file():
         hint = "free space, or choose another place; the old image, if any, is as it was"
         raise ToolFailed(f"mksquashfs failed: {_reason(completed)}", hint=hint)
 
 
-def _options(programs: Programs, epoch: int) -> list[str]:
+def options(programs: Programs, epoch: int) -> list[str]:
     """What makes it quick, and the same each time; only what this mksquashfs knows."""
     level = ZSTD_LEVEL if programs.compression == "zstd" else GZIP_LEVEL
     words = ["-noappend", "-no-progress", "-no-recovery", "-all-root", "-no-xattrs", "-no-exports", "-no-hardlinks"]
-    options = [word for word in words if programs.has(word)]
+    found = [word for word in words if programs.has(word)]
     if programs.has("-mem"):
-        options += ["-mem", MEMORY]
+        found += ["-mem", MEMORY]
     if programs.has("-quiet"):
-        options.append("-quiet")
-    options += ["-comp", programs.compression, "-Xcompression-level", level, "-b", BLOCK]
-    options += ["-action", "chmod(u=rwX,go=rX)@type(f)||type(d)"]
-    options += ["-action", "fragment(imported)@name(*.pyc)"]  # not in one block with what no import reads
-    return options + _times(programs, epoch)
+        found.append("-quiet")
+    found += ["-comp", programs.compression, "-Xcompression-level", level, "-b", BLOCK]
+    found += ["-action", "chmod(u=rwX,go=rX)@type(f)||type(d)"]
+    found += ["-action", "fragment(imported)@name(*.pyc)"]  # not in one block with what no import reads
+    return found + _times(programs, epoch)
 
 
 def _times(programs: Programs, epoch: int) -> list[str]:

@@ -29,6 +29,7 @@ from uenvtool.spack.lock import read_lock
 
 if TYPE_CHECKING:
     from cyclonedx.model.component import Component
+    from cyclonedx.model.dependency import Dependency
     from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
 
 
@@ -107,10 +108,18 @@ def render(listed: Listed) -> str:
     bom = Bom(components=components, serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
-    bom.register_dependency(whole, components)
+    bom.dependencies = dependencies(whole, components)
     for cve, affected in known_vulnerabilities(listed.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def dependencies(whole: Component, components: Sequence[Component]) -> list[Dependency]:
+    """That the whole has each of its parts. `Bom.register_dependency` looks through all of them for each one."""
+    from cyclonedx.model.dependency import Dependency
+
+    parts = [Dependency(ref=component.bom_ref) for component in components]
+    return [Dependency(ref=whole.bom_ref, dependencies=parts), *parts]
 
 
 def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
