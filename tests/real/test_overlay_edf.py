@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.images import Builder, debian_image, storage
+from tests.support.images import Builder, debian_image, podman_environment, storage
 from tests.support.overlays import wheel
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -59,3 +59,24 @@ def test_an_overlay_is_made_on_the_containers_python_and_keeps_its_torch(
     assert where.startswith(f"{place}/env/lib/"), ran.stderr
     assert torch == "2.8.0a0+nv25.6"
     subprocess.run([*builder.words, "rm", made], capture_output=True, check=True)
+
+
+def test_podman_runs_it_where_no_srun_is(builder: Builder, no_base: None, tmp_path: Path, place: Path) -> None:
+    image = debian_image(builder, wheel(tmp_path / "base", "torch", "2.8.0a0+nv25.6"))
+    podman = podman_environment(builder, image)
+    wheels = tmp_path / "wheels"
+    wheel(wheels, "metatrain", "2025.1", requires=["torch>=2.1"])
+    wheel(wheels, "torch", "2.9.0")
+    Path("mine.toml").write_text(f'image = "{image}"\nmounts = ["{tmp_path}"]\n')
+    env = {**os.environ, **podman, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+
+    command = [sys.executable, "-m", "uenvtool", "venv", "env", "metatrain", "--edf", "mine.toml", "--podman"]
+    answer = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert answer.returncode == 0, answer.stderr
+    code = "import metatrain, torch; print(metatrain.__file__, torch.__version__)"
+    run = [*("podman", "run", "--rm", f"--volume={place}:{place}", image), place / "env/bin/python", "-c", code]
+    ran = subprocess.run(run, env=env, capture_output=True, text=True, check=False)
+    where, torch = ran.stdout.split()
+    assert where.startswith(f"{place}/env/lib/"), ran.stderr
+    assert torch == "2.8.0a0+nv25.6"

@@ -80,7 +80,8 @@ def venv(
     no_base: bool = NO_BASE,
     uenv: str | None = typer.Option(None, "--uenv", metavar="IMAGE", help="Load this uenv for the command first."),
     view: str = typer.Option("default", "--view", metavar="VIEW", help="The view to load with --uenv."),
-    edf: str = typer.Option("", "--edf", metavar="FILE", help="Run it in a container of this EDF, with srun."),
+    edf: str = typer.Option("", "--edf", metavar="FILE", help="Run it in a container of this EDF."),
+    podman: bool = typer.Option(False, "--podman", help="With --edf: by podman; default: by srun where that is."),
     squash: str | None = IMAGE,
     override: list[str] = OVERRIDE,
     built_on_base: list[str] = BUILT_ON_BASE,
@@ -108,7 +109,7 @@ def venv(
     from uenvtool.commands.venv.order import Order
     from uenvtool.commands.venv.reload import on_named_base
 
-    on_named_base(uenv, view, edf, Path(path), os.environ)
+    on_named_base(uenv, view, edf, Path(path), podman=podman, environ=os.environ)
     order = Order(
         path=Path(path),
         first_word=path,

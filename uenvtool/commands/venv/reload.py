@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from uenvtool import tools
-from uenvtool.errors import BadInput, Position, ToolMissing
+from uenvtool.errors import BadInput, ToolMissing
+from uenvtool.overlay.edf import Edf, at_their_own_place, hides_the_containers, podman_words, read_edf
 from uenvtool.overlay.where import LABEL
 
-OPTIONS = ("--uenv", "--view", "--edf")
-"""The options that say where the command is run again; it does not have them there."""
+OPTIONS, FLAG = ("--uenv", "--view", "--edf"), "--podman"
+"""The options that say where the command is run again, and one without a value; it does not have them there."""
 
 
-def on_named_base(uenv: str | None, view: str, edf: str, target: Path, environ: Mapping[str, str]) -> None:
+def on_named_base(
+    uenv: str | None, view: str, edf: str, target: Path, *, podman: bool, environ: Mapping[str, str]
+) -> None:
     """Become this command in the uenv, or in a container of the EDF, that is named; nothing if none is.
 
-    target: the overlay. Raises ToolMissing and BadInput as `in_uenv` and `in_container` do.
+    target: the overlay. podman: start the container with it. Raises ToolMissing and BadInput as `in_uenv` and
+    `in_container` do.
     """
+    if podman and not edf:
+        raise BadInput("--podman starts the container of an EDF", hint="name the EDF: --edf FILE")
     if uenv is not None:
         in_uenv(uenv, view, environ)
     if edf:
-        in_container(edf, target, environ)
+        in_container(edf, target, podman=podman, environ=environ)
 
 
 def in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
@@ -43,57 +48,64 @@ def in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     tools.become([client, "run", image, f"--view={view}", "--", *this_command(sys.argv)], {**environ, LABEL: image})
 
 
-def in_container(edf: str, target: Path, environ: Mapping[str, str]) -> NoReturn:
-    """Become `srun --environment=EDF -- <this command>`, in this folder.
+def in_container(edf: str, target: Path, *, podman: bool, environ: Mapping[str, str]) -> NoReturn:
+    """Become this command in a container of an EDF, in this folder: by srun, or by podman where that is what is here.
 
     edf: the path of an environment definition file, or its name on the search path of the Container Engine.
-    target: the overlay. Raises ToolMissing if srun is not here, BadInput if the container will not have the folders
-    that the command needs: this program with its own Python, the overlay, the current folder.
+    target: the overlay. podman: with podman, also where srun is. Raises ToolMissing if none of them is here, BadInput
+    if the container will not have the folders that the command needs: this program with its own Python, the overlay,
+    the current folder; and for what podman cannot run.
     """
-    starter = shutil.which("srun", path=environ.get("PATH"))
-    if starter is None:
-        raise ToolMissing(f"--edf {edf}: srun is not here", hint="run it on a login node of the cluster")
+    names = ("podman",) if podman else ("srun", "podman")
+    found = {name: program for name in names if (program := shutil.which(name, path=environ.get("PATH")))}
+    if not found:
+        hint = "run it on a login node of the cluster, or install podman: https://podman.io/docs/installation"
+        raise ToolMissing(f"--edf {edf}: {' and '.join(names)} {_is_missing(names)} not here", hint=hint)
+    starter, program = next(iter(found.items()))
+    tools.become(
+        _by_srun(program, edf, target, environ) if starter == "srun" else _by_podman(program, edf, target, environ)
+    )
+
+
+def _is_missing(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _by_srun(program: str, edf: str, target: Path, environ: Mapping[str, str]) -> list[str]:
     named_by_path = "/" in edf or edf.endswith(".toml")
     if named_by_path:
-        refuse_unmounted(Path(edf), _needed(target), environ)
-    words = [starter, f"--environment={os.path.abspath(edf) if named_by_path else edf}", "--nodes=1", "--ntasks=1"]
-    tools.become([*words, "env", f"--chdir={os.getcwd()}", *this_command(sys.argv)])
+        refuse_unmounted(read_edf(edf, environ), _needed(target), environ)
+    words = [program, f"--environment={os.path.abspath(edf) if named_by_path else edf}", "--nodes=1", "--ntasks=1"]
+    return [*words, "env", f"--chdir={os.getcwd()}", *this_command(sys.argv)]
 
 
-def refuse_unmounted(edf: Path, paths: Sequence[Path], environ: Mapping[str, str]) -> None:
+def _by_podman(program: str, edf: str, target: Path, environ: Mapping[str, str]) -> list[str]:
+    read = read_edf(edf, environ)
+    mountable = [path for path in _own_folders() if not hides_the_containers(path)]
+    refuse_unmounted(read, [path for path in _needed(target) if path not in mountable], environ)
+    return [program, *podman_words(read, mountable, os.getcwd(), environ), *this_command(sys.argv)]
+
+
+def refuse_unmounted(edf: Edf, paths: Sequence[Path], environ: Mapping[str, str]) -> None:
     """Raise BadInput if a container of an EDF does not have one of these folders of the host at its own place.
 
-    An EDF that builds on another one is not looked at: the other one may mount them.
+    An EDF that builds on one that is not here is not looked at: the other one may mount them.
     """
-    import tomlkit
-
-    try:
-        data = tomlkit.parse(edf.read_text(encoding="utf-8")).unwrap()
-    except (OSError, ValueError, tomlkit.exceptions.ParseError) as error:
-        raise BadInput(
-            f"this EDF cannot be read: {error}", Position(str(edf)), "name the file that srun takes"
-        ) from error
-    if "base_environment" in data:
-        return
-    places = list(_at_their_own_place([str(mount) for mount in data.get("mounts", ())], environ))
-    for path in paths:
+    places = at_their_own_place(edf.mounts, environ)
+    for path in paths if edf.is_whole else ():
         if not any(path.is_relative_to(place) for place in places):
-            hint = f'add "{path}" to its mounts, or work in a folder that is mounted; docs/overlay.md says more'
-            raise BadInput(f"the container will not have {path}", Position(str(edf)), hint)
+            hint = f'add "{path}" to its mounts, or work in a folder that is mounted; docs/containers.md says more'
+            raise BadInput(f"the container will not have {path}", edf.position("mounts"), hint)
 
 
 def _needed(target: Path) -> list[Path]:
     """The folders that this command needs where it is run again."""
-    own = [Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2]]
-    return [path.resolve() for path in (*own, Path.cwd(), target.absolute().parent)]
+    return [*_own_folders(), Path.cwd().resolve(), target.absolute().parent.resolve()]
 
 
-def _at_their_own_place(mounts: Sequence[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """The folders of the host that are mounted at the same path; variables stand in braces."""
-    for mount in mounts:
-        source, *rest = re.sub(r"\$\{(\w+)\}", lambda found: environ.get(found[1], found[0]), mount).split(":")
-        if not rest or rest[0] == source:
-            yield source
+def _own_folders() -> list[Path]:
+    """The folders of this program and of the Python that runs it."""
+    return [path.resolve() for path in (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])]
 
 
 def this_command(words: Sequence[str]) -> list[str]:
@@ -113,6 +125,6 @@ def _without_options(words: Sequence[str]) -> list[str]:
             return [*left, word, *rest]
         if word in OPTIONS:
             next(rest, None)
-        elif not word.startswith(tuple(f"{name}=" for name in OPTIONS)):
+        elif word != FLAG and not word.startswith(tuple(f"{name}=" for name in OPTIONS)):
             left.append(word)
     return left
