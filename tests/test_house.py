@@ -95,6 +95,7 @@ DOORS = {
     "filling",
     "loaded",
     "ending",
+    "rendezvous",
 }
 
 

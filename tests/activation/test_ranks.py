@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, Ran, run, script
+from uenvtool import rendezvous
 from uenvtool.activation.fragments import FOLDER, rank_program
+from uenvtool.filling import filled
 
 STEP = {
     "SLURM_JOB_ID": "4711",
@@ -154,6 +156,6 @@ def test_where_there_is_no_slurm_there_is_no_such_program(shell: str, system: st
 
 
 def test_the_program_in_a_script_is_the_file() -> None:
-    text = (FOLDER / "rank.sh").read_text()
+    text = filled((FOLDER / "rank.sh").read_text(), RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP)
 
     assert " ".join(rank_program().split()) == " ".join(text.split())

@@ -78,7 +78,7 @@ def test_each_option_of_the_seed_is_in_our_job(cli: Cli, key: tuple[int, str]) -
 @pytest.mark.parametrize("key", OURS, ids=str)
 def test_each_variable_of_the_seed_is_in_our_job_or_absent_with_a_reason(cli: Cli, key: tuple[int, str]) -> None:
     ours = files(cli, key)["job.sh"]
-    names = exported(ours) | set(re.findall(r"\b(\w+)=\$", ours)) | set(re.findall(r"--env (\w+)=", ours))
+    names = exported(ours) | set(re.findall(r'\b(\w+)="?\$', ours)) | set(re.findall(r"--env (\w+)=", ours))
 
     missing = exported(script(*key)) - names
 

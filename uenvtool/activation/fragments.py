@@ -6,6 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+from uenvtool import rendezvous
 from uenvtool.filling import filled
 
 FOLDER = Path(__file__).parent / "fragments"
@@ -38,7 +39,8 @@ def block(extension: str, name: str, **values: str) -> str:
 def rank_program() -> str:
     """The program of sh that gives a task of srun its rank, in a few long lines."""
     lines: list[str] = []
-    for line in (FOLDER / "rank.sh").read_text(encoding="utf-8").splitlines():
+    text = (FOLDER / "rank.sh").read_text(encoding="utf-8")
+    for line in filled(text, RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP).splitlines():
         if len(lines) > 1 and len(lines[-1]) + len(line) < LONG:
             lines[-1] += f" {line}"
         else:

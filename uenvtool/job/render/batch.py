@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from uenvtool import quoting
+from uenvtool import quoting, rendezvous
 from uenvtool.errors import BadInput
 from uenvtool.filling import filled
 from uenvtool.job.plan import APPTAINER, UENV, JobPlan, run_command, torchrun_words
@@ -32,6 +32,7 @@ def batch_script(plan: JobPlan, name: str, *, options: str = "", monitor: str = 
         OPTIONS=options,
         INSIDE=_inside(plan),
         LAUNCH=_launch(plan),
+        PORT=rendezvous.PORT_OF_JOB,
         LAUNCHER="torchrun" if torchrun else "rank",
         STAGE=staging(plan),
         END=at_the_end(plan, monitor),
@@ -59,7 +60,7 @@ def _launch(plan: JobPlan) -> str:
     """How the ranks start, in what srun runs."""
     if plan.launcher == TORCHRUN:
         return filled(template("launch-torchrun.sh"), RANKS=str(plan.ranks)).removesuffix("\n")
-    return template("launch-srun.sh").removesuffix("\n")
+    return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK).removesuffix("\n")
 
 
 def _inside(plan: JobPlan) -> str:

@@ -15,7 +15,7 @@ done
 
 @SETTINGS@mkdir -p @FOLDER@
 MASTER_ADDR=$(hostname --ip-address | awk '{print $1}')          # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export MASTER_ADDR MASTER_PORT=@PORT@ # the job's own: two jobs on a node do not meet
 @STAGE@@END@@BEFORE@srun -ul --output=@OUTPUT@ -c "$SLURM_CPUS_PER_TASK" --cpu-bind=@BIND@@OPTIONS@ \
   apptainer exec --nv --bind "$(IFS=, && echo "${binds[*]}")"@ENV@ "$image" bash -c '
 @INSIDE@@LAUNCH@' @LAUNCHER@ "${command[@]}"@AFTER@

@@ -8,6 +8,6 @@ ulimit -c 0 # no core dumps, one from each rank that crashes
 
 @SETTINGS@mkdir -p @FOLDER@
 MASTER_ADDR=$(hostname)                                          # rank 0 runs on the first node, as this script does
-export MASTER_ADDR MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000)) # the job's own: two jobs on a node do not meet
+export MASTER_ADDR MASTER_PORT=@PORT@ # the job's own: two jobs on a node do not meet
 @STAGE@@END@@BEFORE@srun -ul --output=@OUTPUT@ -c "$SLURM_CPUS_PER_TASK" --cpu-bind=@BIND@@OPTIONS@ bash -c '
 @INSIDE@@LAUNCH@' @LAUNCHER@ "${command[@]}"@AFTER@

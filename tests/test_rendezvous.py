@@ -1,0 +1,40 @@
+"""How ranks meet is said once: a job and an activation script give a task the same."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.activation.test_ranks import STEP
+from tests.conftest import ROOT, Answer
+from tests.job.test_make import JOBS, TRAIN, script
+from uenvtool.activation.fragments import rank_program
+
+Cli = Callable[..., Answer]
+SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_PORT")
+
+
+def shown(words: Sequence[str]) -> str:
+    """What a program prints in a task of srun."""
+    env = {"PATH": "/usr/bin:/bin", **STEP}
+    return subprocess.run(words, env=env, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("job", ["uenv", "ce", "olivia, srun"])
+def test_a_job_gives_a_task_the_rank_and_port_that_an_activation_gives_it(cli: Cli, job: str) -> None:
+    text = script(cli, *JOBS[job], *TRAIN)
+    port = next(line for line in text.splitlines() if line.startswith("export MASTER_ADDR MASTER_PORT="))
+    launch = text[text.index("  export RANK=") : text.index("\n  exec")]
+
+    of_job = shown(["bash", "-uc", f'MASTER_ADDR=n; {port}\n{launch}\nexec "$@"', "rank", *SHOW])
+
+    assert of_job == shown(["sh", "-uc", rank_program(), *SHOW]) == "6 2 8 14711\n"
+
+
+@pytest.mark.parametrize("words", ["% 20000", "=$SLURM_LOCALID", '="$SLURM_LOCALID"'])
+def test_no_template_writes_it_again(words: str) -> None:
+    folders = [ROOT / "uenvtool" / "job" / "templates", ROOT / "uenvtool" / "activation" / "fragments"]
+
+    assert [path.name for folder in folders for path in folder.rglob("*.*") if words in path.read_text()] == []
