@@ -119,7 +119,10 @@ def test_a_job_without_output_is_looked_at_as_far_as_it_goes(
     code, report, _ = doctor(slurm, environ, place, "--job", sent.stdout.strip())
 
     assert (code, report["findings"]) == (0, [])
-    assert report["unseen"] == ["output: it is not there, or was not named"]
+    assert report["unseen"] == [
+        "output: it is not there, or was not named",
+        "environment: Slurm keeps none of this job (accounting does, with AccountingStoreFlags=job_env)",
+    ]
 
 
 @pytest.mark.parametrize("job", ["999999", "x; reboot"])

@@ -22,6 +22,7 @@ from pathlib import Path
 from tests.support.needs import skip_without
 
 HOW = "apt-get install slurm-wlm munge, and run the tests as root"
+DATABASE = ("mariadb-install-db", "mariadbd", "slurmdbd")
 MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
 NODES = ("n1", "n2", "n3", "n4")
 GPUS = 4
@@ -45,6 +46,26 @@ SlurmctldPort={port}
 SlurmdParameters=config_overrides
 GresTypes=gpu
 ReturnToService=2
+"""
+ACCOUNTED = """
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=localhost
+AccountingStoragePort={port}
+AccountingStoreFlags=job_env,job_script
+MinJobAge=2
+"""
+"""What keeps jobs in a database, and in the controller for seconds only."""
+SLURMDBD = """
+AuthType=auth/munge
+DbdHost=localhost
+DbdPort={port}
+SlurmUser=root
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm
 """
 NODE = "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=288 RealMemory=5000 Gres=gpu:{gpus}\n"
 PARTITION = "PartitionName=all Nodes=ALL Default=YES OverSubscribe=FORCE:8 State=UP\n"
@@ -92,15 +113,18 @@ class Slurm:
 
 
 @contextmanager
-def running_slurm(folder: Path, plugin: Path | None = None) -> Iterator[Slurm]:
+def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = False) -> Iterator[Slurm]:
     """Start munge, where it does not run, and a Slurm; end them afterwards. Skips where that cannot be.
 
-    plugin: one that its commands and nodes load (SPANK).
+    plugin: one that its commands and nodes load (SPANK). accounting: with a database, which keeps the scripts and
+    environments of jobs.
     """
     programs = ("slurmctld", "slurmd", "munged", "srun")
     if os.geteuid() != 0 or not all(shutil.which(name) for name in programs):
         skip_without("a real Slurm", HOW)
-    with _alone(), _started(folder, plugin) as slurm:
+    if accounting and not all(shutil.which(name) for name in DATABASE):
+        skip_without("Slurm's accounting", f"{HOW}; and apt-get install slurmdbd mariadb-server")
+    with _alone(), _started(folder, plugin, accounting) as slurm:
         yield slurm
 
 
@@ -113,12 +137,14 @@ def _alone() -> Iterator[None]:
 
 
 @contextmanager
-def _started(folder: Path, plugin: Path | None) -> Iterator[Slurm]:
+def _started(folder: Path, plugin: Path | None, accounting: bool) -> Iterator[Slurm]:
     started = []
     if not MUNGE_SOCKET.exists():
         started.append(_munge(folder))
     slurm = Slurm(_configured(folder, plugin))
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
+    if accounting:
+        started += _database(slurm, environment)
     hosts = folder / "hosts"
     hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {' '.join(NODES)}\n")
     inside = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']
@@ -151,6 +177,27 @@ def _configured(folder: Path, plugin: Path | None) -> Path:
     (folder / "gres.conf").write_text(f"NodeName=n[1-{len(NODES)}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
     (folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin else "")
     return folder / "slurm.conf"
+
+
+def _database(slurm: Slurm, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a database and Slurm's daemon for it, and have the controller use them."""
+    folder = slurm.conf.parent
+    data, reached, (port,) = folder / "database", folder / "db.sock", _free_ports(1)
+    usual = ["--no-defaults", "--user=root", f"--datadir={data}"]
+    make = [DATABASE[0], *usual, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(make, check=True, capture_output=True)
+    words = [DATABASE[1], *usual, f"--socket={reached}", "--skip-networking", "--skip-grant-tables"]
+    yield subprocess.Popen(words, stderr=(folder / "database.log").open("wb"))
+    _wait(reached.exists, folder)
+    conf = folder / "slurmdbd.conf"
+    conf.touch(mode=0o600)
+    conf.write_text(SLURMDBD.format(port=port, folder=folder))
+    yield subprocess.Popen(
+        [DATABASE[2], "-D"], env={**environment, "MYSQL_UNIX_PORT": str(reached)}, stderr=subprocess.DEVNULL
+    )
+    with slurm.conf.open("a") as stream:
+        stream.write(ACCOUNTED.format(port=port))
+    _wait(lambda: slurm.run("sacctmgr", "-i", "add", "cluster", "test").returncode == 0, folder)
 
 
 def _munge(folder: Path) -> subprocess.Popen[bytes]:

@@ -40,7 +40,7 @@ def doctor(
     if job:
         from uenvtool.commands.doctor.job import examine_job
 
-        found = examine_job(job, system=system)
+        found = examine_job(job, system=system, runtime=runtime, recipe=recipe)
         return report(found, what=f"what Slurm has of job {job}", fix=fix, verbose=verbose)
     look = functools.partial(examine_here, os.environ, system=system, runtime=runtime, recipe=recipe)
     if not ranks:

@@ -1,89 +1,86 @@
-"""A job that ran or runs: its script, its output and its end, as Slurm has them, put together."""
+"""A job that ran or runs: its script, its output, its environment and its end, as Slurm has them, put together."""
 
 from __future__ import annotations
 
-import os
+import dataclasses
 import re
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
-from uenvtool import tools
+from uenvtool.commands.doctor.job_environment import environment_faults, tuned_job
 from uenvtool.commands.doctor.log import examine_logs
+from uenvtool.commands.doctor.slurm_record import job_record
 from uenvtool.commands.job.check import flaws
 from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.examine import as_findings
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.errors import BadInput, ToolMissing
+from uenvtool.doctor.slurm import JobRecord, output_paths
+from uenvtool.errors import BadInput
 from uenvtool.job.check.findings import Finding as Flaw
+from uenvtool.job.check.findings import read_source
+from uenvtool.job.check.parts import Source
+from uenvtool.job.check.script import options_of
 from uenvtool.model.finding import RISK, KnownFinding
 from uenvtool.model.finding_reader import load_findings
 
-SCONTROL, SACCT = "scontrol", "sacct"
 ENDS = {"OUT_OF_MEMORY": "out-of-memory-slurm", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
 """The states in which a job ends, and what each means."""
-_OF_LINE = re.compile(r"^\s*(StdOut|StdErr|Command|WorkDir)=(.*?)\s*$", re.MULTILINE)
-_OF_WORD = re.compile(r"(?<!\S)(JobState|Reason|ExitCode|NodeList)=(\S*)")
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?\Z")
-ACCOUNTED = {"State": "JobState", "ExitCode": "ExitCode", "NodeList": "NodeList", "WorkDir": "WorkDir"}
-"""The columns of sacct, and the names that scontrol has for them."""
+_STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]|-o ?)[\"']?([^\s\"']+)")
+"""Among the options of srun, each of which may have a value; what follows the command is the command's."""
 LABELS = {"JobState": "state", "Reason": "reason", "ExitCode": "exit code", "NodeList": "nodes"}
+SCRIPT, ENVIRONMENT = "script", "environment"
+NO_OUTPUT = "output: it is not there, or was not named"
 
 
-def examine_job(job: str, *, system: str | None = None) -> Examination:
-    """What Slurm still has of a job: its end, the flaws of its script, what its output says.
+def examine_job(
+    job: str, *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
+) -> Examination:
+    """What Slurm still has of a job: its end, the flaws of its script, its variables, what its output says.
 
-    Raises BadInput for a job that Slurm does not know, ToolMissing without Slurm.
+    Raises BadInput for a job that Slurm does not know and for names that do not exist, ToolMissing without Slurm.
     """
     if not _JOB.match(job):
         raise BadInput(f"{job!r} is not the id of a job", hint="name it as squeue does, for example 123456")
-    if shutil.which(SCONTROL) is None:
-        raise ToolMissing("scontrol is not here", hint="run it where Slurm is, or name the output with --log")
-    facts = _shown(job) or _accounted(job)
-    if not facts:
-        hint = "Slurm forgets jobs after minutes; name the output with --log"
-        raise BadInput(f"Slurm does not know the job {job}", hint=hint)
-    outputs = [path for path in dict.fromkeys(map(Path, _outputs(facts))) if path.is_file()]
-    logs = examine_logs(outputs) if outputs else Examination(unseen=("output: it is not there, or was not named",))
-    script = _script(job)
-    found = {finding.known.id: finding for finding in [*_end(facts), *logs.findings]}
-    found.update({flaw.known.id: flaw for flaw in _flaws(script, system) if flaw.known.id not in found})
-    state = tuple((label, facts[name]) for name, label in LABELS.items() if facts.get(name, "None") not in ("None", ""))
-    unseen = logs.unseen if script else (*logs.unseen, "script: Slurm does not have it")
-    return Examination(findings=tuple(worst_first(found.values())), facts=(*state, *logs.facts), unseen=unseen)
+    record = job_record(job)
+    script = read_source(record.script, SCRIPT) if record.script else None
+    options = dict(_options(record, script))
+    outputs = [path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if path.is_file()]
+    logs = examine_logs(outputs) if outputs else Examination(unseen=(NO_OUTPUT,))
+    found = {finding.known.id: finding for finding in [*_end(record.facts), *logs.findings]}
+    findings = [*found.values(), *_flaws(record, system, found)]
+    facts = [(label, record.facts[name]) for name, label in LABELS.items() if name in record.facts]
+    unseen = [*logs.unseen, *record.unseen]
+    if record.environment is not None:
+        tuned, why_not = tuned_job(record.environment, script, system=system, runtime=runtime, recipe=recipe)
+        wrong = as_findings(environment_faults(record.environment, script, tuned, options), load_findings().findings)
+        findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in wrong]
+        facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
+        unseen += [why_not] if why_not else []
+    return Examination(findings=tuple(worst_first(findings)), facts=(*facts, *logs.facts), unseen=tuple(unseen))
 
 
-def _shown(job: str) -> dict[str, str]:
-    """What scontrol says of a job that is not long gone; nothing if it does not know it."""
-    answer = tools.run([SCONTROL, "show", "job", job])
-    if answer.code != 0:
-        return {}
-    first = answer.stdout.split("\n\n")[0]  # of an array, its first task
-    return dict([*_OF_WORD.findall(first), *_OF_LINE.findall(first)])
+def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, str]]:
+    """The options that the job was submitted with; of two the last counts, as it does for sbatch."""
+    for part in script.parts if script else ():
+        if part.kind == "directive":
+            yield part.name, part.text
+    for name, value in (record.environment or {}).items():
+        if name.startswith("SBATCH_"):
+            yield name.removeprefix("SBATCH_").lower().replace("_", "-"), value
+    yield from options_of(record.facts.get("SubmitLine", ""))
+    if "Network" in record.facts:
+        yield "network", record.facts["Network"]
 
 
-def _accounted(job: str) -> dict[str, str]:
-    """What Slurm's accounting says of a job, where there is one."""
-    if shutil.which(SACCT) is None:
-        return {}
-    words = [SACCT, "--jobs", job, "--allocations", "--parsable2", "--noheader", f"--format={','.join(ACCOUNTED)}"]
-    answer = tools.run(words)
-    row = answer.stdout.strip().splitlines()[:1] if answer.code == 0 else []
-    return dict(zip(ACCOUNTED.values(), row[0].split("|"), strict=False)) if row else {}
-
-
-def _outputs(facts: Mapping[str, str]) -> Iterator[str]:
-    """The files that hold the job's output."""
-    for name in ("StdOut", "StdErr"):
-        path = facts.get(name, "")
-        if path and path != os.devnull:
-            yield os.path.join(facts.get("WorkDir", ""), path)
-
-
-def _script(job: str) -> str:
-    """The batch script as Slurm keeps it, for its owner; empty if it is not there."""
-    answer = tools.run([SCONTROL, "write", "batch_script", job, "-"])
-    return answer.stdout if answer.code == 0 and answer.stdout.startswith("#!") else ""
+def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str]) -> Iterator[str]:
+    """The files that hold the job's output, and those that the steps of its script write."""
+    named = [record.facts[name] for name in ("StdOut", "StdErr") if name in record.facts]
+    named = named or [options[name] for name in ("output", "error") if options.get(name)]
+    yield from output_paths(named, record.facts)
+    steps = [part.text for part in script.parts if part.kind == "command" and part.name == "srun"] if script else []
+    patterns = [match[1] for text in steps if (match := _STEP_OUTPUT.match(text))]
+    yield from output_paths(patterns, record.facts) if patterns else ()
 
 
 def _end(facts: Mapping[str, str]) -> list[Finding]:
@@ -92,10 +89,12 @@ def _end(facts: Mapping[str, str]) -> list[Finding]:
     return as_findings([Fault(name)], load_findings().findings) if name else []
 
 
-def _flaws(script: str, system: str | None) -> Iterator[Finding]:
+def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:
     """The flaws of the script, as `uenvtool job check` finds them; each counts as a risk."""
-    for flaw in flaws(script, "script", system) if script else ():
-        yield Finding(known=_known(flaw), detail=flaw.detail, place=f"script:{flaw.position.line}")
+    given = record.environment or ()
+    for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
+        if flaw.rule.id not in known:
+            yield Finding(known=_known(flaw), detail=flaw.detail, place=f"{SCRIPT}:{flaw.position.line}")
 
 
 def _known(flaw: Flaw) -> KnownFinding:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.errors import BadInput, ExitCode, Position
@@ -55,10 +56,13 @@ def check(files: Sequence[Path], system: str | None = None) -> Result:
     )
 
 
-def flaws(text: str, name: str, system: str | None = None) -> list[Finding]:
-    """Every flaw of a batch script or EDF. name: its name in messages. system: as in `check`."""
+def flaws(text: str, name: str, system: str | None = None, given: Iterable[str] = ()) -> list[Finding]:
+    """Every flaw of a batch script or EDF. name: its name in messages. system: as in `check`.
+
+    given: the variables that it is started with, which it need not set.
+    """
     chosen = load_system(system) if system else None
-    source = read_source(text, name)
+    source = replace(read_source(text, name), given=frozenset(given))
     return findings(source, load_rules().values(), functools.cache(functools.partial(_tuned, chosen, source)))
 
 
@@ -74,7 +78,7 @@ def _text(file: Path) -> str:
 
 def _tuned(system: System | None, source: Source) -> Tuned | None:
     """The tuning for a file: of the system, or of what all systems with its runtime agree in."""
-    runtime = next((name for name in RUNTIMES if name in source.kinds), None)
+    runtime = runtime_of(source)
     if runtime is None:
         return None
     systems = (system,) if system else _with_runtime(runtime)
@@ -104,12 +108,23 @@ def _agreed(systems: Sequence[System]) -> dict[str, str | None]:
     return {name: value for name, value in every[0].items() if all(facts[name] == value for facts in every)}
 
 
-def _versions(source: Source, system: Facts) -> Facts:
-    """The versions in the uenv that a script loads, if a recipe of its name and version is known."""
+def runtime_of(source: Source) -> str | None:
+    """The runtime that a script shows; None if it shows none."""
+    return next((name for name in RUNTIMES if name in source.kinds), None)
+
+
+def recipe_of(source: Source) -> str | None:
+    """The recipe of the uenv that a script loads, if one of its name and version is known."""
     label = next((part.text for part in source.parts if part.kind == "directive" and part.name == "uenv"), "")
     found = _LABEL.match(label)
     name = f"{found[1]}-{found[2]}" if found else ""
-    if name not in available(RECIPE):
+    return name if name in available(RECIPE) else None
+
+
+def _versions(source: Source, system: Facts) -> Facts:
+    """The versions in the uenv that a script loads, if its recipe is known."""
+    name = recipe_of(source)
+    if name is None:
         return {}
     return {fact: version for fact, version in recipe_facts(read_recipe(name), system).items() if version}
 

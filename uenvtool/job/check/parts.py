@@ -34,7 +34,8 @@ class Source:
     """A file as it was read: its parts in order, and what is known of it.
 
     shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses.
-    syntax: an error of the file's own language, as offset and message.
+    syntax: an error of the file's own language, as offset and message. given: the variables that it is started with,
+    as far as they are known.
     """
 
     shown: str
@@ -42,6 +43,7 @@ class Source:
     parts: tuple[Part, ...]
     kinds: frozenset[str]
     syntax: tuple[int, str] | None = None
+    given: frozenset[str] = frozenset()
 
 
 class Lines:

@@ -75,9 +75,17 @@ def _directives(text: str, first_command: int) -> Iterator[Part]:
     for line in _DIRECTIVE.finditer(text):
         kind = "directive" if line.start() < first_command else "late"
         for option in _OPTION.finditer(line[1].split(" #")[0]):
-            name = option[1] or SHORT_OPTIONS.get(option[2], option[2])
-            offset = line.start(1) + option.start()
-            yield Part(kind=kind, name=name, text=option[3].strip("\"'"), offset=offset)
+            name, value = _named(option)
+            yield Part(kind=kind, name=name, text=value, offset=line.start(1) + option.start())
+
+
+def options_of(line: str) -> Iterator[tuple[str, str]]:
+    """The options in a command line of sbatch, by their long names."""
+    return map(_named, _OPTION.finditer(line))
+
+
+def _named(option: re.Match[str]) -> tuple[str, str]:
+    return option[1] or SHORT_OPTIONS.get(option[2], option[2]), option[3].strip("\"'")
 
 
 def _lines(text: str) -> Iterator[Part]:

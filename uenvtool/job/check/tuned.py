@@ -71,7 +71,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     at = next((part.offset for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
     if tuned is None or at is None:
         return
-    names = {_plain(part.name) for part in _set_parts(source)}
+    names = {_plain(part.name) for part in _set_parts(source)} | source.given
     lacking = [
         setting.name
         for setting, left in applicable(tuned.tuning.settings, tuned.facts)

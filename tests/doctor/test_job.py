@@ -1,0 +1,226 @@
+"""A job by its id, where Slurm's accounting keeps it: the answers have the form that sacct 22.05 gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import Answer
+from tests.doctor.test_checks import GOOD
+from tests.doctor.test_here import nothing_else
+from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
+
+__all__ = ["nothing_else"]
+Cli = Callable[..., Answer]
+RULE = "-" * 80
+SCRIPT = """\
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --cpus-per-task=72
+#SBATCH --uenv=pytorch/v2.6.0:v1
+#SBATCH --view=default
+#SBATCH --output=logs-%x-%j.out
+ulimit -c 0
+{more}
+srun -ul -c 72 --output=ranks-%j.out bash -c 'exec "$@"' rank python train.py --output=model.pt
+"""
+ENVIRONMENT = {"CLUSTER_NAME": "clariden", "HOME": "/users/u", "HF_TOKEN": "hf_abcdefghijklmnop"}
+
+
+def block(title: str, text: str) -> str:
+    """What `sacct --batch-script` or `--env-vars` prints of one job."""
+    return f"{title}\n{RULE}\n{text or 'NONE'}\n\n"
+
+
+class Accounting:
+    """A Slurm that has forgotten the job 4711, and whose accounting has not; a recording stand-in."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.folder = place / "slurm"
+        self.folder.mkdir()
+        self.program("scontrol", "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1")
+        self.program(
+            "sacct",
+            f"printf '%s\\n' \"$*\" >>{self.folder}/calls\n"
+            f"case $* in *--batch-script*) cat {self.folder}/script ;; *--env-vars*) cat {self.folder}/environment ;;\n"
+            f"*) cat {self.folder}/row ;; esac",
+        )
+
+    def program(self, name: str, body: str) -> None:
+        path = self.folder / name
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+
+    def keeps(self, script: str, environ: Mapping[str, str], submitted: str = "sbatch job.sh") -> None:
+        lines = "".join(f"{name}={value}\n" for name, value in environ.items())
+        (self.folder / "script").write_text(block("Batch Script for 4711", script))
+        (self.folder / "environment").write_text(block("Environment used for 4711 (must be batch to display)", lines))
+        (self.folder / "row").write_text(f"FAILED|1:0|nid[001-002]|{self.place}|4711|4711|u|train|{submitted}\n")
+
+
+@pytest.fixture
+def accounting(place: Path, monkeypatch: pytest.MonkeyPatch) -> Accounting:
+    found = Accounting(place)
+    monkeypatch.setenv("PATH", f"{found.folder}:/usr/bin:/bin")
+    return found
+
+
+def report(cli: Cli, *options: str) -> dict[str, Any]:
+    answer = cli("doctor", "--json", "--job", "4711", *options)
+    assert answer.code in (0, 1), answer.stderr
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+def places(found: Mapping[str, Any]) -> dict[str, str]:
+    """The findings by id with where each was seen."""
+    return {finding["id"]: finding["place"] for finding in found["findings"]}
+
+
+def test_script_output_environment_and_end_of_a_job_are_put_together(
+    cli: Cli, accounting: Accounting, place: Path
+) -> None:
+    accounting.keeps(
+        SCRIPT.format(more="export MASTER_PORT=25678"),
+        {**ENVIRONMENT, "NCCL_NET_PLUGIN": "ofi", "FI_CXI_DEFAULT_TX_SIZE": "32768", "OMP_NUM_THREADS": "288"},
+    )
+    (place / "logs-train-4711.out").write_text("cxil_map: write error\n")
+    (place / "ranks-4711.out").write_text("slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0.\n")
+    (place / "model.pt").write_text("PTLTE_NOT_FOUND\n")
+
+    found = report(cli)
+
+    assert places(found) == {
+        "cxil-map": "logs-train-4711.out:1",
+        "out-of-memory-slurm": "ranks-4711.out:1",
+        "variable-forbidden": "environment",
+        "variable-wrong": "environment",
+        "threads-over-cores": "environment",
+        "port-fixed": "script:9",
+        "tuning-missing": "script:5",
+    }
+    assert found["facts"] | {"NCCL's network": ""} == {
+        "state": "FAILED",
+        "exit code": "1:0",
+        "nodes": "nid[001-002]",
+        "runs on": "clariden, in uenv",
+        "NCCL's network": "",
+    }
+    assert found["unseen"] == []
+    assert "hf_abcdefghijklmnop" not in json.dumps(found)
+
+
+def test_a_job_that_was_submitted_with_all_that_it_needs_has_no_finding(cli: Cli, accounting: Accounting) -> None:
+    accounting.keeps(SCRIPT.format(more=":"), {**ENVIRONMENT, **GOOD})
+
+    found = report(cli)
+
+    assert (found["findings"], found["unseen"]) == ([], ["output: it is not there, or was not named"])
+
+
+def test_what_the_script_or_its_activation_mends_is_no_finding(cli: Cli, accounting: Accounting) -> None:
+    wrong = {**ENVIRONMENT, "NCCL_NET_PLUGIN": "ofi", "NCCL_CROSS_NIC": "0"}
+    accounting.keeps(SCRIPT.format(more="unset NCCL_NET_PLUGIN; export NCCL_CROSS_NIC=1"), wrong)
+    assert set(places(report(cli))) == {"tuning-missing"}
+
+    accounting.keeps(SCRIPT.format(more="source activate/clariden.sh"), wrong)
+    assert set(places(report(cli))) == {"variable-other"}  # activation takes away what must not be, and keeps a choice
+
+
+def test_options_of_the_command_line_count_before_those_of_the_script(
+    cli: Cli, accounting: Accounting, place: Path
+) -> None:
+    (place / "logs-train-4711.out").write_text("cxil_map: write error\n")
+    (place / "mine-4711").write_text("PTLTE_NOT_FOUND\n")
+
+    accounting.keeps(SCRIPT.format(more=":"), {}, "sbatch --time 1:00 -o mine-%j -- 'job|.sh'")
+
+    assert "cxi-match-entries" in places(report(cli))
+    assert "cxil-map" not in places(report(cli))
+
+
+def test_what_accounting_does_not_keep_is_said(cli: Cli, accounting: Accounting) -> None:
+    accounting.keeps("", {})
+
+    assert report(cli)["unseen"] == [
+        "output: it is not there, or was not named",
+        "script: Slurm does not have it",
+        "environment: Slurm keeps none of this job (accounting does, with AccountingStoreFlags=job_env)",
+    ]
+
+
+def test_a_system_that_does_not_fit_the_job_is_said_and_one_that_nobody_knows_refused(
+    cli: Cli, accounting: Accounting
+) -> None:
+    accounting.keeps(SCRIPT.format(more=":"), {"CLUSTER_NAME": "olivia", "SLURM_CLUSTER_NAME": "olivia"})
+    assert cli("doctor", "--job", "4711").code == 1
+    assert cli("doctor", "--job", "4711", "--system", "nowhere").code == 2
+
+
+def test_accounting_is_asked_for_the_job_alone(cli: Cli, accounting: Accounting) -> None:
+    accounting.keeps(SCRIPT.format(more=":"), {})
+
+    report(cli)
+
+    asked = "--allocations --parsable2 --noheader"
+    columns = "State,ExitCode,NodeList,WorkDir,JobIDRaw,JobID,User,JobName,SubmitLine"
+    assert (accounting.folder / "calls").read_text().splitlines() == [
+        f"--jobs 4711 {asked} --format={columns}",
+        "--jobs 4711 --batch-script",
+        "--jobs 4711 --env-vars",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("a-%j.out", "/w/a-17.out"),
+        ("a-%5j-%A_%3a", "/w/a-00017-12_004"),
+        ("/t/%u/%x-%N%%", "/t/u/my job-nid001%"),
+        ("$SLURM_JOB_NAME/${SLURM_JOB_ID}.log", "/w/my job/17.log"),
+        ("r-%t", "/w/r-0"),
+        ("%b", "/w/%b"),
+    ],
+)
+def test_the_file_of_a_pattern_is_the_one_that_slurm_writes(pattern: str, path: str) -> None:
+    facts = {"JobId": "17", "ArrayJobId": "12", "ArrayTaskId": "4", "JobName": "my job", "User": "u", "WorkDir": "/w"}
+
+    assert list(output_paths([pattern], {**facts, "NodeList": "nid[001-004]"})) == [path]
+
+
+def test_without_a_pattern_the_file_is_sbatchs_own() -> None:
+    assert list(output_paths([], {"JobId": "17", "WorkDir": "/w"})) == ["/w/slurm-17.out"]
+    assert list(output_paths([], {"JobId": "17", "ArrayJobId": "12", "ArrayTaskId": "4"})) == ["slurm-12_4.out"]
+    assert list(output_paths(["/dev/null"], {})) == []
+
+
+@settings(deadline=None)
+@given(
+    st.dictionaries(
+        st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]))
+    )
+)
+def test_an_environment_is_what_was_kept(environ: dict[str, str]) -> None:
+    text = block("Environment used for 1", "".join(f"{name}={value}\n" for name, value in environ.items()))
+
+    assert kept_environment(kept_text(text)) == environ
+
+
+def test_a_value_of_several_lines_is_one() -> None:
+    assert kept_environment("A=one\ntwo\n\nB=\n") == {"A": "one\ntwo\n", "B": ""}
+
+
+@settings(deadline=None)
+@given(st.text(), st.text())
+def test_no_answer_of_slurm_makes_doctor_fail(answer: str, pattern: str) -> None:
+    facts = {**accounted_facts(answer, ["State", "JobID", "NodeList"]), **shown_facts(answer)}
+    kept_environment(kept_text(f"{RULE}\n{answer}"))
+    list(output_paths([pattern], facts))

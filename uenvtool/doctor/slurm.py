@@ -1,0 +1,125 @@
+"""What Slurm says of a job, taken apart: answers of scontrol and sacct, the files that hold its output; pure."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from uenvtool.doctor.nodes import expanded
+
+_OF_LINE = re.compile(r"^\s*(StdOut|StdErr|WorkDir)=(.*?)\s*$|(?<!\S)(JobName)=(.*?)\s*$", re.MULTILINE)
+_OF_WORD = re.compile(r"(?<!\S)(JobId|ArrayJobId|ArrayTaskId|JobState|Reason|ExitCode|NodeList|Network)=(\S*)")
+_USER = re.compile(r"(?<!\S)UserId=([^\s(]+)\(")
+COLUMNS = {
+    "State": "JobState",
+    "ExitCode": "ExitCode",
+    "NodeList": "NodeList",
+    "WorkDir": "WorkDir",
+    "JobIDRaw": "JobId",
+    "JobID": "ArrayId",
+    "User": "User",
+    "JobName": "JobName",
+    "SubmitLine": "SubmitLine",
+}
+"""The columns of sacct, and the names that scontrol has for them. The last may have any text in it."""
+_RULE = re.compile(r"^-{20,}\n", re.MULTILINE)
+_NEXT = re.compile(r"^(?:Batch Script|Environment used) for ", re.MULTILINE)
+_NONE = "NONE"
+"""What sacct prints for a script or an environment that it has not."""
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_PLACE = re.compile(r"%(\d*)(.)")
+_VARIABLE = re.compile(r"\$\{?(SLURM_JOB_ID|SLURM_JOBID|SLURM_JOB_NAME|SLURM_ARRAY_JOB_ID|SLURM_ARRAY_TASK_ID)\}?")
+_AS_PLACE = {
+    "SLURM_JOB_ID": "%j",
+    "SLURM_JOBID": "%j",
+    "SLURM_JOB_NAME": "%x",
+    "SLURM_ARRAY_JOB_ID": "%A",
+    "SLURM_ARRAY_TASK_ID": "%a",
+}
+MOST_DIGITS = 10
+"""How many digits Slurm fills a number up to (sbatch(1), FILENAME PATTERN)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """What Slurm has of a job.
+
+    facts: by the names that scontrol uses. script: the batch script, empty if it is not kept. environment: the
+    variables that the job was submitted with, None if they are not kept. unseen: what could not be looked at.
+    """
+
+    facts: Mapping[str, str]
+    script: str = ""
+    environment: Mapping[str, str] | None = None
+    unseen: tuple[str, ...] = ()
+
+
+def shown_facts(answer: str) -> dict[str, str]:
+    """The facts in an answer of `scontrol show job`; of an array, those of its first task."""
+    first = answer.partition("\n\n")[0]
+    lines = {name or other: value or text for name, value, other, text in _OF_LINE.findall(first)}
+    user = _USER.search(first)
+    found = {**dict(_OF_WORD.findall(first)), **lines, **({"User": user[1]} if user else {})}
+    return {name: value for name, value in found.items() if value not in ("(null)", "None", "")}
+
+
+def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
+    """The facts in an answer of `sacct --parsable2` with these columns; nothing if it has no row."""
+    row = answer.strip().splitlines()[:1]
+    values = row[0].split("|", len(columns) - 1) if row else []
+    found = {COLUMNS[column]: value for column, value in zip(columns, values, strict=False) if value}
+    array, _, task = found.pop("ArrayId", "").partition("_")
+    return {**found, "ArrayJobId": array, "ArrayTaskId": task} if task.isdecimal() else found
+
+
+def kept_text(answer: str) -> str:
+    """The text in an answer of `sacct --batch-script` or `--env-vars`, of the first job; empty if it is not kept."""
+    rule = _RULE.search(answer)
+    if rule is None:
+        return ""
+    following = _NEXT.search(answer, rule.end())
+    text = answer[rule.end() : following.start() if following else len(answer)]
+    return "" if text.strip() in ("", _NONE) else text.rstrip("\n") + "\n"
+
+
+def kept_environment(text: str) -> dict[str, str]:
+    """The variables in what sacct keeps of them: a line each; a line that names none goes on the one before."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in text.removesuffix("\n").split("\n"):
+        match = _ASSIGNMENT.match(line)
+        if match:
+            name, found[match[1]] = match[1], match[2]
+        elif name:
+            found[name] += f"\n{line}"
+    return found
+
+
+def output_paths(patterns: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
+    """The files that a job's output went to, of what names them; by default that of sbatch. See sbatch(1)."""
+    usual = "slurm-%A_%a.out" if facts.get("ArrayTaskId") else "slurm-%j.out"
+    for pattern in patterns or (usual,):
+        path = _PLACE.sub(lambda place: _filled(place, facts), _VARIABLE.sub(lambda seen: _AS_PLACE[seen[1]], pattern))
+        if path != os.devnull:
+            yield os.path.join(facts.get("WorkDir", ""), path)
+
+
+def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
+    """What Slurm writes in place of `%j` and its like; what differs in each task is left as it is."""
+    job = facts.get("JobId", "")
+    values = {
+        "%": "%",
+        "j": job,
+        "J": job,
+        "A": facts.get("ArrayJobId", job),
+        "a": facts.get("ArrayTaskId", "4294967294"),
+        "x": facts.get("JobName", ""),
+        "u": facts.get("User", ""),
+        "N": next(iter(expanded(facts.get("NodeList", ""))), ""),
+        "n": "0",
+        "t": "0",
+    }
+    value = values.get(place[2], place[0])
+    return value.zfill(min(int(place[1] or 0), MOST_DIGITS)) if value.isdecimal() else value
