@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -89,26 +91,79 @@ def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:
     assert "NCCL_NET is Socket on nid001944; elsewhere AWS Libfabric" in answer.stdout
 
 
-def test_rank_0_waits_for_the_others_and_leaves_nothing(place: Path) -> None:
+def step(rank: int, size: int) -> dict[str, str]:
+    """The variables of a rank of a Slurm step with one rank a node."""
+    return {
+        "SLURM_JOB_ID": "17",
+        "SLURM_STEP_ID": "0",
+        "SLURM_NTASKS": str(size),
+        "SLURM_PROCID": str(rank),
+        "SLURM_STEP_NODELIST": f"n[1-{size}]",
+        "SLURM_STEP_TASKS_PER_NODE": f"1(x{size})",
+    }
+
+
+def reported(folder: Path, alive: Iterable[int], size: int, seconds: float = 0.5) -> list[Examination]:
+    """What those ranks that are alive report, all at once."""
+
+    def rank(number: int) -> Examination | None:
+        return examine_ranks(step(number, size), folder, seconds=seconds, look=lambda: SEEN)
+
+    with ThreadPoolExecutor(size) as pool:
+        return [found for found in pool.map(rank, alive) if found]
+
+
+def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> None:
     folder = place / "ranks"
-    environ = {"SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "n[1-3]", "SLURM_STEP_TASKS_PER_NODE": "1(x3)"}
-    assert examine_ranks({**environ, "SLURM_PROCID": "1"}, folder, seconds=0, look=lambda: SEEN) is None
 
-    found = examine_ranks({**environ, "SLURM_PROCID": "0"}, folder, seconds=0.5, look=lambda: SEEN)
+    started = time.monotonic()
+    (found,) = reported(folder, range(4), 4, seconds=20)
 
-    assert found is not None
-    assert [(f.known.id, f.detail, f.where) for f in found.findings] == [("rank-silent", "rank 2", "on n3")]
+    assert found.findings == ()
+    assert time.monotonic() - started < 10
     assert not folder.exists()
 
 
-def test_the_last_rank_reports_if_rank_0_does_not(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("alive", "silent", "nodes"),
+    [
+        ([0, 1], "rank 2-7", "n[3-8]"),
+        ([1, 2, 3, 4, 5, 6, 7], "rank 0", "n1"),
+        ([1, 2, 3, 4, 5, 6], "rank 0,7", "n[1,8]"),
+        ([3], "rank 0-2,4-7", "n[1-3,5-8]"),
+    ],
+)
+def test_whichever_ranks_are_dead_one_of_the_others_reports(
+    place: Path, monkeypatch: pytest.MonkeyPatch, alive: list[int], silent: str, nodes: str
+) -> None:
     monkeypatch.setattr("uenvtool.commands.doctor.ranks.STANDBY_SECONDS", 0.2)
-    environ = {"SLURM_NTASKS": "2", "SLURM_PROCID": "1", "SLURM_STEP_NODELIST": "n[1-2]"}
 
-    found = examine_ranks({**environ, "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}, place / "r", seconds=0, look=lambda: SEEN)
+    (found,) = reported(place / "ranks", alive, 8)
 
-    assert found is not None
-    assert [(f.detail, f.where) for f in found.findings] == [("rank 0", "on n1")]
+    assert [(f.known.id, f.detail, f.where) for f in found.findings] == [("rank-silent", silent, f"on {nodes}")]
+
+
+def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("uenvtool.commands.doctor.ranks.STANDBY_SECONDS", 0.2)
+    folder = place / "ranks"
+    assert len(reported(folder, [1, 2], 3, seconds=0)) == 1
+
+    assert reported(folder, [0], 3, seconds=0) == []
+    assert [path.name for path in folder.iterdir()] == ["reported-17-0-0"]
+
+
+def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uenvtool.commands.doctor.ranks.STANDBY_SECONDS", 0.2)
+    folder = place / "ranks"
+
+    def look() -> Examination:
+        assert len(reported(folder, [1], 2, seconds=0)) == 1
+        return SEEN
+
+    assert examine_ranks(step(0, 2), folder, seconds=0, look=look) is None
+    assert examine_ranks({**step(0, 2), "SLURM_RESTART_COUNT": "1"}, folder, seconds=0, look=lambda: SEEN) is not None
 
 
 def test_files_of_others_in_the_folder_are_left_alone(place: Path) -> None:
@@ -116,7 +171,7 @@ def test_files_of_others_in_the_folder_are_left_alone(place: Path) -> None:
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
 
-    examine_ranks({"SLURM_NTASKS": "1", "SLURM_PROCID": "0"}, folder, seconds=0, look=lambda: SEEN)
+    assert len(reported(folder, range(4), 4)) == 1
 
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
 

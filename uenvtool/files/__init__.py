@@ -15,6 +15,7 @@ from uenvtool.files.places import memory_folder, scratch_folder, working_folder,
 from uenvtool.files.reading import is_stream, last_lines, opened, read_bytes, read_named
 from uenvtool.files.together import Replacement, publish
 from uenvtool.files.trees import (
+    claim,
     copy_tree,
     fill,
     fill_from,
@@ -33,6 +34,7 @@ from uenvtool.files.trees import (
 __all__ = [
     "TOLERATED",
     "Replacement",
+    "claim",
     "content_inside",
     "copy_tree",
     "digest",

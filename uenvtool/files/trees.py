@@ -61,6 +61,19 @@ def set_mode(path: Path, mode: int) -> None:
     path.chmod(mode)
 
 
+def claim(path: Path) -> bool:
+    """Make an empty folder as a sign; False if somebody made it before. Of many that try, on any node, one does."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    except FileNotFoundError:  # the folder around it is gone: it is over
+        return False
+    except OSError as error:
+        raise write_error(path, error) from error
+    return True
+
+
 def remove_file(path: Path) -> None:
     """Remove a file, if it exists."""
     path.unlink(missing_ok=True)

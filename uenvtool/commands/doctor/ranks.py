@@ -1,7 +1,7 @@
 """Every rank of a job looks, one reports: through files in a folder that all nodes share, without a server.
 
-A rank says that it has begun, looks, and writes what it saw. Rank 0 waits for all, as long as it may, and reports; the
-last rank stands by to report in its place, so that a dead rank 0 is reported too.
+A rank says that it has begun, looks, and writes what it saw. Rank 0 waits for all, as long as it may, and reports; all
+others stand by, and one of them reports in its place, so that it does not matter which ranks are dead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from uenvtool.model.finding_reader import load_findings
 BEGUN, SEEN, REPORTED = "begun", "json", "reported"
 POLL_SECONDS = 0.2
 STANDBY_SECONDS = 10.0
-"""How much longer than rank 0 the last rank waits before it reports itself."""
+"""How much longer than rank 0 the others wait before one of them reports."""
+MOST_LOOKS = 500
+"""How often in a second all ranks together look if there is a report: they share a disk."""
 SAME = re.compile(
     r"(NCCL|FI|MPICH|OFI|TORCH|UCX|OMPI_MCA|PMIX_MCA|NVSHMEM|HSA)_\w+|OMP_NUM_THREADS|MASTER_ADDR|MASTER_PORT"
 )
@@ -92,27 +94,67 @@ def examine_ranks(
     here = place(environ)
     if here is None:
         return _collected(folder, None)
+    step = _step(environ)
+    mark = folder / f"{REPORTED}{step}"
+    if mark.exists():
+        return None  # it began when all was over
     files.make_folder(folder)
     _write(folder, here.rank, BEGUN, {"node": here.node})
-    _write(folder, here.rank, SEEN, _report(here, environ, look()).data())
-    if here.rank == 0:
-        _wait(folder, here.size, seconds)
-    elif here.rank != here.size - 1 or _is_reported(folder, seconds + STANDBY_SECONDS):
+    report = _report(here, environ, look())
+    if mark.exists() or not folder.is_dir():
+        return None  # it looked for so long
+    _write(folder, here.rank, SEEN, report.data())
+    if not _is_ours(mark, here, seconds):
         return None
-    examination = _collected(folder, here)
-    files.write(folder / REPORTED, "")
+    examination, is_whole = _collected(folder, here), _count(folder) >= here.size
     _clear(folder)
+    if is_whole or not step:  # else a rank that comes too late sees by it that there is a report
+        files.remove_empty_folder(mark)
+    with contextlib.suppress(OSError):  # it is not empty
+        files.remove_empty_folder(folder)
     return examination
 
 
+def _step(environ: Mapping[str, str]) -> str:
+    """What tells this run from others in the same folder; empty where nothing does."""
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT")
+    return "".join(f"-{environ.get(name, 0)}" for name in names) if environ.get(names[0]) else ""
+
+
+def _is_ours(mark: Path, here: Place, seconds: float) -> bool:
+    """Wait, and tell if this rank is the one that reports: rank 0, or without it the first that notices.
+
+    All is over once there is a mark, or what this rank wrote was taken away.
+    """
+    own = mark.parent / f"{here.rank}.{SEEN}"
+    until = time.monotonic() + seconds + (STANDBY_SECONDS if here.rank else 0)
+    pause = max(POLL_SECONDS, here.size / MOST_LOOKS) if here.rank else POLL_SECONDS
+    while own.exists() and not mark.exists() and time.monotonic() < until:
+        if here.rank == 0 and _count(mark.parent) >= here.size:
+            break
+        time.sleep(min(pause, max(0.0, until - time.monotonic())))
+    if not own.exists() or not files.claim(mark):
+        return False
+    if own.name in os.listdir(mark.parent):
+        return True
+    files.remove_empty_folder(mark)  # another rank had it, and was done in the same moment
+    return False
+
+
+def _count(folder: Path) -> int:
+    """How many ranks have written what they saw; none if the folder is gone."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    return sum(name.endswith(f".{SEEN}") and not name.startswith(".") for name in names)
+
+
 def _clear(folder: Path) -> None:
-    """Remove what the ranks wrote, and the folder if nothing else is in it."""
+    """Remove what the ranks wrote."""
     for name in os.listdir(folder):
         if name.partition(".")[0].isdecimal() and name.endswith((f".{BEGUN}", f".{SEEN}")):
             files.remove_file(folder / name)
-    files.remove_file(folder / REPORTED)
-    with contextlib.suppress(OSError):  # it is not empty
-        files.remove_empty_folder(folder)
 
 
 def _report(here: Place, environ: Mapping[str, str], seen: Examination) -> RankReport:
@@ -133,28 +175,8 @@ def _fault(finding: Finding) -> Fault:
 
 
 def _write(folder: Path, rank: int, kind: str, data: object) -> None:
-    """Write a rank's file, if the report is not made yet."""
-    if folder.is_dir():
-        files.write(folder / f"{rank}.{kind}", json.dumps(data))
-
-
-def _wait(folder: Path, size: int, seconds: float) -> None:
-    """Wait until so many ranks have written what they saw, so long at most."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if sum(name.endswith(f".{SEEN}") and not name.startswith(".") for name in os.listdir(folder)) >= size:
-            return
-        time.sleep(POLL_SECONDS)
-
-
-def _is_reported(folder: Path, seconds: float) -> bool:
-    """Tell if rank 0 has reported, waiting so long at most."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if not folder.is_dir() or (folder / REPORTED).exists():
-            return True
-        time.sleep(POLL_SECONDS)
-    return False
+    """Write a rank's file."""
+    files.write(folder / f"{rank}.{kind}", json.dumps(data))
 
 
 def _collected(folder: Path, here: Place | None) -> Examination:
