@@ -37,6 +37,39 @@ def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: P
     assert ran.snaps[2] == ran.snaps[0]
 
 
+ADDED = {"fish": "set -gx PATH /mine $PATH /late\n", "tcsh": 'setenv PATH "/mine:${PATH}:/late"\n'}
+NAMED = {"fish": "set -gx UENVTOOL_VENV '{}'\n", "tcsh": "setenv UENVTOOL_VENV '{}'\n"}
+
+
+@pytest.mark.parametrize("shell", ALL)
+@pytest.mark.parametrize("odd", ["plain", "a b", "$(touch x)", "[x]*", "back\\slash", "`x`", '"'])
+def test_what_the_user_adds_to_path_meanwhile_stays(shell: str, odd: str, venv: Path) -> None:
+    first = venv.rename(venv.parent / odd)
+    second = venv.parent / "second"
+    second.symlink_to(first)
+    source = f"source {script('clariden', shell)}\n"
+    add = ADDED.get(shell, "export PATH=/mine:$PATH:/late\n")
+    name = NAMED.get(shell, "export UENVTOOL_VENV='{}'\n").format(second)
+
+    ran = run(
+        shell, f"{source}{add}{name}{source}{source}SNAP\nuenvtool_deactivate\nSNAP\n", {"UENVTOOL_VENV": str(first)}
+    )
+
+    paths = [snap[b"PATH"].decode() for snap in ran.snaps]
+    assert paths == [f"{second}/bin:/mine:{first}/bin:{PATH}:/late", f"/mine:{PATH}:/late"], ran.stderr
+
+
+@pytest.mark.parametrize("path", ["", ":", "/a::/b c:", "/a:{venv}/bin:/b"])
+def test_tcsh_brings_a_path_back_byte_for_byte(venv: Path, path: str) -> None:
+    before = path.format(venv=venv)
+    source = f"source {script('clariden', 'tcsh')}\n"
+
+    lines = f"setenv PATH '{before}'\n{source}uenvtool_deactivate\nset found = $PATH:q\nsetenv PATH '{PATH}'\n"
+    ran = run("tcsh", f'{lines}setenv FOUND "<$found>"\nSNAP\n', {"UENVTOOL_VENV": str(venv)})
+
+    assert ran.env["FOUND"] == f"<{before}>", ran.stderr
+
+
 @pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] != "tcsh"])
 def test_a_venv_without_its_base_keeps_pythonpath(shell: str, tmp_path: Path) -> None:
     folder = tmp_path / "venv"
