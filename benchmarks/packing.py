@@ -22,11 +22,15 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from uenvtool import files
+from uenvtool.image import pack as packing
 from uenvtool.overlay.bytecode import compile_tree
-from uenvtool.overlay.packed import pack_overlay
+from uenvtool.overlay.packed import prepared as prepared_image
 
 GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]
 """The options with which the published guide packs a virtual environment."""
@@ -85,7 +89,7 @@ def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], 
         guide("guide all")()
 
     def packed(source: Path, label: str) -> Callable[[], object]:
-        return lambda: WRITING.append(pack_overlay(source, images[label], on_note=print).writing_seconds)
+        return lambda: pack_overlay(source, images[label])
 
     pack: dict[str, Callable[[], object]] = {
         "guide": guide("guide"),
@@ -94,6 +98,17 @@ def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], 
         "any": packed(venv, "any"),
     }
     return {label: (pack[label], images[label]) for label in pack}
+
+
+def pack_overlay(source: Path, image: Path) -> None:
+    """Pack as `uenvtool venv --squash` does, and note what mksquashfs takes of it."""
+    write = packing.write_image
+
+    def timed(*arguments: Any) -> None:
+        WRITING.append(elapsed(lambda: write(*arguments), synced=False))
+
+    with mock.patch.object(packing, "write_image", timed), prepared_image(source, image, on_note=print) as new:
+        files.publish([new.replacement()])
 
 
 def cached(tree: Path) -> None:
@@ -107,9 +122,10 @@ def cached(tree: Path) -> None:
                         continue
 
 
-def elapsed(work: Callable[[], object]) -> float:
+def elapsed(work: Callable[[], object], *, synced: bool = True) -> float:
     """The wall-clock seconds of one run; what an earlier one left to be written to disk is written first."""
-    os.sync()
+    if synced:
+        os.sync()
     start = time.perf_counter()
     work()
     return time.perf_counter() - start

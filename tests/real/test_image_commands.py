@@ -16,9 +16,9 @@ import pytest
 
 from tests.conftest import ROOT, Answer
 from tests.support.needs import need, needs
+from tests.support.overlays import pack_overlay
 from uenvtool.image.check import BUILD_FOLDERS, Unwanted
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
-from uenvtool.overlay.packed import pack_overlay
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 Cli = Callable[..., Answer]
@@ -38,7 +38,7 @@ def overlay(place: Path, version: str = "1.0", size: int = 1_000_000) -> Path:
     for name, text in {**files, f"My_Tool-{version}.dist-info/RECORD": record}.items():
         (folder / SITE / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / SITE / name).write_text(text)
-    return pack_overlay(folder, place / f"tool-{version}.squashfs", on_note=print).path
+    return pack_overlay(folder, place / f"tool-{version}.squashfs").path
 
 
 def uenv(place: Path, *, root: str = "/u/env/default", extra: dict[str, bytes] | None = None) -> Path:

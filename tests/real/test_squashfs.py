@@ -21,17 +21,17 @@ import pytest
 from tests.support.disks import make_read_only, mounted, small_disk
 from tests.support.kills import KILLED, chosen, command, killed_before, steps
 from tests.support.needs import needs, skip_without
+from tests.support.overlays import pack_overlay as pack
 from tests.support.tracing import traced
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.files import places
 from uenvtool.files.places import WORK_SUFFIX
 from uenvtool.image import read
-from uenvtool.image.pack import Packed
 from uenvtool.image.programs import Programs
 from uenvtool.image.write import EPOCH
 from uenvtool.overlay import bytecode, packed
-from uenvtool.overlay.packed import MOUNT, info, pack_overlay, unpack_overlay
+from uenvtool.overlay.packed import MOUNT, info, unpack_overlay
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 HOSTILE = [
@@ -79,10 +79,6 @@ def environment(folder: Path) -> Path:
     (folder / ".uenvtool" / "uenvtool.json").write_text(json.dumps(RECORD))
     (folder / ".uenvtool" / "pylock.toml").write_text('lock-version = "1.0"\n')
     return folder
-
-
-def pack(folder: Path, target: Path, **options: int | str) -> Packed:
-    return pack_overlay(folder, target, on_note=lambda _text: None, **options)  # type: ignore[arg-type]
 
 
 def sha256(path: Path) -> str:
@@ -176,8 +172,8 @@ def test_a_clock_that_is_set_otherwise_changes_nothing(venv: Path, image: Path, 
         code = "import time, sys; time.time = lambda: 0.0\nfrom pathlib import Path\n"
     else:
         code = ""
-    code += "from uenvtool.overlay.packed import pack_overlay\nimport sys\nfrom pathlib import Path\n"
-    code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]), on_note=print)"
+    code += "from tests.support.overlays import pack_overlay\nimport sys\nfrom pathlib import Path\n"
+    code += "pack_overlay(Path(sys.argv[1]), Path(sys.argv[2]))"
     words = [sys.executable, "-c", code, str(venv), str(tmp_path / "b" / "myenv.squashfs")]
     fake = ["faketime", "2031-05-05 05:05:05"] if shutil.which("faketime") else []
 
@@ -514,11 +510,13 @@ def test_a_read_only_place_is_told(venv: Path, tmp_path: Path) -> None:
 
 PACK = """
 from pathlib import Path
+from uenvtool import files
 from uenvtool.files import places
-from uenvtool.overlay.packed import pack_overlay
+from uenvtool.overlay.packed import prepared
 folder, image, places.MEMORY = map(Path, sys.argv[1:])
 sys.addaudithook(hook)
-pack_overlay(folder, image, on_note=lambda text: None)
+with prepared(folder, image, on_note=lambda text: None) as new:
+    files.publish([new.replacement()])
 """
 
 

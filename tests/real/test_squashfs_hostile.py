@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.overlays import pack_overlay
 from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
 from uenvtool.files import places
 from uenvtool.image import listing, read
 from uenvtool.image.metadata import ENV, PACKED
-from uenvtool.overlay.packed import info, pack_overlay
+from uenvtool.overlay.packed import info
 
 pytestmark = [
     pytest.mark.real,
@@ -257,7 +258,7 @@ def test_a_package_with_a_command_for_a_name_is_not_packed(tmp_path: Path) -> No
     (venv / "bin" / f"x\n{'y'} f 755 0 0 touch owned").write_text(f"#!{venv}/bin/python\n")
 
     with pytest.raises(BadInput, match="has a line break in its name"):
-        pack_overlay(venv, tmp_path / "a.squashfs", on_note=print)
+        pack_overlay(venv, tmp_path / "a.squashfs")
 
     assert not os.path.lexists("owned")
     assert not (tmp_path / "a.squashfs").exists()

@@ -14,7 +14,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["LAYOUTS", "BaseHere", "base", "clean_environment", "extension_source", "install", "run", "seen", "wheel"]
+from uenvtool.files import publish
+from uenvtool.image.pack import Packed
+from uenvtool.overlay.packed import MOUNT, prepared
+
+__all__ = [
+    "LAYOUTS",
+    "BaseHere",
+    "base",
+    "clean_environment",
+    "extension_source",
+    "install",
+    "pack_overlay",
+    "run",
+    "seen",
+    "wheel",
+]
 
 LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container")
 
@@ -161,3 +176,10 @@ def seen(words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None =
     assert completed.returncode == 0, completed.stderr
     found: dict[str, str] = json.loads(completed.stdout.splitlines()[-1])
     return found
+
+
+def pack_overlay(folder: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None) -> Packed:
+    """Pack an environment and give the image its name, as `uenvtool venv --squash` does."""
+    with prepared(folder, target, mount=mount, epoch=epoch, on_note=print) as image:
+        publish([image.replacement()])
+        return image.packed

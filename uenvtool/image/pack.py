@@ -20,8 +20,7 @@ from uenvtool.image.write import EPOCH, write_image
 class Packed:
     """An image that was written, compared with its tree, and put on disk.
 
-    path: where it is, or will be. bytes: its size. seconds: what all of it took. writing_seconds: what
-    mksquashfs took of them.
+    path: where it is, or will be. bytes: its size. seconds: what all of it took.
     """
 
     path: Path
@@ -29,7 +28,6 @@ class Packed:
     sha256: str
     compression: str
     seconds: float
-    writing_seconds: float
 
 
 def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int | None = None) -> Packed:
@@ -42,7 +40,6 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
     begun = time.monotonic()
     epoch = EPOCH if epoch is None else epoch
     write_image(programs, tree, image, scratch, epoch)
-    written = time.monotonic()
     with ThreadPoolExecutor(2) as beside:
         on_disk, digest = beside.submit(files.sync, image), beside.submit(file_sha256, image)
         read_back(programs, image, tree, scratch, epoch)
@@ -54,7 +51,6 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
         sha256=sha256,
         compression=programs.compression,
         seconds=time.monotonic() - begun,
-        writing_seconds=written - begun,
     )
 
 

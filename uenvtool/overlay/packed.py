@@ -106,20 +106,6 @@ def prepared(
         yield Prepared(replace(packed, path=target), work / "new")
 
 
-def pack_overlay(
-    folder: Path,
-    target: Path,
-    *,
-    mount: str = MOUNT,
-    epoch: int | None = None,
-    on_note: Callable[[str], None],
-) -> Packed:
-    """Pack an overlay and publish its image at once, see `prepared`."""
-    with prepared(folder, target, mount=mount, epoch=epoch, on_note=on_note) as image:
-        files.publish([image.replacement()])
-        return image.packed
-
-
 def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
     """What the image will hold; the bytecode lies in `scratch`."""
     omitted = left_out(folder)

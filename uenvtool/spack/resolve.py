@@ -55,7 +55,7 @@ def resolve(
         if FITTING.match(spack.version):
             write(scratch / ANSWERS, answers.text())
             words.append(scratch / ANSWERS)
-        write_scope(scratch / "configuration", {"config": _places(environment, scratch)})
+        write_scope(scratch / "configuration", {"config": places(environment, scratch)})
         runner = Runner(spack=spack, folder=folder, scope=scratch / "configuration")
         completed = runner.run("python", *words, on_step=on_step)
         lock = folder / LOCK
@@ -89,7 +89,7 @@ def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
     return lock
 
 
-def _places(environment: Environment, scratch: Path) -> dict[str, object]:
+def places(environment: Environment, scratch: Path) -> dict[str, object]:
     """Where Spack keeps what it would otherwise write beside itself.
 
     Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
