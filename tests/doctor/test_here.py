@@ -186,6 +186,111 @@ def test_libfabric_is_asked_for_the_network_that_is_named(
     assert "provider-missing" not in found(cli)
 
 
+@pytest.fixture
+def with_mpi4py(place: Path, loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives the Python of a job a mpi4py whose real library needs Cray MPICH's, and what else is named."""
+    base = loaded("pythonpath")
+    mpi = library(place / "mpich" / "libmpi_gnu_123.so.12", "int mpi;")
+    install(base.site, wheel(place / "w", "mpi4py", "4.0.1"))
+    monkeypatch.setenv("PATH", f"{base.python.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(mpi.parent))
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("MPICH_GPU_SUPPORT_ENABLED", "1")
+
+    def link(*more: Path, mpi: Path = mpi) -> None:
+        library(base.site / "mpi4py" / "MPI.cpython-312-x86_64-linux-gnu.so", "int module;", mpi, *more)
+
+    return link
+
+
+def test_a_program_of_mpi_without_the_gpu_transport_layer_is_found(
+    cli: Cli, with_mpi4py: Callable[..., None], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layer = library(place / "mpich" / "libmpi_gtl_cuda.so.0", "int layer;")
+    with_mpi4py()
+    assert "MPI.cpython-312" in found(cli)["gtl-not-linked"]
+
+    monkeypatch.setenv("LD_PRELOAD", str(layer))
+    assert "gtl-not-linked" not in found(cli)
+    monkeypatch.delenv("LD_PRELOAD")
+
+    with_mpi4py(layer)
+    assert "gtl-not-linked" not in found(cli)
+    with_mpi4py()
+    library(place / "mpich" / "libmpi_gnu_123.so.12", "int mpi;", layer)
+    assert "gtl-not-linked" not in found(cli)
+    monkeypatch.setenv("MPICH_GPU_SUPPORT_ENABLED", "0")
+    library(place / "mpich" / "libmpi_gnu_123.so.12", "int mpi;")
+    assert "gtl-not-linked" not in found(cli)
+
+
+def test_an_mpi_of_another_kind_than_the_one_that_python_needs_is_found(
+    cli: Cli, with_mpi4py: Callable[..., None], place: Path
+) -> None:
+    with_mpi4py()
+    for name in ("libmpi.so.12.2.0", "libmpi.so.12", "libmpi.so"):  # the names of one library
+        library(place / "mpich" / name, "int mpi;")
+    assert "two-mpis" not in found(cli)
+
+    with_mpi4py(mpi=library(place / "openmpi" / "libmpi.so.40", "int mpi;"))
+    assert "libmpi.so.40 that " in found(cli)["two-mpis"]
+
+
+def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
+    cli: Cli, loaded: Loaded, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = loaded("pythonpath")
+    install(base.site, wheel(place / "w", "huggingface_hub", "1.0"))
+    monkeypatch.setenv("PATH", f"{base.python.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("HOME", str(place / "home"))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    table = place / "mountinfo"
+    table.write_text(f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / {place}/home rw - lustre fs rw\n")
+    monkeypatch.setattr(disks, "MOUNTS", table)
+    hub = place / "home" / ".cache" / "huggingface"
+    (hub / "hub").mkdir(parents=True)
+    for number in range(1_999):
+        (hub / "hub" / str(number)).touch()
+    assert "hub-cache-on-shared-disk" not in found(cli)
+
+    (hub / "hub" / "one-more").touch()
+    monkeypatch.setenv("HF_HUB_CACHE", str(hub / "hub"))
+    assert found(cli)["hub-cache-on-shared-disk"] == f"HF_HOME {hub}, 2000 files or more on lustre"
+    assert f"\nmksquashfs {hub} {hub}.sqsh\n" in cli("doctor", "--fix").stdout
+    monkeypatch.delenv("HF_HUB_CACHE")
+    monkeypatch.setenv("HF_HOME", str(place / "elsewhere"))
+    assert "hub-cache-on-shared-disk" not in found(cli)
+
+
+def test_variables_that_name_paths_of_the_host_are_found_in_a_container(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    monkeypatch.setenv("VIRTUAL_ENV", str(place / "of-the-host"))
+    monkeypatch.setenv("CUDA_HOME", str(place))
+    monkeypatch.setenv("UENV_MOUNT_LIST", f"{place}:/user-gone")
+    assert "host-path-left" not in found(cli)  # no container
+
+    monkeypatch.setenv("APPTAINER_CONTAINER", "/x.sif")
+    assert found(cli)["host-path-left"] == (f"VIRTUAL_ENV={place}/of-the-host, UENV_MOUNT_LIST=/user-gone is not there")
+    fix = cli("doctor", "--fix").stdout
+    assert "\nunset VIRTUAL_ENV UENV_MOUNT_LIST\n" in fix
+
+
+def test_variables_that_an_activation_set_on_the_host_are_found_in_a_container(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environ = {"CLUSTER_NAME": "clariden", "SLURM_JOB_ID": "17", "container": "ce", "NCCL_NET": "AWS Libfabric"}
+    for name, value in {**environ, "CXI_OTHER": "1", "UENVTOOL_SET": "uenv NCCL_NET CXI_OTHER"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ("/proc",))
+
+    assert found(cli)["host-variable-left"] == "NCCL_NET, CXI_OTHER, of uenv"
+    monkeypatch.delenv("UENVTOOL_SET")
+    assert "host-variable-left" not in found(cli)
+
+
 def test_a_job_without_its_activation_is_told_to_source_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"CLUSTER_NAME": "clariden", "UENV_VIEW": "/u:pytorch:default", "SLURM_JOB_ID": "17"}.items():
         monkeypatch.setenv(name, value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from uenvtool.doctor.checks import Check, Fault, disks, libraries, packages, rendezvous, threads, variables
+from uenvtool.doctor.checks import Check, Fault, container, disks, libraries, packages, rendezvous, threads, variables
 from uenvtool.doctor.finding import Finding
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import Snapshot
@@ -12,6 +12,7 @@ from uenvtool.model.finding import KnownFinding
 
 CHECKS: tuple[Check, ...] = (
     variables.check,
+    container.check,
     libraries.check,
     packages.check,
     threads.check,

@@ -68,18 +68,30 @@ class Tuned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MpiUser:
+    """A compiled part of a package that needs an MPI. mpi: the name of that. transport: it, or its MPI, has the GTL."""
+
+    path: str
+    mpi: str
+    transport: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OnDisk:
     """What files say.
 
     libraries: names such as `libnccl-net` to the files that the loader would find, in its order. plugin_lacks:
-    libraries that the plugin needs and the loader does not find. gone: folders of the library path that are not
-    there. venv: the virtual environment. caches: variable to folder. providers: the networks that libfabric offers,
-    None if it could not be asked. driver_cuda: the newest CUDA that the driver knows, major version; 0 without one.
+    libraries that the plugin needs and the loader does not find. mpi_users: what Python loads that needs an MPI.
+    gone: folders of the library path that are not there. absent: variables whose path is not there, with the path.
+    venv: the virtual environment. caches: variable to folder. providers: the networks that libfabric offers, None if
+    it could not be asked. driver_cuda: the newest CUDA that the driver knows, major version; 0 without one.
     """
 
     libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     plugin_lacks: tuple[str, ...] = ()
+    mpi_users: tuple[MpiUser, ...] = ()
     gone: tuple[str, ...] = ()
+    absent: Mapping[str, str] = field(default_factory=dict)
     venv: Folder | None = None
     caches: Mapping[str, Folder] = field(default_factory=dict)
     providers: frozenset[str] | None = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAGIC = b"\x7fELF"
+Content = bytes | bytearray | mmap.mmap
 _LOAD, _DYNAMIC = 1, 2
 _END, _NEEDED, _STRTAB, _RPATH, _RUNPATH = 0, 1, 5, 15, 29
 
@@ -19,7 +21,16 @@ class Needs:
     folders: tuple[str, ...] = ()
 
 
-def needs(content: bytes | bytearray) -> Needs:
+def needs_of(path: str) -> Needs:
+    """What the file of that path needs, of which only what says so is read; nothing if it cannot be read."""
+    try:
+        with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return needs(content)
+    except (OSError, ValueError):  # ValueError: it is empty
+        return Needs()
+
+
+def needs(content: Content) -> Needs:
     """What an ELF file of 64 bits needs; nothing if it is another file, or damaged."""
     try:
         return _needs(content)
@@ -27,7 +38,7 @@ def needs(content: bytes | bytearray) -> Needs:
         return Needs()
 
 
-def _needs(content: bytes | bytearray) -> Needs:
+def _needs(content: Content) -> Needs:
     if content[:5] != MAGIC + b"\2":
         return Needs()
     order = "<" if content[5] == 1 else ">"
@@ -45,7 +56,7 @@ def _needs(content: bytes | bytearray) -> Needs:
 _TEXTS = (_NEEDED, _RPATH, _RUNPATH)
 
 
-def _segments(content: bytes | bytearray, order: str) -> Iterator[tuple[int, int, int, int]]:
+def _segments(content: Content, order: str) -> Iterator[tuple[int, int, int, int]]:
     """Kind, offset, address and size in the file of each segment."""
     (start,) = struct.unpack_from(order + "Q", content, 32)
     size, count = struct.unpack_from(order + "HH", content, 54)
@@ -55,7 +66,7 @@ def _segments(content: bytes | bytearray, order: str) -> Iterator[tuple[int, int
         yield kind, offset, address, length
 
 
-def _dynamic(content: bytes | bytearray, order: str, start: int, size: int) -> Iterator[tuple[int, int]]:
+def _dynamic(content: Content, order: str, start: int, size: int) -> Iterator[tuple[int, int]]:
     for at in range(start, start + size, 16):
         tag, value = struct.unpack_from(order + "qQ", content, at)
         if tag == _END:
@@ -71,5 +82,8 @@ def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int:
     raise ValueError(f"no segment has the address {address}")
 
 
-def _text(content: bytes | bytearray, start: int) -> str:
-    return content[start : content.index(0, start)].decode("utf-8", "surrogateescape")
+def _text(content: Content, start: int) -> str:
+    end = content.find(b"\0", start)
+    if end < 0:
+        raise ValueError("a text has no end")
+    return content[start:end].decode("utf-8", "surrogateescape")

@@ -17,7 +17,9 @@ SETTINGS = {
     "TRITON_CACHE_DIR": "unset TRITON_CACHE_DIR; export TRITON_HOME=/dev/shm/",
     "CUDA_CACHE_PATH": "export CUDA_CACHE_DISABLE=1",
 }
-"""Variables that name a cache, and what keeps the cache from the disk."""
+"""Variables that name a cache of kernels, and what keeps the cache from the disk."""
+HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_CACHE", "HF_DATASETS_CACHE")
+"""Variables that name a cache of models and data. It may lie on a shared disk, as long as its files are few."""
 
 
 def check(here: Snapshot) -> Iterator[Fault]:
@@ -28,8 +30,9 @@ def check(here: Snapshot) -> Iterator[Fault]:
         yield Fault("venv-on-shared-disk", detail, (f"uenvtool venv {quoting.sh(venv.path)} --squash",))
     if not here.is_at_work:
         return
+    yield from _hub_caches(here)
     for variable, folder in here.on_disk.caches.items():
-        if folder.disk in SHARED:
+        if folder.disk in SHARED and variable in SETTINGS:
             mend = "uenvtool activate" if here.in_container and "TRITON" in variable else SETTINGS[variable]
             yield Fault("cache-on-shared-disk", f"{variable} {folder.path} on {folder.disk}", (mend,))
     if here.shm and min(here.shm) < LITTLE_MEMORY:
@@ -37,3 +40,14 @@ def check(here: Snapshot) -> Iterator[Fault]:
         yield Fault("shm-small", f"{unused} MB of {whole} MB are free")
     if here.core_limit:
         yield Fault("core-dumps-on", "without limit" if here.core_limit < 0 else f"up to {here.core_limit} bytes")
+
+
+def _hub_caches(here: Snapshot) -> Iterator[Fault]:
+    """Caches of models and data of many files on a shared disk; one that lies in another is counted with that."""
+    caches = {name: here.on_disk.caches[name] for name in HUB_CACHES if name in here.on_disk.caches}
+    for variable, folder in caches.items():
+        inside = any(folder.path.startswith(f"{other.path}/") for other in caches.values())
+        if folder.disk in SHARED and folder.files >= MANY_FILES and not inside:
+            packed = quoting.sh_word(f"{folder.path.rstrip('/')}.sqsh")
+            detail = f"{variable} {folder.path}, {folder.files} files or more on {folder.disk}"
+            yield Fault("hub-cache-on-shared-disk", detail, (f"mksquashfs {quoting.sh_word(folder.path)} {packed}",))

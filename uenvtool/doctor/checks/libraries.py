@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 
@@ -10,6 +9,8 @@ from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.snapshot import OnDisk, Snapshot
 
 PLUGIN, MPI = "libnccl-net", "libmpi"
+GPU_SUPPORT = "MPICH_GPU_SUPPORT_ENABLED"
+_MPI_VERSION = re.compile(r"libmpi\w*\.so\.(\d+)[.\d]*\Z")
 _CUDA = re.compile(r"\+cu(\d\d)\d\b|nvidia-cuda-runtime-cu(\d\d)")
 BUILT_IN = ("", "Socket", "IB")
 """The networks that NCCL has without a plugin."""
@@ -21,11 +22,30 @@ def check(here: Snapshot) -> Iterator[Fault]:
         yield from _plugin(here.environ.get("NCCL_NET", ""), here.on_disk)
         yield from _provider(here.environ.get("FI_PROVIDER", ""), here.on_disk.providers)
     yield from _driver(here)
-    interfaces = {os.path.basename(path): path for path in reversed(here.on_disk.libraries.get(MPI, ()))}
-    if len(interfaces) > 1:
-        yield Fault("two-mpis", " and ".join(sorted(interfaces.values())[:2]))
+    yield from _interfaces(here.on_disk)
+    unlinked = [user.path for user in here.on_disk.mpi_users if not user.transport]
+    if here.is_at_work and here.environ.get(GPU_SUPPORT) == "1" and unlinked:
+        yield Fault("gtl-not-linked", f"{unlinked[0]} needs no libmpi_gtl, and nor does its MPI")
     if here.on_disk.gone and here.is_at_work:
         yield Fault("library-path-gone", ", ".join(here.on_disk.gone[:3]))
+
+
+def _interfaces(seen: OnDisk) -> Iterator[Fault]:
+    """Two MPIs: of another version for the loader (libmpi.so.12 is MPICH's, libmpi.so.40 is Open MPI's).
+
+    Found are those on the library path, and those that packages of Python are linked with.
+    """
+    versions: dict[str, str] = {}
+    for path in seen.libraries.get(MPI, ()):
+        match = _MPI_VERSION.search(path)
+        if match:
+            versions.setdefault(match[1], path)
+    for user in seen.mpi_users:
+        match = _MPI_VERSION.search(user.mpi)
+        if match:
+            versions.setdefault(match[1], f"{user.mpi} that {user.path} needs")
+    if len(versions) > 1:
+        yield Fault("two-mpis", " and ".join(list(versions.values())[:2]))
 
 
 def _plugin(network: str, seen: OnDisk) -> Iterator[Fault]:
