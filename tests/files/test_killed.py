@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, SMALL
+from tests.spack.test_build import LOCK
 from tests.support.tracing import traced
 from tests.support.trees import snapshot
 
@@ -20,6 +21,15 @@ CALLS = "openat,write,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rm
 """What changes a disk. Reading changes nothing, so that a kill there is as one at the next of these."""
 CODE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
 UENVTOOL = [sys.executable, "-E", "-c", CODE]
+STAND_IN = """
+import sys
+if sys.argv[1:] == ["--version"]:
+    sys.exit(print("1.1.0 (abcdef)"))
+env = sys.argv[sys.argv.index("-e") + 1]
+made_of = "1.12" if "1.12" in open(env + "/spack.yaml").read() else "1.14"
+print("==> Concretized 2 specs")
+open(env + "/spack.lock", "w").write(LOCK.replace("1.14.5", made_of))
+"""
 SYSTEM = "extends: rcp\ndescription: {}\n"
 
 
@@ -28,14 +38,15 @@ def environment() -> dict[str, str]:
 
 
 def calls_in(folder: str, words: list[str]) -> Iterator[tuple[str, int]]:
-    """Each system call of a run on a folder, by its name and number among those of that name."""
+    """Each system call of a run on a folder, by its name and number among those of that name; not of what it starts."""
     counted: dict[str, int] = {}
-    opened = False
+    opened, own = False, ""
     for line in traced([*UENVTOOL, *words], CALLS, env=environment()):
-        found = re.match(r"\d+ +(\w+)\(", line)
-        if not found:
+        found = re.match(r"(\d+) +(\w+)\(", line)
+        own = own or (found[1] if found else "")
+        if not found or found[1] != own:
             continue
-        name = found[1]
+        name = found[2]
         counted[name] = counted.get(name, 0) + 1
         opened = opened or (folder in line and name != "openat") or (folder in line and "O_DIRECTORY" in line)
         if opened and (name != "openat" or "O_CREAT" in line):
@@ -43,8 +54,8 @@ def calls_in(folder: str, words: list[str]) -> Iterator[tuple[str, int]]:
 
 
 def killed_at(name: str, number: int, words: list[str]) -> None:
+    """Kill a run before that system call. Without -f: what it starts would be killed at a call of that number too."""
     inject = [
-        "-f",
         "-qq",
         "-o",
         "/dev/null",
@@ -68,7 +79,8 @@ def ran(*words: str) -> int:
 def prepared(command: str, place: Path, old: Path) -> tuple[list[str], list[str]]:
     """Write what is then changed into `old`; the words that write the new inputs into `env`, and that check it.
 
-    The new inputs change a file, add one in a folder of its own, and give one no more.
+    The new inputs change a file, add one in a folder of its own, and give one no more; `bare` has no additions any
+    more, so that a folder goes. `lock` has a lock made too, by a stand-in of Spack.
     """
     if command == "activate":
         inputs = place / "systems"
@@ -83,10 +95,24 @@ def prepared(command: str, place: Path, old: Path) -> tuple[list[str], list[str]
     (inputs / "packages" / "gone").mkdir(parents=True)
     (inputs / "packages" / "gone" / "package.py").write_text("class Gone: pass\n")
     (inputs / "recipe.yaml").write_text(SMALL)
-    assert ran("build", "small", "--no-concretize", "-o", str(old)) == 0
-    (inputs / "packages" / "gone").rename(inputs / "packages" / "fresh")
-    (inputs / "recipe.yaml").write_text(SMALL.replace("A small", "Another small"))
-    return ["build", "small", "--no-concretize", "-o", "env"], ["build", "small", "--check", "-o", "env"]
+    how = ["--spack", str(stand_in(place))] if command == "lock" else ["--no-concretize"]
+    assert ran("build", "small", *how, "-o", str(old)) == 0
+    if command == "bare":
+        shutil.rmtree(inputs / "packages")
+    else:
+        (inputs / "packages" / "gone").rename(inputs / "packages" / "fresh")
+    changed = SMALL.replace("A small", "Another small").replace("hdf5@1.14", "hdf5@1.12")
+    (inputs / "recipe.yaml").write_text(changed)
+    return ["build", "small", *how, "-o", "env"], ["build", "small", "--check", "-o", "env"]
+
+
+def stand_in(place: Path) -> Path:
+    """A Spack whose lock says what it was made of."""
+    program = place / "fake" / "bin" / "spack"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f"#!{sys.executable}\nLOCK = {LOCK!r}\n{STAND_IN}")
+    program.chmod(0o755)
+    return program.parent.parent
 
 
 def put_back(kept: Path, folder: Path) -> None:
@@ -96,7 +122,7 @@ def put_back(kept: Path, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("kills")
-@pytest.mark.parametrize("command", ["build", "activate"])
+@pytest.mark.parametrize("command", ["build", "bare", "lock", "activate"])
 def test_killed_at_every_system_call_the_next_run_gives_the_exact_result(place: Path, command: str) -> None:
     old, folder = place / "old", place / "env"
     words, check = prepared(command, place, old)
@@ -114,7 +140,7 @@ def test_killed_at_every_system_call_the_next_run_gives_the_exact_result(place: 
             mixes += 1
             code, drift = answer(*check)
             assert code == 1, (name, number)
-            assert "did not end" in drift, (name, number)
+            assert command == "lock" or "did not end" in drift, (name, number)
         assert ran(*words) == 0, (name, number)
         assert snapshot(folder) == expected, (name, number)
         assert "did not end" not in answer(*check)[1], (name, number)

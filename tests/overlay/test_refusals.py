@@ -39,7 +39,7 @@ def test_an_error_in_a_requirements_file_names_its_line(
 
     assert answer.code == 2
     assert "sub/req.txt:17:1: 'numpy = 1.26' is no requirement" in answer.stderr
-    assert "sub/req.txt:19:1: unknown option --frobnicate" in answer.stderr
+    assert "sub/req.txt:19:1: unknown option '--frobnicate'" in answer.stderr
     assert "sub/req.txt:20:1:" in answer.stderr
     assert "two equal signs" in answer.stderr
     assert not Path("v").exists()

@@ -79,7 +79,7 @@ def test_what_is_wrong_in_it_is_told_with_its_place(cli: Cli, write: Write, web:
     assert answer.code == 2
     for told in (
         "3:1: 'numpy=1' is no requirement",
-        "4:1: unknown option --frobnicate",
+        "4:1: unknown option '--frobnicate'",
         "5:1: r.txt: it leads to itself",
     ):
         assert f"{web}/r.txt:{told}" in answer.stderr

@@ -133,7 +133,10 @@ def _hint(error: Any) -> str | None:
         missing = _missing(error)
         about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
         return f"add `{missing}:`{f': {about}' if about else ''}"
-    return "write it on one line, without such characters" if _has_controls(error) else _description(error.schema)
+    if error.validator == "pattern" and _has_controls(error):
+        return "write it on one line, without such characters"
+    form = f"it must match {error.validator_value}" if error.validator == "pattern" else None
+    return _description(error.schema) or form
 
 
 def _has_controls(error: Any) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin
 
 from uenvtool import files
-from uenvtool.errors import BadInput, Position, Problem, ToolFailed
+from uenvtool.errors import BadInput, Position, Problem, ToolFailed, unknown
 from uenvtool.overlay.requirements import URL, UserRequest, UserRequirement, editable, parsed
 
 MAX_BYTES = 10_000_000
@@ -30,6 +30,8 @@ _PASSED_ON = {
     "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--no-binary", "--only-binary",
     "--pre", "--prefer-binary", "--require-hashes", "--trusted-host", "--no-build-isolation", "--use-feature",
 }  # fmt: skip
+
+_KNOWN = _PASSED_ON | {"-r", "--requirement", "-c", "--constraint", "-e", "--editable"}
 
 Parser = Callable[[str, str, "Position | None", Path], UserRequirement]
 """Takes a text, its origin, its position, and the folder that its paths are relative to."""
@@ -138,7 +140,7 @@ class _Reader:
                 return text
             return files.read_bytes(path, MAX_BYTES).decode("utf-8-sig")
         except FileNotFoundError:
-            raise BadInput("cannot read it: no such file", hint="check the name") from None
+            raise BadInput("cannot read it: no such file", hint=f"it is looked for at {place}") from None
         except UnicodeDecodeError as error:
             raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
 
@@ -159,7 +161,7 @@ class _Reader:
         if option in ("-e", "--editable"):
             return [editable(value, origin, position, Path.cwd())]
         if option not in _PASSED_ON:
-            raise BadInput(f"unknown option {option}", position, "pip's requirement file options are known here")
+            raise BadInput([unknown("option", option, _KNOWN, position)])
         name = _LONG_NAMES.get(option, option).removeprefix("--")
         if name == "find-links" and not URL.match(value):
             value = str(_beside(within[-1], value))

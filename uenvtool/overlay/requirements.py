@@ -125,7 +125,9 @@ def editable(value: str, origin: str, position: Position | None, folder: Path) -
     place, bracket, extras = value.partition("[")
     path = _path(place, folder).resolve()
     if not any((path / name).is_file() for name in ("pyproject.toml", "setup.py", "setup.cfg")):
-        raise BadInput(f"-e {value}: {path} holds no Python project", position, "it needs a pyproject.toml or setup.py")
+        raise BadInput(
+            f"-e {value}: {path} holds no Python project", position, "name a folder with a pyproject.toml or setup.py"
+        )
     text = f"-e {path.as_uri()}{bracket}{extras}"
     return UserRequirement(text=text, name=_project_name(path), origin=origin, position=position, editable=True)
 
