@@ -53,6 +53,11 @@ def test_what_is_no_file_is_told_and_does_not_hang(cli: Cli, place: Path, no_bas
         assert_is_an_answer(answer, (command, kind))
         assert answer.code == 2, (command, kind, answer.stderr)
         assert "hint: " in answer.stderr, (command, kind, answer.stderr)
+        assert ("no such file" in answer.stderr) <= kind.startswith(("gone", "folder", "loop")), (
+            command,
+            kind,
+            answer.stderr,
+        )
         assert not any(path.name in ("v", "out") for path in place.iterdir())
 
 

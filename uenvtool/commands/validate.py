@@ -29,7 +29,7 @@ def validate(files: Iterable[Path]) -> Result:
 def problems_in(path: Path) -> list[Problem]:
     """Everything that is wrong in a file of knowledge, or in the recipe of a folder; nothing if it is fine."""
     file = own_file(path) if path.is_dir() else path
-    if not file.is_file():
+    if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)
         return [Problem("no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
     try:
