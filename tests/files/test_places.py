@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from uenvtool import files
+from uenvtool.errors import BadInput
 
 
 def test_a_new_folder_that_another_run_looks_at_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,3 +32,38 @@ def test_a_new_folder_that_another_run_looks_at_is_left_to_it(tmp_path: Path, mo
 
     os.close(looked_at[0][1])
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("of", ["another", "all", "group"])
+def test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left(place: Path, of: str) -> None:
+    work = place / ".ov.uenvtool-work"
+    (work / "old/bin").mkdir(parents=True)
+    (work / "old/bin/python").write_text("not yours")
+    if of == "another":
+        if os.geteuid() != 0:
+            pytest.skip("needs root: only root gives a folder away")
+        work.chmod(0o755)
+        os.chown(work, 1234, 1234)
+    else:
+        work.chmod(0o777 if of == "all" else 0o775)
+
+    told = r"\.ov\.uenvtool-work is in the way: it is there already and "
+    with pytest.raises(BadInput, match=told), files.workplace(place / "ov"):
+        pass
+
+    assert not (place / "ov").exists()
+    assert (work / "old/bin/python").read_text() == "not yours"
+
+
+def test_what_a_killed_run_of_ours_left_is_brought_back_and_nobody_else_can_write_there(place: Path) -> None:
+    work = place / ".ov.uenvtool-work"
+    (work / "old").mkdir(parents=True)
+    work.chmod(0o755)
+    (work / "old/mine").write_text("mine")
+
+    with files.workplace(place / "ov"):
+        assert (place / "ov/mine").read_text() == "mine"
+    with files.workplace(place / "new") as fresh:
+        assert fresh.stat().st_mode & 0o777 == 0o700
+
+    assert sorted(os.listdir(place)) == ["ov"]

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from uenvtool.errors import ToolFailed
+from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.files.atomic import make_folders, remove_empty, take_lock, write_error
 from uenvtool.files.trees import remove_tree
 
@@ -102,7 +102,7 @@ def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         with contextlib.suppress(ToolFailed):
-            return folder, _held(folder, folder, mode=0o700)
+            return folder, _held(folder, folder)
 
 
 def _free_in_memory() -> int:
@@ -120,19 +120,26 @@ def _memory_available() -> int:
     return 0
 
 
-def _held(folder: Path, shown: Path, *, mode: int = 0o777) -> int:
+def _held(folder: Path, shown: Path) -> int:
     """An open descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
 
     The descriptor is of the folder that has the name now: another run may have removed and made it
-    anew between the opening and the locking.
+    anew between the opening and the locking. Raises BadInput for a folder that is there already and that others can
+    have written into: what lies in it would be taken for what a killed run left.
     """
     while True:
-        folder.mkdir(mode=mode, exist_ok=True)
+        was_there = False
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            was_there = True
         try:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             continue
         try:
+            if was_there:
+                _refuse_of_others(folder, os.fstat(descriptor))
             take_lock(descriptor, shown)
         except BaseException:
             os.close(descriptor)
@@ -141,6 +148,14 @@ def _held(folder: Path, shown: Path, *, mode: int = 0o777) -> int:
             if os.fstat(descriptor).st_ino == os.stat(folder).st_ino:
                 return descriptor
         os.close(descriptor)
+
+
+def _refuse_of_others(folder: Path, status: os.stat_result) -> None:
+    """Raise BadInput if a folder is another user's, or if other users can write into it."""
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        whose = "is another user's" if status.st_uid != os.geteuid() else "can be written by other users"
+        hint = "see what is in it, and remove it; or name another place"
+        raise BadInput(f"{folder} is in the way: it is there already and {whose}", hint=hint)
 
 
 def _remove_dead(folder: Path, prefix: str) -> None:
