@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
+from tests.support.project import ROOT
 from uenvtool.spack.explain_failure import explain_failed_install, explain_failure
 from uenvtool.spack.install import WITH_MOUNT
 from uenvtool.spack.program import Spack
@@ -37,6 +38,60 @@ def test_only_the_command_sees_the_store_at_the_mount_point(place: Path) -> None
     assert done.returncode == 0, done.stderr
     assert os.listdir(place / "store") == ["installed"]
     assert os.listdir(place / "mount") == ["of-another"]
+
+
+TRIES = """
+tried() { if sh -c "echo x > $1/written" 2> /dev/null; then echo "$2 written"; else echo "$2 kept"; fi; }
+tried "$1/mount" mount; tried "$1/store" store; tried "$1/cache" cache; tried . here
+tried "$1/home" home; tried "$1/home/.spack" own; tried "$2" project; tried /etc system
+folder=$(mktemp -d) && rmdir "$folder" && echo tmp written
+echo x > /dev/null && echo null written
+"""
+KEPT_IN = {
+    **dict.fromkeys(("mount", "store", "cache", "own", "tmp", "here", "null"), "written"),
+    **dict.fromkeys(("home", "project", "system"), "kept"),
+}
+
+
+def tried(place: Path, project: Path) -> tuple[list[str | Path], dict[str, str]]:
+    """The words that try to write to many places, in folders that are made here, and their variables."""
+    stood_in(place)
+    for name in ("cache", "home", "home/.spack"):
+        (place / name).mkdir(exist_ok=True)
+    writable = [word for name in ("cache", "home/.spack") for word in ("--writable", place / name)]
+    script = ["sh", "-c", f"cd {place}/store; {TRIES}", "sh", place, project]
+    return [sys.executable, WITH_MOUNT, *writable, place / "store", place / "mount", *script], {
+        "HOME": str(place / "home")
+    }
+
+
+def test_a_build_writes_nowhere_but_where_it_may(place: Path) -> None:
+    words, more = tried(place, ROOT)
+
+    done = subprocess.run(words, env={**os.environ, **more}, capture_output=True, text=True, check=False)
+
+    skip_if_not_kept_in(done.stderr)
+    assert dict(line.split() for line in done.stdout.splitlines()) == KEPT_IN, done.stderr
+    assert os.listdir(place / "home") == [".spack"]
+    assert not (ROOT / "written").exists()
+
+
+def test_a_build_of_an_ordinary_user_writes_nowhere_else_either() -> None:
+    with public_folder() as folder, public_folder() as project:
+        words, more = tried(folder, project)
+
+        done = run_as_ordinary_user(words, folder=folder, env=more)
+
+        skip_if_not_kept_in(done.stderr)
+        found = dict(line.split() for line in done.stdout.splitlines())
+        assert {**found, "project": "kept"} == KEPT_IN, done.stderr  # that one lies below /tmp
+        assert os.listdir(folder / "home") == [".spack"]
+
+
+def skip_if_not_kept_in(errors: str) -> None:
+    """Skip where a kernel has no mount_setattr, or a container forbids mounts."""
+    if "a private mount namespace" in errors or "builds are not kept in" in errors:
+        pytest.skip("needs a mount namespace of Linux 5.12 or later, which this machine does not give")
 
 
 def test_an_ordinary_user_has_a_mount_point_too() -> None:

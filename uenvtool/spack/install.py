@@ -6,13 +6,14 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from uenvtool.errors import BadInput
-from uenvtool.files import scratch_folder, write, write_all
+from uenvtool.files import make_folder, scratch_folder, write, write_all
 from uenvtool.result import Step
 from uenvtool.spack.explain_failure import explain_failed_install, explain_failed_push
 from uenvtool.spack.folder import COMPILER
@@ -92,13 +93,21 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsig
     ToolFailed if Spack has no key, or cannot write there.
     """
     work = store / WORK
-    runner = _runner(spack, environment, store, work, work / "environment")
+    folder = folder_of(url)
+    if folder is not None:
+        make_folder(folder)
+    runner = _runner(spack, environment, store, work, work / "environment", [folder] if folder else ())
     signing = ["--unsigned"] if unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
         log = _kept(completed, work / "spack.log", environment, store)
         raise explain_failed_push(spack, url=url, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
     return completed.stdout.count("] Pushed ")
+
+
+def folder_of(url: str) -> Path | None:
+    """The folder that the URL of a cache or mirror names; None if it is elsewhere."""
+    return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
 
 
 @contextlib.contextmanager
@@ -131,9 +140,17 @@ def _staged(spack: Spack, environment: Installable, store: Path, work: Path, man
     return _runner(spack, environment, store, work, work / "environment")
 
 
-def _runner(spack: Spack, environment: Installable, store: Path, work: Path, folder: Path) -> Runner:
-    """A runner whose Spack sees the store at the mount point."""
-    prefix = (sys.executable, os.fspath(WITH_MOUNT), os.fspath(store), environment.mount)
+def _runner(
+    spack: Spack, environment: Installable, store: Path, work: Path, folder: Path, also: Sequence[Path] = ()
+) -> Runner:
+    """A runner whose Spack sees the store at the mount point, and can write there and to its own folders alone.
+
+    also: further folders that it may write to.
+    """
+    root = spack.program.resolve().parent.parent  # its keys lie there
+    named = {work, user_cache(), root, Path(os.environ.get("SPACK_GNUPGHOME", root)), *also}
+    words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
+    prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
     return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix)
 
 

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from uenvtool import files
 from uenvtool.commands.build import BuildRequest
@@ -28,7 +27,7 @@ from uenvtool.model.spec import parse_spec
 from uenvtool.result import Progress, Result, silent
 from uenvtool.spack.environment import plan_environment
 from uenvtool.spack.folder import PURPOSE
-from uenvtool.spack.install import Installed, InstallOptions, install, push
+from uenvtool.spack.install import Installed, InstallOptions, folder_of, install, push
 from uenvtool.spack.installable import Installable, read_installable
 from uenvtool.spack.manifest import MANIFEST
 from uenvtool.spack.program import Spack, find_spack, repository_folder
@@ -118,7 +117,7 @@ def _install(request: ImageRequest, plan: ImagePlan, progress: Progress) -> Inst
         beside_others=request.install_only,
     )
     environment = plan.environment
-    with progress(f"installing {len(environment.lock.packages)} packages into {environment.mount}") as on_step:
+    with progress(f"installing {len(environment.lock.packages)} packages") as on_step:
         return install(plan.spack, environment, plan.store, options, on_step=on_step)
 
 
@@ -204,7 +203,8 @@ def absent_caches(request: ImageRequest) -> Iterator[str]:
     """A sentence for each cache and mirror on disk that is not there; Spack itself says nothing."""
     for kind, places in (("build cache", request.caches), ("source mirror", request.mirrors)):
         for url in map(as_url, places):
-            if url.startswith("file://") and not Path(unquote(urlsplit(url).path)).is_dir():
+            folder = folder_of(url)
+            if folder is not None and not folder.is_dir():
                 yield f"there is no {kind} at {url}"
 
 

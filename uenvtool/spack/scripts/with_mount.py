@@ -1,7 +1,11 @@
-"""Runs a command that alone sees one folder at another place: STORE MOUNT COMMAND...
+"""Runs a command that alone sees one folder at another place: [--writable DIR]... STORE MOUNT COMMAND...
 
 In a mount namespace of its own, and without rights in a user namespace too, see mount_namespaces(7)
 and user_namespaces(7). The folder MOUNT must exist; nobody else sees what is mounted there.
+
+Everything else is read-only for the command, since a build can do what it likes: all but the store, the
+folders that --writable names, and those for temporary files and devices. The home folder is, wherever it
+lies. On a kernel before 5.12, which cannot do this (mount_setattr(2)), the command is not kept in.
 
 The command and all that it starts live in a process namespace of their own, see pid_namespaces(7): when
 this process ends, also by SIGKILL, the kernel ends them all. So no build goes on in a store that the
@@ -10,6 +14,7 @@ next run already works in.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -19,12 +24,23 @@ from pathlib import Path
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 PR_SET_PDEATHSIG = 1
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR = 428, 429, 442
+"""Numbers of system calls, the same on every machine; the C library has no functions for them before 2.36."""
+AT_FDCWD, AT_EMPTY_PATH, AT_RECURSIVE = -100, 0x1000, 0x8000
+OPEN_TREE_CLONE, MOVE_MOUNT_F_EMPTY_PATH, MOUNT_ATTR_RDONLY = 1, 4, 1
+SHARED = ("/dev", "/proc", "/run", "/tmp", "/var/tmp")  # noqa: S108  nothing is made there
+"""Folders that hold devices, or temporary files of everybody's."""
 CANNOT = 125
 """The exit code if the mount could not be made; chroot(1) and env(1) use it so."""
 
 
-def main(store: str, mount: str, *command: str) -> None:
+def main(*words: str) -> None:
     """Mount, run the command, and end as it does."""
+    writable = []
+    while words[0] == "--writable":
+        writable.append(words[1])
+        words = words[2:]
+    store, mount, *command = words
     libc = ctypes.CDLL(None, use_errno=True)
     user, group = os.geteuid(), os.getegid()
     own = CLONE_NEWNS | CLONE_NEWPID | (CLONE_NEWUSER if user else 0)
@@ -36,6 +52,7 @@ def main(store: str, mount: str, *command: str) -> None:
     _call(libc.mount, None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None, step="a private mount namespace")
     source, target = os.fsencode(store), os.fsencode(mount)
     _call(libc.mount, source, target, None, ctypes.c_ulong(MS_BIND), None, step=f"{store} at {mount}")
+    _keep_in(libc, [*SHARED, os.environ.get("TMPDIR", SHARED[0]), *writable, store, mount])
     first = os.fork()
     if first == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -43,7 +60,45 @@ def main(store: str, mount: str, *command: str) -> None:
     sys.exit(_ended(os.waitpid(first, 0)[1]))
 
 
-def _first_process(command: tuple[str, ...]) -> int:
+def _keep_in(libc: ctypes.CDLL, writable: list[str]) -> None:
+    """Make everything read-only but these folders, and what is mounted below them; the home folder is it too.
+
+    The folders are set aside as they are, and put back over the read-only ones, the home folder below
+    all others: folders in it may be writable.
+    """
+    home = os.path.expanduser("~")
+    above = [folder for folder in writable if home.startswith(f"{folder}/")]
+    folders = [*above, home, *(folder for folder in writable if folder not in above)]
+    kept = [(folder, _set_aside(libc, folder)) for folder in folders if os.path.isdir(folder) and folder != "/"]
+    if not _set_read_only(libc, AT_FDCWD, b"/"):
+        sys.stderr.write(f"with_mount: builds are not kept in: {os.strerror(ctypes.get_errno())}\n")
+        return
+    for folder, tree in kept:
+        if folder == home and not _set_read_only(libc, tree, b""):
+            continue
+        arguments = (tree, b"", AT_FDCWD, os.fsencode(folder), MOVE_MOUNT_F_EMPTY_PATH)
+        if libc.syscall(MOVE_MOUNT, *arguments) != 0:
+            sys.stderr.write(f"with_mount: {folder} stays read-only: {os.strerror(ctypes.get_errno())}\n")
+        os.close(tree)
+    with contextlib.suppress(OSError):  # the folder that it is in, as it is now
+        os.chdir(os.getcwd())
+
+
+def _set_aside(libc: ctypes.CDLL, folder: str) -> int:
+    """A descriptor of a copy of a folder's mounts, that is nowhere yet; -1 if the kernel cannot."""
+    flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
+    return int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(folder), flags))
+
+
+def _set_read_only(libc: ctypes.CDLL, descriptor: int, path: bytes) -> bool:
+    """Make a folder and all that is mounted below it read-only; whether the kernel did (struct mount_attr)."""
+    attributes = (ctypes.c_uint64 * 4)(MOUNT_ATTR_RDONLY, 0, 0, 0)
+    flags = AT_RECURSIVE | (0 if path else AT_EMPTY_PATH)
+    size = ctypes.sizeof(attributes)
+    return bool(libc.syscall(MOUNT_SETATTR, descriptor, path, flags, ctypes.byref(attributes), size) == 0)
+
+
+def _first_process(command: list[str]) -> int:
     """Start the command and wait for all that end: the first process of a namespace inherits every orphan."""
     child = os.fork()
     if child == 0:
