@@ -39,14 +39,15 @@ class Definition(NamedTuple):
     """One definition as it was read.
 
     name: relative, `/` for the image's root. attributes: kind, time, mode, owner and group as text.
-    size, offset: of a file's content behind the mark, in bytes. end: where its text ends: a symlink's
-    target, which nothing quotes, begins there.
+    size, offset: of a file's content behind the mark, in bytes. start: where its name ends. end: where its
+    text ends: a symlink's target, which nothing quotes, begins there.
     """
 
     name: bytes
     attributes: tuple[bytes, ...]
     size: int | None
     offset: int | None
+    start: int
     end: int
 
 
@@ -135,5 +136,5 @@ def read_definition(header: bytes, start: int) -> Definition | None:
     name = _ESCAPE.sub(rb"\1", match[1]) if b"\\" in match[1] else match[1]
     attributes = match.group(2, 3, 4, 5, 6)
     if attributes[0] != b"R" or match[7] is None:
-        return Definition(name, attributes, None, None, match.end(6))
-    return Definition(name, attributes, int(match[7]), int(match[8]), match.end())
+        return Definition(name, attributes, None, None, match.end(1), match.end(6))
+    return Definition(name, attributes, int(match[7]), int(match[8]), match.end(1), match.end())

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from uenvtool import tools
 from uenvtool.errors import ToolFailed
 from uenvtool.image.programs import Programs
-from uenvtool.image.pseudo import Definition, read_definition, read_header
+from uenvtool.image.pseudo import read_definition, read_header
 from uenvtool.image.tree import FOLDER, Entry, Tree, walk
 from uenvtool.image.write import file_content
 
@@ -51,44 +51,54 @@ def _lines(expected: Mapping[bytes, Entry]) -> int:
     return 1 + sum(1 + text.count(b"\n") for text in names)
 
 
-def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int | None, int]]:
+def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int, int]]:
     """Name, place and size of each file, in the order of the stream, as one name after the other is compared.
 
-    One by one, so that unsquashfs need not wait until all lines are read.
+    One by one, so that unsquashfs need not wait until all lines are read. A line is held against what it
+    should be as it stands, since an image has many.
     """
     seen: set[bytes] = set()
     start = 0
     while start < len(header):
-        found = read_definition(header, start)
-        if found is None:
-            raise _differs(header[start : start + 80], "cannot be read")
-        entry = FOLDER if found.name == b"/" else expected.get(found.name)
-        if entry is None or found.name in seen:
-            raise _differs(found.name, "is there and should not be")
-        seen.add(found.name)
-        start = _end_of_same(header, found, entry, epoch)
+        name, start = _name(header, start)
+        entry = FOLDER if name == b"/" else expected.get(name)
+        if entry is None or name in seen:
+            raise _differs(name, "is there and should not be")
+        seen.add(name)
+        line = _line(entry.kind, entry.mode, epoch, entry.size) + entry.target
+        if not header.startswith(line, start):
+            raise _differs(name, "has another kind, mode, time, owner, size or target")
+        end = header.find(b"\n", start + len(line))
+        rest = header[start + len(line) : end]
+        if rest and entry.kind != "f":
+            raise _differs(name, "points elsewhere, or is more than it should be")
+        start = end + 1
         if entry.kind == "f":
-            yield found.name, found.offset, entry.size
+            place = rest.split(b" ", 1)[0]  # behind it may stand whether the file is sparse
+            if not place.isdigit():
+                raise _differs(name, "has another size")
+            yield name, int(place), entry.size
     if len(seen - {b"/"}) != len(expected):
         raise _differs(min(expected.keys() - seen), "is missing")
 
 
-def _end_of_same(header: bytes, found: Definition, entry: Entry, epoch: int) -> int:
-    """Where the line of a definition ends that says what the entry says. Raises ToolFailed if it says another thing."""
-    if found.attributes != _attributes(entry.kind, entry.mode, epoch):
-        raise _differs(found.name, "has another kind, mode, time or owner")
-    if entry.kind == "f" and found.size != entry.size:
-        raise _differs(found.name, "has another size")
-    rest = b" " + entry.target + b"\n" if entry.kind == "l" else b"\n"
-    if not header.startswith(rest, found.end):
-        raise _differs(found.name, "points elsewhere")
-    return found.end + len(rest)
+def _name(header: bytes, start: int) -> tuple[bytes, int]:
+    """The name that a definition begins with, and where the rest of it begins."""
+    end = header.find(b" ", start)
+    name = header[start:end]
+    if b"\\" not in name and end >= 0:
+        return name, end
+    found = read_definition(header, start)
+    if found is None:
+        raise _differs(header[start : start + 80], "cannot be read")
+    return found.name, found.start
 
 
 @functools.cache
-def _attributes(kind: str, mode: int, epoch: int) -> tuple[bytes, ...]:
-    """Kind, time, mode, owner and group as unsquashfs writes them."""
-    return {"d": b"D", "f": b"R", "l": b"S"}[kind], b"%d" % epoch, b"%o" % mode, b"0", b"0"
+def _line(kind: str, mode: int, epoch: int, size: int) -> bytes:
+    """What follows the name in a line of unsquashfs, up to a file's place or a symlink's target."""
+    head = b" %b %d %o 0 0" % ({"d": b"D", "f": b"R", "l": b"S"}[kind], epoch, mode)
+    return {"d": head, "f": b"%b %d " % (head, size), "l": head + b" "}[kind]
 
 
 def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:

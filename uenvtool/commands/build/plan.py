@@ -63,8 +63,13 @@ def _summary(order: BuildOrder, sources: Sequence[Source], sizes: Mapping[str, i
     if sources:
         known = [size for size in sizes.values() if size is not None]
         unknown = len(sources) - len(known)
-        rest = f", and {unknown} of unknown size" if unknown else ""
-        lines.append(f"{len(sources)} downloads: {sum(known) / 1e6:.1f} MB in {len(known)}{rest}")
+        if known:
+            rest = f"; no size is known of {unknown}, which neither Spack's cache nor --mirror has" if unknown else ""
+            lines.append(f"{len(sources)} downloads: {sum(known) / 1e6:.1f} MB in {len(known)}{rest}")
+        else:
+            lines.append(
+                f"{len(sources)} downloads; no size is known, since neither Spack's cache nor --mirror has one"
+            )
     return "\n".join(lines)
 
 
