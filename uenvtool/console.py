@@ -77,7 +77,7 @@ def progress(title: str) -> Iterator[Step]:
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))  # its end is cut
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(printable(title))
         yield lambda step: bar.update(task, description=printable(f"{title}: {step}"))

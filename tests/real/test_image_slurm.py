@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.image_builds import UENVTOOL, build_words, spack_variables
+from tests.support.installed import installed_hello
 from tests.support.needs import needs
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm, running_slurm
@@ -104,6 +106,22 @@ def test_nodes_share_the_packages_and_a_node_that_dies_loses_its_own_alone(slurm
     assert together > 1, log  # at the same time: that is what is faster
     verified = uenvtool(slurm, "image", "verify", place / "image.squashfs")
     assert verified[0] == 0, verified
+
+
+def test_a_job_that_is_waited_for_gives_the_image(slurm: Slurm, place: Path) -> None:
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+    words = build_words("--store", place / "store", "-o", place / "image.squashfs")
+
+    code, printed, errors = uenvtool(slurm, *words, "--slurm", "--nodes", "2", "--time", "20", "--wait", "--json")
+    state = json.loads(uenvtool(slurm, "image", "status", place / "store", "--json")[1])
+
+    assert code == 0, errors
+    answer = json.loads(printed)
+    assert answer["image"] == str(place / "image.squashfs")
+    assert Path(answer["image"]).is_file()
+    assert (state["job"], state["waiting"], state["failed"]) == (answer["job"], [], [])
+    assert state["job_state"] in {"ended", "completed"}
+    assert uenvtool(slurm, "image", "verify", answer["image"])[0] == 0
 
 
 def test_a_job_that_is_waited_for_says_why_it_failed(slurm: Slurm, place: Path) -> None:
