@@ -10,8 +10,9 @@ from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import available
 from uenvtool.model.recipe import ANY_UARCH, Recipe
 from uenvtool.model.recipe_reader import load_recipe
+from uenvtool.model.recognise import recognised
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system, recognised
+from uenvtool.model.system_reader import load_system
 
 __all__ = ["Choice", "choose", "load_recipe", "system_name"]
 

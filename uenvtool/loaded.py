@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.errors import BadInput
-from uenvtool.files.reading import read_bytes
 
 MAX_BYTES = 10_000_000
 SLURM, KUBERNETES = "slurm", "kubernetes"
@@ -86,6 +85,8 @@ def current_job(environ: Mapping[str, str]) -> Job | None:
 
 def _view_root(mount: str, view: str) -> str:
     """A view's folder as the image's meta/env.json has it, else the usual one."""
+    from uenvtool.files.reading import read_bytes
+
     try:
         data = json.loads(read_bytes(Path(mount, "meta", "env.json"), MAX_BYTES))
         root = data["views"][view]["root"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from uenvtool.overlay.requirement_files import logical_lines
-from uenvtool.overlay.versions import as_release, counts_as_release, satisfies
+from uenvtool.overlay.versions import as_release, canonical, counts_as_release, satisfies
 
 NGC, SPACK = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d"
 
@@ -70,3 +71,9 @@ def test_lines_of_a_requirements_file_keep_their_numbers(text: str, lines: list[
 @given(st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}(==[0-9]\.[0-9])?", fullmatch=True)))
 def test_every_line_is_found_where_it_stands(names: list[str]) -> None:
     assert list(logical_lines("\n".join(names))) == [(number, name) for number, name in enumerate(names, 1)]
+
+
+@settings(deadline=None)
+@given(st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True))
+def test_a_name_is_compared_as_resolvers_do(name: str) -> None:
+    assert canonical(name) == canonicalize_name(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from uenvtool.loaded import container_name, in_container, loaded_views
-from uenvtool.model.system_reader import recognised
+from uenvtool.model.recognise import recognised
 from uenvtool.result import Result
 
 

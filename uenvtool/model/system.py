@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from uenvtool.errors import Position
 from uenvtool.model.condition import ALWAYS, Condition, Facts
 from uenvtool.model.locate import Location
 from uenvtool.model.parts import Addition, GitPin
+from uenvtool.model.recognise import Marker
 from uenvtool.model.source import Node
 from uenvtool.model.spec import Spec, parse_spec
 from uenvtool.model.version import Version
@@ -103,27 +102,6 @@ class Mpi:
     reason: str = ""
     source: str = ""
     position: Position
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """A sign that this machine is the system: a variable or a file's text."""
-
-    env: str
-    file: str
-    value: str
-
-    def matches(self, environ: Mapping[str, str]) -> str | None:
-        """What was seen; None if it is not seen."""
-        if self.env:
-            found = environ.get(self.env)
-            seen = found is not None and self.value in ("", found)
-            return f"{self.env}={found}" if seen else None
-        try:
-            text = Path(self.file).read_text(encoding="utf-8", errors="replace").strip()
-        except OSError:
-            return None
-        return f"{self.file} says {self.value}" if text == self.value else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

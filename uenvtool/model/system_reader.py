@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import SYSTEM
-from uenvtool.model.locate import available, locate, search_folders, shown
+from uenvtool.model.locate import locate, search_folders, shown
 from uenvtool.model.parts import Addition, additions_of, inside
 from uenvtool.model.reader import TreeReader, children, git_pin, is_abstract, text, texts
+from uenvtool.model.recognise import markers, recognised
 from uenvtool.model.sound import sound
 from uenvtool.model.source import Node, read
 from uenvtool.model.system import (
     FACTS,
     External,
     Gpu,
-    Marker,
     Mpi,
     NodeType,
     Requirement,
@@ -50,31 +49,6 @@ def this_system() -> str:
     return here[0]
 
 
-def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The system that this machine is, and the sign that it was recognised by; None if there is no sign.
-
-    Only each file's own markers are looked at: a system is not recognised by what it extends. A broken
-    file of the user's is passed over, so that the other systems can still be recognised.
-    """
-    for name, location in available(SYSTEM).items():
-        try:
-            tree = read(location.path, location.shown)
-            markers = list(_markers(tree))
-        except (BadInput, AttributeError, TypeError):
-            continue  # its problems are shown when somebody names it or validates it
-        for marker in markers:
-            seen = marker.matches(environ)
-            if seen:
-                return name, seen
-    return None
-
-
-def _markers(tree: Node) -> Iterator[Marker]:
-    node = tree.get("recognise")
-    for child in node.value if node else ():
-        yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))
-
-
 class _Reader(TreeReader):
     """Makes a System of a merged tree."""
 
@@ -102,7 +76,7 @@ class _Reader(TreeReader):
             tuning=self.strings("tuning"),
             libraries=self.strings("libraries"),
             notes=self.strings("notes"),
-            markers=tuple(_markers(tree)),
+            markers=tuple(markers(tree)),
             chain=self.chain,
             tree=tree,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
 
     from uenvtool.overlay.base import Base, Distribution
+
+_SEPARATORS = re.compile(r"[-_.]+")
 
 
 def as_release(version: str) -> str:
@@ -100,6 +103,4 @@ def requirements(distribution: Distribution, environment: dict[str, str] | None)
 
 def canonical(name: str) -> str:
     """A name as resolvers compare it (PEP 503)."""
-    from packaging.utils import canonicalize_name
-
-    return canonicalize_name(name)
+    return _SEPARATORS.sub("-", name).lower()

@@ -13,8 +13,9 @@ from uenvtool.model.container import Container
 from uenvtool.model.container_reader import load_container
 from uenvtool.model.kinds import COMPONENT
 from uenvtool.model.locate import available
+from uenvtool.model.recognise import recognised
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system, recognised, this_system
+from uenvtool.model.system_reader import load_system, this_system
 
 
 def planned(container: Container, system: str | None, uarch: str | None) -> ContainerPlan:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from uenvtool.commands.doctor.report import report
-from uenvtool.result import Result
+if TYPE_CHECKING:
+    from uenvtool.commands.doctor.python import Answer
+    from uenvtool.result import Result
 
 
 def doctor(
@@ -30,19 +32,24 @@ def doctor(
     write. seconds: how long they are waited for. Raises BadInput for a file that cannot be opened and for a name that
     does not exist, ToolMissing if Slurm is asked for and not here.
     """
+    answer_of_python = None if logs or job else _answer_of_python()
+    from uenvtool.commands.doctor.report import report
+
     if logs:
         from uenvtool.commands.doctor.log import examine_logs
 
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return report(examine_logs(logs), what=what, fix=fix, verbose=verbose)
-    from uenvtool.commands.doctor.here import examine_here
-
     if job:
         from uenvtool.commands.doctor.job import examine_job
 
         found = examine_job(job, system=system, runtime=runtime, recipe=recipe)
         return report(found, what=f"what Slurm has of job {job}", fix=fix, verbose=verbose)
-    look = functools.partial(examine_here, os.environ, system=system, runtime=runtime, recipe=recipe)
+    from uenvtool.commands.doctor.here import examine_here
+
+    look = functools.partial(
+        examine_here, os.environ, system=system, runtime=runtime, recipe=recipe, answer_of_python=answer_of_python
+    )
     if not ranks:
         return report(look(), what="what could be looked at here", fix=fix, verbose=verbose)
     from uenvtool.commands.doctor.ranks import default_folder, examine_ranks
@@ -50,3 +57,10 @@ def doctor(
     place = folder.absolute() if folder else default_folder(os.environ)
     together = examine_ranks(os.environ, place, seconds=seconds, look=look)
     return report(together, what="what the ranks could look at", fix=fix, verbose=verbose) if together else None
+
+
+def _answer_of_python() -> Callable[[], Answer]:
+    """Ask Python first of all: it starts while the rest of this program is loaded."""
+    from uenvtool.commands.doctor.python import start_asking
+
+    return start_asking(os.environ)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.commands.doctor.compiled import misfits
 from uenvtool.commands.doctor.on_disk import on_disk
-from uenvtool.commands.doctor.python import python_here
+from uenvtool.commands.doctor.python import Answer, start_asking
 from uenvtool.commands.doctor.tuned import tuned_here
 from uenvtool.doctor.checks import Fault, libraries
 from uenvtool.doctor.examine import as_findings, faults
@@ -27,10 +27,18 @@ RECORD_FOLDER = ".uenvtool"
 
 
 def examine_here(
-    environ: Mapping[str, str], *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
+    environ: Mapping[str, str],
+    *,
+    system: str | None = None,
+    runtime: str | None = None,
+    recipe: str | None = None,
+    answer_of_python: Callable[[], Answer] | None = None,
 ) -> Examination:
-    """What is wrong in this shell. Raises BadInput for names that do not exist."""
-    python, printed = python_here(environ)
+    """What is wrong in this shell. Raises BadInput for names that do not exist.
+
+    answer_of_python: waits for the answer of Python, if it has been asked.
+    """
+    python, printed = (answer_of_python or start_asking(environ))()
     folders, gone = loader.search_path(environ)
     views = loaded_views(environ)
     folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]

@@ -14,7 +14,7 @@ from uenvtool.doctor.examine import faults
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.errors import BadInput
 from uenvtool.job.check.parts import Source
-from uenvtool.model.system_reader import recognised
+from uenvtool.model.recognise import recognised
 from uenvtool.model.tuning import DEFAULT
 
 CORES, NETWORK = "cpus-per-task", "network"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.doctor.snapshot import Package, PythonHere
@@ -12,9 +12,27 @@ from uenvtool.errors import BadInput, UenvtoolError
 from uenvtool.overlay.base import METADATA_SUFFIXES, probe
 from uenvtool.overlay.versions import canonical
 
+Answer = tuple[PythonHere | None, str]
+"""The Python of a shell, None if it does not start, and what it prints when it starts."""
 
-def python_here(environ: Mapping[str, str]) -> tuple[PythonHere | None, str]:
-    """The Python of this shell, None if it does not start, and what it prints when it starts."""
+
+def start_asking(environ: Mapping[str, str]) -> Callable[[], Answer]:
+    """Start asking Python, which may take as long as all else; what is given back waits for the answer."""
+    from threading import Thread
+
+    answers: list[Answer] = []
+    thread = Thread(target=lambda: answers.append(python_here(environ)), daemon=True)
+    thread.start()
+
+    def answer() -> Answer:
+        thread.join()
+        return answers[0] if answers else (None, "")
+
+    return answer
+
+
+def python_here(environ: Mapping[str, str]) -> Answer:
+    """The Python of this shell."""
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:
         return None, ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from uenvtool.doctor.gather import loader
 from uenvtool.doctor.snapshot import PythonHere, Tuned
-from uenvtool.model.system_reader import load_system, recognised
+from uenvtool.model.recognise import recognised
 
 if TYPE_CHECKING:
     from uenvtool.model.runtime import Runtime, Sign
@@ -39,6 +39,7 @@ def tuned_here(
         return None, NOT_KNOWN  # most machines, which do not wait for the tuning
     from uenvtool.activation.plan import settled
     from uenvtool.commands.activate import command, plan, runtimes_for
+    from uenvtool.model.system_reader import load_system
 
     known = runtimes_for(load_system(name), runtime, "bash")
     shown = runtime or _loaded(known, environ)

@@ -23,8 +23,9 @@ from uenvtool.model.kinds import RECIPE
 from uenvtool.model.locate import available
 from uenvtool.model.recipe import Recipe
 from uenvtool.model.recipe_reader import read_recipe
+from uenvtool.model.recognise import recognised
 from uenvtool.model.system import System
-from uenvtool.model.system_reader import load_system, recognised, this_system
+from uenvtool.model.system_reader import load_system, this_system
 from uenvtool.model.tuning import Setting, holding, recipe_facts
 from uenvtool.model.tuning_reader import load_tuning
 from uenvtool.result import Result

@@ -142,7 +142,8 @@ def _refuse_plain(found: FoundBase, environ: Mapping[str, str]) -> None:
 
 def _system_with_runtime(environ: Mapping[str, str]) -> str:
     """The name of this system if images are loaded here before one works; empty elsewhere."""
-    from uenvtool.model.system_reader import load_system, recognised
+    from uenvtool.model.recognise import recognised
+    from uenvtool.model.system_reader import load_system
 
     system = recognised(environ)
     if system is not None and set(load_system(system[0]).runtimes) - {NO_RUNTIME}:
