@@ -133,7 +133,7 @@ def test_a_failed_build_says_which_package_and_how_its_log_ends(place: Path) -> 
 
     error = explain_failed_install(SPACK, code=1, output=output, log=place / "spack.log")
 
-    assert "could not install zlib-ng-2.2.2" in str(error)
+    assert "could not install zlib-ng-2.2.2: ProcessError: Command exited with status 2\n" in str(error)
     assert "  make: *** [all] Error 1" in str(error)
     assert "line 1\n" not in str(error)
     assert f"the package's log: {log}" in str(error)

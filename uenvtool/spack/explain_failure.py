@@ -103,7 +103,9 @@ def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -
         return explain_failure(spack, code=code, output=output, log=log)
     package = re.search(r"/spack-stage-(\S+)-[a-z0-9]{32}/", build_log[1])
     lines = "".join(f"\n  {line}" for line in last_lines(Path(build_log[1])))
-    message = f"Spack {spack.version} could not install {package[1] if package else 'a package'}{lines}"
+    error = re.search(r"^==> Error: (\w+: .+)$", output, re.MULTILINE)  # what ended it need not be in the log
+    why = f": {error[1].rstrip(':')}" if error else ""
+    message = f"Spack {spack.version} could not install {package[1] if package else 'a package'}{why}{lines}"
     return ToolFailed(message, hint=f"the package's log: {build_log[1]}\n{going_on}")
 
 
