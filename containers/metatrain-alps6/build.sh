@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds metatrain-alps6:26.02-py3-alps6-7a411739787e93673c6950fd84d536f0
+# Builds metatrain-alps6:26.02-py3-alps6-2a25c9a3f8f3e39be7c5d25ab16cfa9d
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=metatrain-alps6:26.02-py3-alps6-7a411739787e93673c6950fd84d536f0
+image=metatrain-alps6:26.02-py3-alps6-2a25c9a3f8f3e39be7c5d25ab16cfa9d
 file=metatrain-alps6+26.02-py3-alps6.sqsh
 
 set -euo pipefail

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-930934e557543dfe144dd7ff49f2b821
+# Builds ngc-pytorch:26.02-py3-alps6-35588af2b829a05e62c2ef46f95b79ac
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-930934e557543dfe144dd7ff49f2b821
+image=ngc-pytorch:26.02-py3-alps6-35588af2b829a05e62c2ef46f95b79ac
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

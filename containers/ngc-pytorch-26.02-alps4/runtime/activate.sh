@@ -140,8 +140,8 @@ case $ue_rest in "["*) ;; *) break ;; esac;
 ue_rest=${ue_rest#"["}; ue_node=$ue_node${ue_rest%%[],-]*}; ue_rest=${ue_rest#*"]"}; done;
 export MASTER_ADDR="${MASTER_ADDR:-$ue_node}" NNODES="${SLURM_STEP_NUM_NODES:-${SLURM_NNODES:-1}}";
 export MASTER_PORT="${MASTER_PORT:-$((10000 + (SLURM_JOB_ID + 7919 * ${SLURM_STEP_ID:-0}) % 20000))}";
-if test "${SLURM_STEP_ID-}"; then export RANK="${SLURM_PROCID:?}" LOCAL_RANK="${SLURM_LOCALID:?}";
-export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-${SLURM_NTASKS:?}}" PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
+if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
+export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" WORLD_SIZE="$SLURM_STEP_NUM_TASKS";
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";
 else echo "uenvtool: no RANK: srun did not start this; MASTER_ADDR, MASTER_PORT, NNODES are set" >&2; fi;
 exec "$0" "$@"'
