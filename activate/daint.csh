@@ -315,8 +315,8 @@ endif
 if ( $?SLURM_STEP_TASKS_PER_NODE ) then
   set ue_tasks = ( $SLURM_STEP_TASKS_PER_NODE:as/(/ /:as/,/ / )
 endif
+set ue_tasks = ( $ue_tasks 1 ) # a brace in it would end the script if it were a pattern
 unset noglob
-set ue_tasks = ( $ue_tasks 1 )
 set ue_tasks = "$ue_tasks[1]"
 if ( "$ue_tasks" !~ [1-9]* || "$ue_tasks" =~ *[^0-9]* ) set ue_tasks = 1
 if ( $?SLURM_GPUS_ON_NODE ) then

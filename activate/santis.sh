@@ -72,12 +72,12 @@ ue_tell() { [[ -z $ue_say || -n $ue_again ]] || printf 'uenvtool: %s\n' "$1" >&2
 # NAME: remember how a variable is now, for the way back; what is remembered first counts.
 ue_keep() {
   case " $ue_kept $ue_undo " in *" $1 "*) return 0 ;; esac
-  [[ -v $1 ]] || { ue_undo="$ue_undo $1" && return 0; }
-  ue_kept="$ue_kept $1" ue_old=x # a variable that is not exported stays so, if the shell can tell: bash 4.4, zsh
+  [[ -v $1 ]] || { ue_undo+=" $1" && return 0; }
+  ue_kept+=" $1" ue_old=x # a variable that is not exported stays so, if the shell can tell: bash 4.4, zsh
   [[ -z ${ZSH_VERSION-} ]] || eval "[[ \${(t)$1} == *export* ]] || ue_old=''"
   [[ ${BASH_VERSINFO[0]-0}${BASH_VERSINFO[1]-0} -lt 44 ]] || eval "ue_old=\${$1@a}"
   case $ue_old in *x*) ue_line="export $1" ;; *) ue_line="unset -v $1; $1" ;; esac
-  eval "printf -v ue_old %q \"\${$1}\"" && ue_back="$ue_back"$'\n'"  $ue_line=$ue_old"
+  eval "printf -v ue_old %q \"\${$1}\"" && ue_back+=$'\n'"  $ue_line=$ue_old"
 }
 # NAME VALUE REASON: set a variable, also over another value; without a VALUE, remove it.
 ue_require() {
@@ -94,7 +94,7 @@ ue_default() {
   if [[ -v $1 ]]; then
     [[ $ue_pass != look ]] || eval "[[ \${$1} == \"\$2\" ]]" || ue_other=$1
   elif [[ $ue_pass != look && -z $ue_other && -n $2 ]]; then
-    ue_undo="$ue_undo $1" ue_names="$ue_names $1" && export "$1=$2"
+    ue_undo+=" $1" ue_names+=" $1" && export "$1=$2"
   fi
 }
 # SET [VARIABLE WORD HINT]: the end of a set; say why it was not set, or that the job lacks what it needs.
@@ -120,7 +120,7 @@ ue_expect() {
 # FACT LIBRARY VERSION FOLDERS: in ue_FACT 2026 of version 2.26.2; 1 of a library without a version, 0 of none.
 ue_library() {
   [[ -z ${ZSH_VERSION-} ]] || emulate -L sh
-  local ue_found=$3 ue_rest=$4: ue_file='' ue_is=0
+  ue_found=$3 ue_rest=$4: ue_file='' ue_is=0
   while [[ $ue_found != [0-9]*.[0-9]* && $ue_is == 0 && -n $ue_rest ]]; do
     ue_file=${ue_rest%%:*}/$2 ue_rest=${ue_rest#*:}
     [[ ! -e $ue_file && ! -e $ue_file.2 && ! -e $ue_file.3 ]] || ue_is=1
@@ -153,7 +153,8 @@ ue_rest=${UENV_VIEW-}, ue_view_root='' ue_views=''
 while [[ $ue_rest == *,* ]]; do
   ue_dir=${ue_rest%%,*} && ue_rest=${ue_rest#*,}
   case $ue_dir in /*:*:*) ue_dir=${ue_dir%%:*}/env/${ue_dir##*:} ;; *) continue ;; esac
-  ue_views=$ue_views$ue_dir/lib:$ue_dir/lib64:
+  [[ ! -e $ue_dir/lib ]] || ue_views+=$ue_dir/lib:
+  [[ ! -e $ue_dir/lib64 ]] || ue_views+=$ue_dir/lib64:
   [[ -n $ue_view_root && (-x $ue_view_root/bin/python || ! -x $ue_dir/bin/python) ]] || ue_view_root=$ue_dir
 done
 ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
@@ -162,8 +163,8 @@ if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
 elif [[ -n $ue_venv ]]; then
   ue_keep VIRTUAL_ENV && ue_keep PYTHONHOME && unset -v PYTHONHOME && export VIRTUAL_ENV="$ue_venv"
   case ${PATH-}: in "$ue_venv/bin:"*) ;; *) printf -v ue_old %q ":$ue_venv/bin:" # the way back takes this out alone
-    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back="$ue_back"$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
-    ue_back="$ue_back && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
+    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
+    ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # its base?
     include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
 fi

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-35588af2b829a05e62c2ef46f95b79ac
+# Builds ngc-pytorch:26.02-py3-alps6-264f100366a69bd6a1d731037f0322bb
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-35588af2b829a05e62c2ef46f95b79ac
+image=ngc-pytorch:26.02-py3-alps6-264f100366a69bd6a1d731037f0322bb
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

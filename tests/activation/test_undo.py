@@ -44,6 +44,7 @@ OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 @given(env=ENVIRONMENTS)
 @example(env={"SLURM_GPUS_ON_NODE": "a\nb"})
 @example(env={"SLURM_TASKS_PER_NODE": ""})
+@example(env={"SLURM_TASKS_PER_NODE": "0{"})
 def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: dict[str, str]) -> None:
     lines = f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n"
 

@@ -63,12 +63,12 @@ ue_tell() { [[ -z $ue_say || -n $ue_again ]] || printf 'uenvtool: %s\n' "$1" >&2
 # NAME: remember how a variable is now, for the way back; what is remembered first counts.
 ue_keep() {
   case " $ue_kept $ue_undo " in *" $1 "*) return 0 ;; esac
-  [[ -v $1 ]] || { ue_undo="$ue_undo $1" && return 0; }
-  ue_kept="$ue_kept $1" ue_old=x # a variable that is not exported stays so, if the shell can tell: bash 4.4, zsh
+  [[ -v $1 ]] || { ue_undo+=" $1" && return 0; }
+  ue_kept+=" $1" ue_old=x # a variable that is not exported stays so, if the shell can tell: bash 4.4, zsh
   [[ -z ${ZSH_VERSION-} ]] || eval "[[ \${(t)$1} == *export* ]] || ue_old=''"
   [[ ${BASH_VERSINFO[0]-0}${BASH_VERSINFO[1]-0} -lt 44 ]] || eval "ue_old=\${$1@a}"
   case $ue_old in *x*) ue_line="export $1" ;; *) ue_line="unset -v $1; $1" ;; esac
-  eval "printf -v ue_old %q \"\${$1}\"" && ue_back="$ue_back"$'\n'"  $ue_line=$ue_old"
+  eval "printf -v ue_old %q \"\${$1}\"" && ue_back+=$'\n'"  $ue_line=$ue_old"
 }
 # NAME VALUE REASON: set a variable, also over another value; without a VALUE, remove it.
 ue_require() {
@@ -85,7 +85,7 @@ ue_default() {
   if [[ -v $1 ]]; then
     [[ $ue_pass != look ]] || eval "[[ \${$1} == \"\$2\" ]]" || ue_other=$1
   elif [[ $ue_pass != look && -z $ue_other && -n $2 ]]; then
-    ue_undo="$ue_undo $1" ue_names="$ue_names $1" && export "$1=$2"
+    ue_undo+=" $1" ue_names+=" $1" && export "$1=$2"
   fi
 }
 # SET [VARIABLE WORD HINT]: the end of a set; say why it was not set, or that the job lacks what it needs.
@@ -107,8 +107,8 @@ if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
 elif [[ -n $ue_venv ]]; then
   ue_keep VIRTUAL_ENV && ue_keep PYTHONHOME && unset -v PYTHONHOME && export VIRTUAL_ENV="$ue_venv"
   case ${PATH-}: in "$ue_venv/bin:"*) ;; *) printf -v ue_old %q ":$ue_venv/bin:" # the way back takes this out alone
-    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back="$ue_back"$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
-    ue_back="$ue_back && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
+    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
+    ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
   [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # its base?
     include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
 fi

@@ -4,7 +4,7 @@ ue_default() {
   if [[ -v $1 ]]; then
     [[ $ue_pass != look ]] || eval "[[ \${$1} == \"\$2\" ]]" || ue_other=$1
   elif [[ $ue_pass != look && -z $ue_other && -n $2 ]]; then
-    ue_undo="$ue_undo $1" ue_names="$ue_names $1" && export "$1=$2"
+    ue_undo+=" $1" ue_names+=" $1" && export "$1=$2"
   fi
 }
 # SET [VARIABLE WORD HINT]: the end of a set; say why it was not set, or that the job lacks what it needs.
