@@ -7,15 +7,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
 from tests.support.project import ROOT
+from uenvtool.errors import ToolFailed
 from uenvtool.spack.explain_failure import explain_failed_install, explain_failure
-from uenvtool.spack.install import WITH_MOUNT
+from uenvtool.spack.install import MAX_RUNS, WITH_MOUNT, InstallOptions, install
+from uenvtool.spack.installable import read_installable
 from uenvtool.spack.program import Spack
+from uenvtool.spack.runner import Runner
+from uenvtool.tools import Completed
 
 SPACK = Spack(Path("/spack/bin/spack"), "1.1.0", "PATH")
 HASH = "q7z6cxi3epbr7e73s6ljvxn42zarvmle"
@@ -198,3 +203,41 @@ def until(ready: Callable[[], bool]) -> None:
         if ready():
             return
         time.sleep(0.05)
+
+
+RACE = "Failed to upgrade to a write lock for zlib-ng due to LockUpgradeError: Cannot upgrade lock from read to write"
+
+
+@pytest.mark.parametrize(
+    ("ends", "beside_others", "runs"),
+    [
+        ([RACE, RACE, ""], True, 3),
+        ([RACE] * MAX_RUNS, True, MAX_RUNS),
+        (["ProcessError: make", ""], True, 1),
+        ([RACE, ""], False, 1),
+    ],
+)
+def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch, ends: list[str], beside_others: bool, runs: int
+) -> None:
+    (place / "mount").mkdir()
+    (place / "store").mkdir()
+    environment = replace(read_installable(ROOT / "envs/hello/clariden-gh200"), mount=str(place / "mount"))
+    errors = iter(ends)
+    ran: list[str] = []
+
+    def run(self: Runner, *words: str, **_: object) -> Completed:
+        error = next(errors)
+        ran.append(words[0])
+        return Completed((), 1 if error else 0, "", error)
+
+    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr("uenvtool.spack.install._install_compiler", lambda *_: None)
+    work = (SPACK, environment, place / "store", InstallOptions(beside_others=beside_others))
+
+    if ends[runs - 1]:
+        with pytest.raises(ToolFailed):
+            install(*work)
+    else:
+        install(*work)
+    assert ran == ["install"] * runs

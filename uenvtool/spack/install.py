@@ -30,6 +30,10 @@ WORK = ".uenvtool-install"
 STAGE = f"{WORK}/stage"
 ENVIRONMENT = f"{WORK}/environment"
 """The folder in a store with the copy of the environment that Spack installs."""
+LOCK_RACE = "LockUpgradeError"
+"""What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
+MAX_RUNS = 5
+"""How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +170,10 @@ def _install(
 
     words = [] if options.beside_others else ["--fail-fast"]
     words += ["-j", str(options.jobs)] if options.jobs else []
-    completed = runner.run("install", *words, on_line=handle)
+    for _ in range(MAX_RUNS if options.beside_others else 1):
+        completed = runner.run("install", *words, on_line=handle)
+        if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
+            break
     _judged(completed, runner.spack, environment, store)
     return Installed(tuple(output.cached), tuple(output.built))
 
