@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -71,14 +72,15 @@ def tried(place: Path, project: Path) -> tuple[list[str | Path], dict[str, str]]
 
 
 def test_a_build_writes_nowhere_but_where_it_may(place: Path) -> None:
-    words, more = tried(place, ROOT)
+    elsewhere = Path("/var/lib") if ROOT.is_relative_to(tempfile.gettempdir()) else ROOT
+    words, more = tried(place, elsewhere)
 
     done = subprocess.run(words, env={**os.environ, **more}, capture_output=True, text=True, check=False)
 
     skip_if_not_kept_in(done.stderr)
     assert dict(line.split() for line in done.stdout.splitlines()) == KEPT_IN, done.stderr
     assert os.listdir(place / "home") == [".spack"]
-    assert not (ROOT / "written").exists()
+    assert not (elsewhere / "written").exists()
 
 
 def test_a_build_of_an_ordinary_user_writes_nowhere_else_either() -> None:
