@@ -18,6 +18,7 @@ from tests.overlay.test_numpy_abi import FOR_1, compiled
 from tests.overlay.test_torch_abi import BYE, HELLO, library
 from tests.support.overlays import BaseHere, install, wheel
 from uenvtool.commands.doctor.here import examine_here
+from uenvtool.commands.doctor.python import start_asking
 from uenvtool.doctor.gather import disks, loader, machine
 
 Cli = Callable[..., Answer]
@@ -391,3 +392,13 @@ NAMES += ["SLURM_JOB_ID", "CLUSTER_NAME", "MASTER_ADDR", "HOME", "TRITON_HOME", 
 )  # fmt: skip
 def test_no_environment_makes_doctor_fail(environ: dict[str, str]) -> None:
     examine_here(environ)
+
+
+def test_what_goes_wrong_while_python_is_asked_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("uenvtool.commands.doctor.python.probe", fail)
+
+    with pytest.raises(OSError, match="No space left"):
+        start_asking(os.environ)()

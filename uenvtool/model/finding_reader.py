@@ -8,9 +8,9 @@ from uenvtool.errors import BadInput, Problem, unknown
 from uenvtool.model.extend import load_extended
 from uenvtool.model.finding import FindingFile, Known, KnownFinding, LogFact, LogLine
 from uenvtool.model.kinds import FINDINGS
-from uenvtool.model.locate import Location, available, locate
+from uenvtool.model.locate import Location, locate
 from uenvtool.model.reader import TreeReader, text, texts
-from uenvtool.model.sound import sound
+from uenvtool.model.sound import elsewhere, sound, twice
 from uenvtool.model.source import Node
 
 
@@ -21,14 +21,8 @@ def load_finding_file(name: str) -> FindingFile:
     another that is nowhere.
     """
     file = _load(locate(FINDINGS, name))
-    others = [_of(location) for other, location in available(FINDINGS).items() if other != file.name]
-    elsewhere = {finding.id: finding for findings in others for finding in findings}
-    problems = [
-        Problem(f"{finding.id} is also at {elsewhere[finding.id].position}", finding.position, "rename it")
-        for finding in file.findings.values()
-        if finding.id in elsewhere
-    ]
-    problems += _unknown_ids(file.findings.values(), {*file.findings, *elsewhere})
+    others = elsewhere(FINDINGS, file.name, lambda location: _load(location).findings)
+    problems = [*twice(file.findings, others), *_unknown_ids(file.findings.values(), {*file.findings, *others})]
     if problems:
         raise BadInput(problems)
     return file
@@ -41,14 +35,6 @@ def load_findings() -> Known:
         {name: finding for file in files for name, finding in file.findings.items()},
         {name: fact for file in files for name, fact in file.facts.items()},
     )
-
-
-def _of(location: Location) -> Iterable[KnownFinding]:
-    """The findings of a file that nobody named; none if it is broken."""
-    try:
-        return _load(location).findings.values()
-    except BadInput:
-        return ()
 
 
 def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:

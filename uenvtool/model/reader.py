@@ -10,9 +10,11 @@ from uenvtool.errors import BadInput, Position, Problem
 from uenvtool.model.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
 from uenvtool.model.extend import Extended
 from uenvtool.model.parts import GitPin
-from uenvtool.model.source import Node
+from uenvtool.model.source import Node, text
 from uenvtool.model.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.model.version import Versions, versions
+
+__all__ = ["TreeReader", "children", "git_pin", "is_abstract", "text", "texts"]
 
 
 def is_abstract(tree: Node) -> bool:
@@ -112,12 +114,6 @@ class TreeReader:
         except ValueError as error:
             self.problem(str(error), node.position, "write a version such as 2.6.0, =2.6.0 or 2.6:2.8")
             return versions("0")
-
-
-def text(node: Node | None, name: str) -> str:
-    """The text of a mapping's field, white space folded; empty if there is none."""
-    child = node.get(name) if node is not None and isinstance(node.value, dict) else None
-    return "" if child is None or child.value is None else " ".join(str(child.value).split())
 
 
 def children(node: Node | None, name: str) -> list[tuple[str, Node]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from uenvtool.errors import BadInput
 from uenvtool.model.kinds import SYSTEM
 from uenvtool.model.locate import Location, available
-from uenvtool.model.source import Node, content, parse
+from uenvtool.model.source import Node, content, parse, text
 
 KEY = "recognise"
 _BLOCK = re.compile(rb"^recognise:.*\n(?:(?:[ \t#-].*)?\n)*", re.MULTILINE)
@@ -60,18 +60,13 @@ def markers(tree: Node | None) -> Iterator[Marker]:
     """The signs that a file names."""
     node = tree.get(KEY) if tree else None
     for child in node.value if node else ():
-        yield Marker(_text(child, "env"), _text(child, "file"), _text(child, "value"))
-
-
-def _text(node: Node, name: str) -> str:
-    field = node.get(name)
-    return "" if field is None or field.value is None else " ".join(str(field.value).split())
+        yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))
 
 
 def _tree(location: Location) -> Node | None:
     """A file's tree; of one that ships, which is known to be sound, the part with the signs alone, if it has any."""
-    text = content(location.path, location.shown)
+    data = content(location.path, location.shown)
     if not location.is_built_in:
-        return parse(text, location.shown)
-    block = _BLOCK.search(text + b"\n")
+        return parse(data, location.shown)
+    block = _BLOCK.search(data + b"\n")
     return parse(block[0], location.shown) if block else None

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
-from uenvtool.errors import BadInput, Problem
+from uenvtool.errors import BadInput
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import RULES
-from uenvtool.model.locate import Location, available, locate
+from uenvtool.model.locate import Location, locate
 from uenvtool.model.reader import TreeReader, text
 from uenvtool.model.rule import Look, Rule, RuleFile
-from uenvtool.model.sound import sound
+from uenvtool.model.sound import elsewhere, sound, twice
 from uenvtool.model.source import Node
 
 LOOKS = ("directive", "late", "variable", "command", "last", "entry", "line")
@@ -24,13 +23,8 @@ def load_rule_file(name: str) -> RuleFile:
     Raises BadInput with every problem found, also for a rule that another file has too.
     """
     file = _load(locate(RULES, name))
-    others = [_of(location) for other, location in available(RULES).items() if other != file.name]
-    elsewhere = {rule.id: rule for rules in others for rule in rules}
-    problems = [
-        Problem(f"the rule {rule.id} is also at {elsewhere[rule.id].position}", rule.position, "rename it")
-        for rule in file.rules.values()
-        if rule.id in elsewhere
-    ]
+    others = elsewhere(RULES, file.name, lambda location: _load(location).rules)
+    problems = list(twice(file.rules, others, "the rule "))
     if problems:
         raise BadInput(problems)
     return file
@@ -39,14 +33,6 @@ def load_rule_file(name: str) -> RuleFile:
 def load_rules() -> dict[str, Rule]:
     """Every rule by id."""
     return {name: rule for location in sound(RULES).values() for name, rule in _load(location).rules.items()}
-
-
-def _of(location: Location) -> Iterable[Rule]:
-    """The rules of a file that nobody named; none if it is broken."""
-    try:
-        return _load(location).rules.values()
-    except BadInput:
-        return ()
 
 
 def _load(location: Location) -> RuleFile:

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
-from uenvtool.errors import BadInput, Problem
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from uenvtool.errors import BadInput, Position, Problem
 from uenvtool.model.extend import load_extended
 from uenvtool.model.kinds import Kind
 from uenvtool.model.locate import Location, available
 from uenvtool.model.reader import is_abstract
 from uenvtool.model.source import read
+
+
+class Placed(Protocol):
+    """An entry of a file, which knows where it stands."""
+
+    @property
+    def position(self) -> Position: ...
+
+
+Entry = TypeVar("Entry", bound=Placed)
 
 
 def sound(kind: Kind) -> dict[str, Location]:
@@ -28,6 +42,23 @@ def passed_over(*kinds: Kind) -> tuple[str, ...]:
         for kind in kinds
         for location, problems in _broken(available(kind), kind).values()
     )
+
+
+def elsewhere(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]) -> dict[str, Entry]:
+    """What the other files of a kind have, by id; a broken one, which nobody named, has nothing. name: of the one."""
+    found: dict[str, Entry] = {}
+    for other, location in available(kind).items():
+        if other != name:
+            with contextlib.suppress(BadInput):
+                found.update(entries(location))
+    return found
+
+
+def twice(own: Mapping[str, Entry], others: Mapping[str, Entry], what: str = "") -> Iterator[Problem]:
+    """A problem for each id that another file has too. what: what the ids are of, as a message begins."""
+    for name in own:
+        if name in others:
+            yield Problem(f"{what}{name} is also at {others[name].position}", own[name].position, "rename it")
 
 
 def check(kind: Kind, location: Location) -> None:

@@ -65,6 +65,12 @@ class Node:
         return self.value
 
 
+def text(node: Node | None, name: str) -> str:
+    """The text of a mapping's field, white space folded; empty if there is none."""
+    child = node.get(name) if node is not None and isinstance(node.value, dict) else None
+    return "" if child is None or child.value is None else " ".join(str(child.value).split())
+
+
 def read(path: Path, shown: str) -> Node:
     """The tree of a YAML file; `shown` is how messages name the file.
 

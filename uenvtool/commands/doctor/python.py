@@ -21,12 +21,22 @@ def start_asking(environ: Mapping[str, str]) -> Callable[[], Answer]:
     from threading import Thread
 
     answers: list[Answer] = []
-    thread = Thread(target=lambda: answers.append(python_here(environ)), daemon=True)
+    errors: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            answers.append(python_here(environ))
+        except Exception as error:  # told by whoever waits for the answer, and not with a traceback by the thread
+            errors.append(error)
+
+    thread = Thread(target=ask, daemon=True)
     thread.start()
 
     def answer() -> Answer:
         thread.join()
-        return answers[0] if answers else (None, "")
+        if errors:
+            raise errors[0]
+        return answers[0]
 
     return answer
 

@@ -79,7 +79,8 @@ def _keep_in(libc: ctypes.CDLL, writable: list[str]) -> None:
         arguments = (tree, b"", AT_FDCWD, os.fsencode(folder), MOVE_MOUNT_F_EMPTY_PATH)
         if libc.syscall(MOVE_MOUNT, *arguments) != 0:
             sys.stderr.write(f"with_mount: {folder} stays read-only: {os.strerror(ctypes.get_errno())}\n")
-        os.close(tree)
+        if tree >= 0:
+            os.close(tree)
     with contextlib.suppress(OSError):  # the folder that it is in, as it is now
         os.chdir(os.getcwd())
 
