@@ -122,6 +122,40 @@ def test_a_library_of_torch_that_is_not_there_is_a_conflict(
     assert "_C.so needs libtorch_hip.so, which that torch does not have" in answer.stderr
 
 
+def of_many_torches(place: Path, wheels: Path, *releases: str) -> None:
+    """A wheel with its library once for each release of torch, as metatensor-torch has it."""
+    c10 = place.parent / "base" / "user-environment/env/default"
+    (c10,) = c10.glob("lib/python3*/site-packages/torch/lib/libc10.so")
+    files = {}
+    for release in releases:
+        symbol = HELLO if release == "2.6" else BYE
+        code = f"void {symbol}(void); void f(void) {{ {symbol}(); }}"
+        made = library(place / "made" / release / "libext.so", code, c10)
+        files[f"ext/torch-{release}/lib/libext.so"] = made.read_bytes()
+    wheel(wheels, "ext", "1.0", files=files, requires=("torch",))
+
+
+def test_of_libraries_for_many_torches_the_one_for_this_torch_counts(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+) -> None:
+    of_many_torches(place, wheels, "2.5", "2.6", "2.7")
+
+    answer = cli("venv", "torch-2.5/v", "ext")
+
+    assert answer.code == 0, answer.stderr
+
+
+def test_libraries_for_other_torches_alone_are_a_conflict(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+) -> None:
+    of_many_torches(place, wheels, "2.9", "2.10")
+
+    answer = cli("venv", "v", "ext")
+
+    assert answer.code == 1
+    assert "it has libraries for torch 2.9, 2.10 and none for 2.6; the base has torch 2.6.0" in answer.stderr
+
+
 def test_what_does_not_use_torch_may_have_any_cuda(
     here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,8 @@ _SYMBOL_OF_TORCH = re.compile(rb"_Z\w*?(3c10|2at|5torch|6caffe2)|THP|aoti_torch_
 _RUNTIME = re.compile(r"lib(cudart|amdhip64)\.so\.(\d+)")
 _CUDA_LABEL = re.compile(r"\+cu(\d\d)\d\b")
 _RUNTIMES = {"cudart": "CUDA", "amdhip64": "ROCm"}
+_FOR_ONE_RELEASE = re.compile(r"(?:^|/)torch-(\d+\.\d+)/")
+"""A folder with what a package loads on that torch alone, beside others: metatensor-torch 0.10, metatomic-torch 0.1."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class Torch:
 
     distribution: Distribution
     where: str
+
+    @cached_property
+    def release(self) -> str:
+        """The part of its version that other packages build for: 2.6 of 2.6.0a0+d883142."""
+        found = re.match(r"\d+\.\d+", self.distribution.version)
+        return found[0] if found else self.distribution.version
 
     @cached_property
     def libraries(self) -> dict[str, Library]:
@@ -127,6 +135,13 @@ def _libraries(package: Distribution) -> dict[str, Library]:
     return {path: library for path, library in found.items() if library is not None}
 
 
+def _releases(package: Distribution, paths: Iterable[str]) -> dict[str, str]:
+    """The release of torch that a library is for, of those that lie in a folder of one release."""
+    root = os.path.realpath(package.folder)
+    found = {path: _FOR_ONE_RELEASE.search(os.path.relpath(path, root)) for path in paths}
+    return {path: match[1] for path, match in found.items() if match}
+
+
 def _is_linked(library: Library) -> bool:
     return any(map(_OF_TORCH.match, library.needed))
 
@@ -134,8 +149,12 @@ def _is_linked(library: Library) -> bool:
 def _misfit(package: Distribution, libraries: Mapping[str, Library], torch: Torch, given: frozenset[bytes]) -> str:
     """Why a package does not fit; empty if it does. given: what the packages themselves give to each other."""
     own = {library.soname for library in libraries.values()} | {os.path.basename(path) for path in libraries}
+    releases = _releases(package, libraries)
+    if releases and torch.release not in releases.values():
+        others = ", ".join(sorted(set(releases.values()), key=lambda release: [*map(int, release.split("."))]))
+        return f"it has libraries for torch {others} and none for {torch.release}"
     for path, library in sorted(libraries.items()):
-        if not _is_linked(library):
+        if not _is_linked(library) or releases.get(path, torch.release) != torch.release:
             continue
         shown = os.path.basename(path)
         for name in library.needed:
