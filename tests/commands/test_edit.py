@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.commands.edit.changes import Changes, edited
+from uenvtool.errors import BadInput
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -100,6 +102,28 @@ def test_a_change_touches_its_own_lines_alone(changes: Changes, removed: list[st
             Changes(pin=["a@2"]),
             "require:\n  a: {version: '2', reason: r}\n",
         ),
+        (
+            "require:\n  a: {version: 1, reason: r}\n",
+            Changes(pin=["a@2"], reason="s"),
+            "require:\n  a: {version: '2', reason: s}\n",
+        ),
+        (
+            "require:\n  a: {version: 1} # c\n",
+            Changes(pin=["a@2"], reason="s"),
+            "require:\n  a: {version: '2', reason: s} # c\n",
+        ),
+        (
+            "require:\n  a: {variants: +x}\n",
+            Changes(pin=["a@2"]),
+            "require:\n  a: {variants: +x, version: '2'}\n",
+        ),
+        (
+            "require:\n  a:\n    variants: +x\n  b: 1\n",
+            Changes(pin=["a@2"], reason="s"),
+            "require:\n  a:\n    variants: +x\n    version: '2'\n    reason: s\n  b: 1\n",
+        ),
+        ("require:\n  a: null\n  b: 1\n", Changes(pin=["a@2"]), "require:\n  a: '2'\n  b: 1\n"),
+        ("require:\n  a: # c\n  b: 1\n", Changes(pin=["a@2"]), "require:\n  a: '2' # c\n  b: 1\n"),
         ("a: 1\r\nrequire:\r\n  b: 1 # c\r\n", Changes(pin=["c@2"]), "a: 1\r\nrequire:\r\n  b: 1 # c\r\n  c: '2'\r\n"),
         ("extends: x", Changes(add=["w"]), "extends: x\ngroups:\n  added:\n    specs:\n    - w\n"),
         ("{extends: x}", Changes(add=["w"]), "{extends: x, groups: {added: {specs: [w]}}}"),
@@ -107,6 +131,60 @@ def test_a_change_touches_its_own_lines_alone(changes: Changes, removed: list[st
 )
 def test_every_way_to_write_a_list_is_kept(text: str, changes: Changes, expected: str) -> None:
     assert edited(text, changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("extends: x\n", "extends: x\nremove: [w]  # w: it's # slow\n"),
+        ("remove: [v]\n", "remove: [v, w]  # w: it's # slow\n"),
+        ("remove: [v] # v: old\na: 1\n", "remove: [v, w] # v: old  # w: it's # slow\na: 1\n"),
+        ("remove:\r\n- v\r\na: 1\r\n", "remove:\r\n- v\r\n- w  # w: it's # slow\r\na: 1\r\n"),
+        ("groups: {a: {specs: [w]}}", "groups: {a: {specs: []}}\nremove: [w]  # w: it's # slow\n"),
+    ],
+)
+def test_the_reason_of_a_removal_stands_beside_it(text: str, expected: str) -> None:
+    after = edited(text, Changes(remove=["w"], reason="it's\n# slow"), {"w": "a"})
+
+    assert after == expected
+    assert yaml.safe_load(after)["remove"][-1] == "w"
+
+
+@pytest.mark.parametrize("text", ["groups: {a: {specs: [w]}}", "{remove: [v], extends: x}"])
+def test_a_reason_that_would_be_lost_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"reason|comment"):
+        edited(text, Changes(remove=["w"], reason="slow"), {"w": "a"} if "remove" in text else {})
+
+
+SHIPPED = sorted([*ROOT.glob("recipes/*/recipe.yaml"), *ROOT.glob("tests/real/growth/recipes/*/recipe.yaml")])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_packages_of_a_recipe_that_ships_can_be_changed_and_the_rest_stays(path: Path) -> None:
+    text = path.read_text()
+    values = yaml.safe_load(text)
+    specs = [spec for group in values["groups"].values() for spec in group["specs"]]
+    roots = [str(spec["spec"] if isinstance(spec, dict) else spec).split()[0].partition("@")[0] for spec in specs]
+
+    packages = list(dict.fromkeys([*roots, *values.get("require", {})]))
+    for package in {
+        *packages[::7],
+        *{"py-torch", "rust", "openmpi"}.intersection(packages),
+    }:  # one in seven takes a second
+        orders = [Changes(pin=[f"{package}@9.9"], reason="because")]
+        if roots.count(package) == 1:
+            orders += [Changes(add=[f"{package}@9.9"]), Changes(remove=[package])]
+        for changes in orders:
+            after = edited(text, changes)
+
+            old, new = Counter(text.splitlines()), Counter(after.splitlines())
+            removed, added = [*(old - new)], [*(new - old)]
+            assert len(removed) <= 4, changes  # a folded spec and its reason
+            assert len(added) <= 2, changes
+            assert _in_order([line for line in text.splitlines() if line not in removed], after.splitlines()), changes
+            assert changes.reason in after
+            pinned = yaml.safe_load(after).get("require", {}).get(package)
+            assert not changes.pin or "9.9" in (pinned, *(pinned.values() if isinstance(pinned, dict) else ()))
 
 
 names = st.sampled_from(["zlib-ng", "hdf5", "zstd", "pigz", "boost", "fmt", "lz4"])
@@ -159,6 +237,8 @@ def test_what_is_not_touched_stays_byte_for_byte(recipe: tuple[str, list[str]], 
     removed, added = changed_lines(text, after)
     assert len(removed) <= 2
     assert len(added) <= 2
+    kept = [line for line in _ended(text).splitlines(keepends=True) if name not in line and "specs:" not in line]
+    assert _in_order(kept, _ended(after).splitlines(keepends=True))
     lost = [line for line in removed if not (action == "remove" and name in line)]  # its own remark goes with it
     assert all(line.partition("#")[2] in after for line in lost)
     if action == "pin":
@@ -167,7 +247,40 @@ def test_what_is_not_touched_stays_byte_for_byte(recipe: tuple[str, list[str]], 
         )
 
 
+def _ended(text: str) -> str:
+    """The text with a line break at its end, as the others of it are."""
+    return text if text.endswith("\n") else text + ("\r\n" if "\r\n" in text else "\n")
+
+
+def _in_order(lines: list[str], among: list[str]) -> bool:
+    """Whether lines are among others in their order, byte for byte."""
+    rest = iter(among)
+    return all(line in rest for line in lines)
+
+
 class TestEdit:
+    @pytest.mark.parametrize("mode", [0o600, 0o664])
+    def test_a_file_keeps_its_mode(self, cli: Cli, write: Write, mode: int) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+        path.chmod(mode)
+
+        assert cli("edit", "mine", "--add", "pigz").code == 0
+        assert path.stat().st_mode & 0o777 == mode
+
+    def test_what_comes_next_finds_a_file_that_has_no_name(self, cli: Cli, write: Write) -> None:
+        write("elsewhere/special.yaml", COMMENTED)
+
+        assert (
+            "uenvtool build elsewhere/special.yaml\n" in cli("edit", "elsewhere/special.yaml", "--add", "pigz").stderr
+        )
+
+    def test_a_package_that_cannot_be_removed_names_the_nearest(self, cli: Cli, write: Write) -> None:
+        write("recipes/mine/recipe.yaml", COMMENTED)
+
+        answer = cli("edit", "mine", "--remove", "zlib")
+
+        assert "unknown package to remove 'zlib'\nhint: did you mean 'zlib-ng'?" in answer.stderr
+
     def test_the_change_is_shown_and_written(self, cli: Cli, write: Write) -> None:
         path = write("recipes/mine/recipe.yaml", COMMENTED)
 

@@ -130,11 +130,11 @@ def test_a_full_disk_leaves_the_old_files_and_the_old_record(place: Path, monkey
     before = snapshot(place)
     written = []
 
-    def full(path: Path, data: bytes) -> Path:
+    def full(path: Path, data: bytes, mode: int) -> Path:
         written.append(path)
         if len(written) == 4:
             raise OSError(28, "No space left on device")
-        return stage(path, data)
+        return stage(path, data, mode)
 
     from uenvtool.files import atomic
 

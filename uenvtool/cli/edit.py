@@ -12,7 +12,7 @@ def edit(
     add: list[str] = typer.Option([], "--add", metavar="SPEC", help="Add a package, or replace its spec."),
     remove: list[str] = typer.Option([], "--remove", metavar="PKG", help="Leave a package out."),
     pin: list[str] = typer.Option([], "--pin", metavar="PKG@VERSION", help="Accept this version alone."),
-    reason: str = typer.Option("", "--reason", metavar="TEXT", help="Why, written beside what is added or pinned."),
+    reason: str = typer.Option("", "--reason", metavar="TEXT", help="Why, written beside the change."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Show the change; write nothing."),
     json_: bool = JSON,
 ) -> int:

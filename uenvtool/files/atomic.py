@@ -24,13 +24,15 @@ REMEDIES = {
 LOCK_WAIT_HINT = "another uenvtool is writing there: wait until it has ended, or name another place"
 
 
-def write(path: Path, content: str | bytes) -> None:
+def write(path: Path, content: str | bytes, *, keep_mode: bool = False) -> None:
     """Write one file so that a reader sees the old content or the new one, never a part.
 
+    keep_mode: a file that is there keeps its permissions, as one of a user's that others may not read.
     Raises ToolFailed if the disk is full, the folder read-only or the quota spent; the old
     file is then unchanged.
     """
-    write_all(path.parent, {path.name: content})
+    with _staged(path.parent, {path.name: content}, keep_modes=keep_mode) as staged:
+        _replace_all(staged, path.parent)
 
 
 def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
@@ -113,7 +115,9 @@ def _link_or_copy(path: Path, target: Path) -> None:
 
 
 @contextlib.contextmanager
-def _staged(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[list[tuple[Path, Path]]]:
+def _staged(
+    folder: Path, contents: Mapping[str, str | bytes], *, keep_modes: bool = False
+) -> Iterator[list[tuple[Path, Path]]]:
     """Files on disk beside their targets, as pairs of both; what was not given its name is removed at the end."""
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
@@ -125,7 +129,8 @@ def _staged(folder: Path, contents: Mapping[str, str | bytes]) -> Iterator[list[
             if _holds(target, data):
                 continue
             made += make_folders(target.parent)
-            staged.append((_stage(target, data), target))
+            mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
+            staged.append((_stage(target, data, mode), target))
         yield staged
     except OSError as error:
         raise write_error(folder, error) from error
@@ -227,14 +232,14 @@ def _remove_strays(folder: Path) -> None:
             stray.unlink()
 
 
-def _stage(target: Path, data: bytes) -> Path:
+def _stage(target: Path, data: bytes, mode: int) -> Path:
     """Write `data` beside `target` under a temporary name, on disk when this returns."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=STAGED_SUFFIX, dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fchmod(stream.fileno(), 0o666 & ~umask())
+            os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
     except BaseException:
         os.unlink(name)

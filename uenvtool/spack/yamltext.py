@@ -37,24 +37,33 @@ def flow(items: Iterable[str]) -> str:
 def comment(text: str, indent: int = 0) -> list[str]:
     """A text as comment lines; no part of it can end the comment."""
     columns = WIDTH - indent - 2
-    words = " ".join(_SPECIAL.sub(" ", text).split())
-    lines = textwrap.wrap(words, columns, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(_words(text), columns, break_long_words=False, break_on_hyphens=False)
     return [" " * indent + "# " + line for line in lines]
+
+
+def remark(text: str) -> str:
+    """A text as a comment that ends its line, however long; no part of it can end the comment."""
+    return f"  # {_words(text)}"
 
 
 def beside(line: str, reason: str) -> list[str]:
     """A line with its reason behind it where there is room, else above it."""
     if not reason:
         return [line]
-    words = " ".join(_SPECIAL.sub(" ", reason).split())
-    if len(line) + len(words) + 4 <= WIDTH:
-        return [f"{line}  # {words}"]
+    whole = line + remark(reason)
+    if len(whole) <= WIDTH:
+        return [whole]
     return [*comment(reason, len(line) - len(line.lstrip())), line]
 
 
 def indented(lines: Sequence[str], by: int) -> list[str]:
     """Lines moved to the right; empty ones stay empty."""
     return [" " * by + line if line else line for line in lines]
+
+
+def _words(text: str) -> str:
+    """A text on one line, its words one space apart."""
+    return " ".join(_SPECIAL.sub(" ", text).split())
 
 
 def _escaped(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from uenvtool.commands.edit.document import Document
-from uenvtool.errors import BadInput
+from uenvtool.errors import BadInput, unknown
 from uenvtool.model.spec import SpecSyntaxError, parse_spec
 from uenvtool.spack.yamltext import scalar
 
@@ -17,7 +17,7 @@ ADDED = "added"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What a user wants changed. add: specs. remove: packages. pin: PKG@VERSION. reason: why, for add and pin."""
+    """What a user wants changed. add: specs. remove: packages. pin: PKG@VERSION. reason: why."""
 
     add: Sequence[str] = ()
     remove: Sequence[str] = ()
@@ -29,14 +29,20 @@ def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = No
     """The text of a recipe with changes. inherited: the packages of what it extends, each with its group;
     an empty one for a pin.
 
-    Raises BadInput for a spec that is none, and for a package to remove that is not in the recipe.
+    Raises BadInput for a spec that is none, for a package to remove that is not in the recipe, and for a
+    reason that nothing is left to stand beside.
     """
     inherited = inherited or {}
     document = Document(text)
+    if changes.reason and not (changes.add or changes.pin or set(changes.remove) & set(inherited)):
+        raise BadInput(
+            f"--reason has nothing to stand beside: the line of {', '.join(changes.remove)} goes",
+            hint="leave it out, or say why in the message of the commit",
+        )
     for spec in changes.add:
         document = _added(document, spec, changes.reason, inherited)
     for package in changes.remove:
-        document = _removed(document, package, inherited)
+        document = _removed(document, package, changes.reason, inherited)
     for pin in changes.pin:
         document = _pinned(document, pin, changes.reason)
     return document.text
@@ -45,14 +51,14 @@ def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = No
 def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
     package = _package(spec)
     entry = f"{{spec: {scalar(spec)}, reason: {scalar(reason)}}}" if reason else scalar(spec)
-    found = _root(document, package)
+    found = _roots(document).get(package)
     if found is not None:
         group, index = found
         item = document.at("groups", group, "specs").value[index]
         if not _is_mapping(item):
             return document.replaced(item, entry)
         document = document.replaced(_spec_of(item), scalar(spec))
-        return _with_reason(document, ("groups", group, "specs"), index, reason)
+        return _with_reason(document, document.at("groups", group, "specs").value[index], reason)
     groups = document.at("groups")
     if groups is None:
         name = inherited.get(package) or ADDED
@@ -68,10 +74,10 @@ def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, s
     return document.with_entry(groups, name, ["", "  specs:", f"  - {entry}"], f"{{specs: [{entry}]}}")
 
 
-def _removed(document: Document, package: str, inherited: Mapping[str, str]) -> Document:
-    found = _root(document, package)
+def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
+    found = _roots(document).get(package)
     if found is None and package not in inherited:
-        raise BadInput(f"{package} is not in this recipe", hint="`uenvtool show RECIPE` prints what is")
+        raise BadInput([unknown("package to remove", package, {*inherited, *_roots(document)})])
     if found is not None:
         group, index = found
         document = document.without_item(("groups", group, "specs"), index)
@@ -79,8 +85,10 @@ def _removed(document: Document, package: str, inherited: Mapping[str, str]) -> 
         return document
     remove = document.at("remove")
     if remove is None:
-        return document.with_entry(document.top, "remove", [f"[{scalar(package)}]"], f"[{scalar(package)}]")
-    return document.with_item(remove, scalar(package))
+        document = document.with_entry(document.top, "remove", [f"[{scalar(package)}]"], f"[{scalar(package)}]")
+    else:
+        document = document.with_item(remove, scalar(package))
+    return document.with_remark(document.at("remove"), f"{package}: {reason}") if reason else document
 
 
 def _pinned(document: Document, pin: str, reason: str) -> Document:
@@ -95,30 +103,33 @@ def _pinned(document: Document, pin: str, reason: str) -> Document:
     known = document.at("require", package)
     if known is None:
         return document.with_entry(require, package, [value], value)
-    if _is_mapping(known):
-        return document.replaced(document.at("require", package, "version"), scalar(version))
-    return document.replaced(known, value)
+    if not _is_mapping(known):
+        return document.with_value(("require", package), value)
+    if document.at("require", package, "version") is None:
+        document = document.with_entry(known, "version", [scalar(version)], scalar(version))
+    else:
+        document = document.with_value(("require", package, "version"), scalar(version))
+    return _with_reason(document, document.at("require", package), reason)
 
 
-def _root(document: Document, package: str) -> tuple[str, int] | None:
-    """The group and the index of a package's root spec in the file itself."""
+def _roots(document: Document) -> dict[str, tuple[str, int]]:
+    """The packages among the root specs of the file itself, each with its group and its index there."""
+    found: dict[str, tuple[str, int]] = {}
     groups = document.at("groups")
     for key, _ in groups.value if groups is not None else ():
         specs = document.at("groups", key.value, "specs")
         for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
-            node = (
-                next((value for name, value in item.value if name.value == "spec"), None) if _is_mapping(item) else item
-            )
-            if node is not None and _package_or_none(node.value) == package:
-                return key.value, index
-    return None
+            node = _spec_of(item)
+            package = _package_or_none(node.value) if node is not None else None
+            if package:
+                found.setdefault(package, (key.value, index))
+    return found
 
 
-def _with_reason(document: Document, names: tuple[str, ...], index: int, reason: str) -> Document:
+def _with_reason(document: Document, item: Any, reason: str) -> Document:
     """With another reason in an entry that is a mapping."""
     if not reason:
         return document
-    item = document.at(*names).value[index]
     known = next((value for key, value in item.value if key.value == "reason"), None)
     if known is not None:
         return document.replaced(known, scalar(reason))

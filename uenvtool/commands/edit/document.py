@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from uenvtool.spack.yamltext import scalar
+from uenvtool.errors import BadInput
+from uenvtool.spack.yamltext import remark, scalar
 
 _COMMA = re.compile(r"(?:\s|#[^\n]*\n)*,")
 
@@ -22,7 +23,7 @@ class Document:
         from ruamel.yaml import YAML
 
         self.text = text
-        self.top = YAML(typ="rt", pure=True).compose(text)
+        self.top = YAML(typ="safe", pure=True).compose(text)
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
     def at(self, *names: str) -> Any:
@@ -43,6 +44,14 @@ class Document:
         elif old[:1] == '"' and text == scalar(text):
             text = f'"{text}"'
         return self._with(start, end, text)
+
+    def with_value(self, names: tuple[str, ...], text: str) -> Document:
+        """With another value for the name that names lead to, which may have none."""
+        node = self.at(*names)
+        if node.start_mark.index < node.end_mark.index:
+            return self.replaced(node, text)
+        behind = self._behind_colon(names)
+        return self._with(behind, behind, f" {text}")
 
     def with_item(self, sequence: Any, item: str) -> Document:
         """With one more item, in one line, at the end of a list."""
@@ -71,10 +80,16 @@ class Document:
         while self.text[start + sequence.start_mark.column] != "-":  # a comment stands between
             start = self._line_start(start - 1)
         shorter = self._with(start, self._line_end(self.end(item)), "")
-        if len(sequence.value) > 1:
-            return shorter
-        colon = self.text.index(":", self.end(self._key(names)))
-        return shorter._with(colon + 1, colon + 1, " []")
+        return shorter if len(sequence.value) > 1 else shorter.with_value(names, "[]")
+
+    def with_remark(self, node: Any, text: str) -> Document:
+        """With a comment at the end of the line that a value ends in. Raises BadInput if more stands there."""
+        line = self.text[self.end(node) : self._line_end(self.end(node))]
+        rest = line.rstrip("\r\n")
+        if rest.strip() and not rest.lstrip().startswith("#"):
+            raise BadInput("there is no place for a comment beside this list", hint="leave --reason out")
+        at = self.end(node) + len(rest)
+        return self._with(at, at, remark(text))
 
     def end(self, node: Any) -> int:
         """The index behind the last character of a value, without comments and line breaks that follow it."""
@@ -89,8 +104,10 @@ class Document:
         key, value = pair
         return max(self.end(value), self.text.index(":", self.end(key)) + 1)
 
-    def _key(self, names: tuple[str, ...]) -> Any:
-        return next(key for key, _ in _pairs(self.at(*names[:-1])) if key.value == names[-1])
+    def _behind_colon(self, names: tuple[str, ...]) -> int:
+        """The index behind the colon of the name that names lead to."""
+        key = next(key for key, _ in _pairs(self.at(*names[:-1])) if key.value == names[-1])
+        return self.text.index(":", self.end(key)) + 1
 
     def _with(self, start: int, end: int, text: str) -> Document:
         return Document(self.text[:start] + text + self.text[end:])

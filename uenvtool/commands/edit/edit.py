@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from pathlib import Path
 
 from uenvtool import files
@@ -12,7 +13,7 @@ from uenvtool.errors import BadInput
 from uenvtool.model.extend import load_extended
 from uenvtool.model.joins import package_of
 from uenvtool.model.kinds import RECIPE
-from uenvtool.model.locate import Location, data_root, locate, shown
+from uenvtool.model.locate import Location, available, data_root, locate, shown
 from uenvtool.model.source import MAX_BYTES, instead_of_file
 from uenvtool.result import Result
 from uenvtool.spack.yamltext import scalar
@@ -39,13 +40,13 @@ def edit(recipe: str, changes: Changes, *, dry_run: bool = False) -> Result:
     with instead_of_file(path, after.encode()):
         RECIPE.load(str(path.absolute()))
     if not dry_run:
-        files.write(path, after)
+        files.write(path, after, keep_mode=True)
     old = before if path.is_file() or dry_run else ""
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
         text=_diff(_committed(path) if dry_run else old, after, path),
         notes=(*notes, f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
-        next=() if dry_run else (f"uenvtool build {RECIPE.name_of(path)}",),
+        next=() if dry_run else (f"uenvtool build {_called(path)}",),
     )
 
 
@@ -73,6 +74,12 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
         specs = group.get("specs")
         found |= {package_of(entry): name for entry in (specs.value if specs else ()) if entry.position.file != own}
     return found
+
+
+def _called(path: Path) -> str:
+    """What a command calls a recipe: its name if that finds it, else its path."""
+    found = available(RECIPE).get(RECIPE.name_of(path))
+    return found.name if found and found.path.resolve() == path.resolve() else shlex.quote(shown(path))
 
 
 def _text(path: Path) -> str:
