@@ -63,8 +63,8 @@ def test_diff_of_two_recipes(cli: Cli, write: Write) -> None:
 
     assert answer.code == 1
     assert {(each["change"], each["package"]) for each in json.loads(answer.stdout)} == {
-        ("removed", "zlib-ng"),
-        ("added", "zstd"),
+        ("no longer named", "zlib-ng"),  # it may still be there, as a dependency
+        ("newly named", "zstd"),
         ("changed", "hdf5"),
     }
     assert cli("diff", "a", "a").code == 0
@@ -87,6 +87,31 @@ def test_diff_takes_any_two_kinds(cli: Cli, monkeypatch: pytest.MonkeyPatch, bef
 
     assert answer.code == 1
     assert answer.stdout.startswith("change")
+
+
+def test_diff_says_removed_only_where_no_lock_can_say_otherwise(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+    def found(*names: str) -> set[tuple[str, str]]:
+        return {(each["change"], each["package"]) for each in json.loads(cli("diff", *names, "--json").stdout)}
+
+    recipes = found("pytorch-2.6", "pytorch-2.9")
+    locks = found("envs/pytorch-2.6/clariden-gh200", "envs/pytorch-2.9/clariden-gh200")
+    assert {("no longer named", "protobuf"), ("newly named", "boost")} <= recipes
+    assert {("changed", "protobuf"), ("changed", "boost"), ("removed", "py-wandb"), ("added", "lua")} <= locks
+    assert {kind for kind, _ in recipes} == {"changed", "newly named", "no longer named"}
+    assert {kind for kind, _ in locks} == {"changed", "added", "removed"}
+
+
+def test_a_lock_that_has_what_its_recipe_asks_for_differs_by_what_the_recipe_leaves_open(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+
+    found = json.loads(cli("diff", "pytorch-2.6", "envs/pytorch-2.6/clariden-gh200", "--json").stdout)
+
+    assert {each["change"] for each in found} == {"newly named", "removed"}
+    assert [each["package"] for each in found if each["change"] == "removed"] == ["ucx"]  # for other networks
 
 
 def test_diff_of_what_is_not_there_is_refused(cli: Cli) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,37 +14,67 @@ from uenvtool.model.locate import shown
 from uenvtool.model.published import load_published
 from uenvtool.model.recipe import Recipe
 from uenvtool.model.source import read
+from uenvtool.model.version import Version, versions
 from uenvtool.result import Result, Table
-from uenvtool.spack.compare import Versions, changes
+from uenvtool.spack.compare import Change, Versions, changes
 from uenvtool.spack.folder import LOCK
 from uenvtool.spack.lock import read_lock, require_installable
 from uenvtool.spack.manifest import MANIFEST
 
 ONLY_NAMED = (
-    "a recipe names only what it asks for: a package that one side lacks may still be in its lock, as a dependency; "
+    "a recipe names only what it asks for: a package that it does not name may still be in its lock, as a dependency; "
     "to compare all packages, name the folders in envs/"
 )
+NAMED, NOT_NAMED = "newly named", "no longer named"
+"""What is said of a package that a recipe does not name: whether its environment has it, Spack decides."""
 
 
 def diff(before: str, after: str) -> Result:
-    """The packages that two sides do not share: added, removed, changed; the answer is no if there are any.
+    """The packages that two sides do not share; the answer is no if there are any.
 
+    A package is added, removed or changed; one that the recipe on the other side does not name is said to be so.
     Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
     """
     old, new = contents(before), contents(after)
-    found = changes(old.versions, new.versions)
+    found = [change for change in changes(old.versions, new.versions) if not _is_what_was_asked(change, old, new)]
     if not found:
         return Result(data=[], notes=("the same packages at the same versions",))
-    rows = [(change.kind, change.package, ", ".join(change.before), ", ".join(change.after)) for change in found]
+    words = {
+        "added": "added" if old.complete else NAMED,
+        "removed": "removed" if new.complete else NOT_NAMED,
+        "changed": "changed",
+    }
+    rows = [
+        (
+            words[change.kind],
+            change.package,
+            _shown(change, change.before, "added"),
+            _shown(change, change.after, "removed"),
+        )
+        for change in found
+    ]
     return Result(
         data=[
-            {"package": change.package, "change": change.kind, "before": change.before, "after": change.after}
+            {"package": change.package, "change": words[change.kind], "before": change.before, "after": change.after}
             for change in found
         ],
         tables=(Table(headings=("change", "package", before, after), rows=rows),),
         notes=() if old.complete and new.complete else (ONLY_NAMED,),
         exit_code=ExitCode.NO,
     )
+
+
+def _is_what_was_asked(change: Change, old: Contents, new: Contents) -> bool:
+    """Whether the one side is a recipe, and the other one has versions that it asks for."""
+    if change.kind != "changed" or old.complete == new.complete:
+        return False
+    asked, has = (change.after, change.before) if old.complete else (change.before, change.after)
+    return all(any(versions(wanted).contains(Version(version)) for version in has) for wanted in asked)
+
+
+def _shown(change: Change, found: Sequence[str], lacking: str) -> str:
+    """The versions of one side; lacking: the kind of change at which that side lacks the package."""
+    return ", ".join(found) or ("" if change.kind == lacking else "any")
 
 
 @dataclass(frozen=True, slots=True)
