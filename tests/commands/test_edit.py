@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.commands.edit.changes import Changes, edited
 from uenvtool.errors import BadInput
+from uenvtool.knowledge import load_recipe
+from uenvtool.model.system_reader import load_system
+from uenvtool.spack.environment import plan_environment
+from uenvtool.spack.node import node_answers
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -370,3 +374,12 @@ class TestNew:
 
         assert cli("new", "recipe", "mine").code == 2
         assert path.read_text() == SMALL
+
+    def test_a_new_system_says_all_that_spack_asks_for(self, cli: Cli) -> None:
+        cli("new", "system", "mine")
+
+        answers = node_answers(plan_environment(load_recipe("hello"), load_system("mine"), "cpu"))
+
+        assert (answers.target, answers.os, answers.libc) == ("x86_64_v3", "ubuntu22.04", "glibc@=2.35")
+        text = Path("systems/mine.yaml").read_text()
+        assert "# The network between the nodes: slingshot, roce, infiniband, ethernet or none.\n" in text

@@ -68,8 +68,8 @@ def _is_what_was_asked(change: Change, old: Contents, new: Contents) -> bool:
     """Whether the one side is a recipe, and the other one has versions that it asks for."""
     if change.kind != "changed" or old.complete == new.complete:
         return False
-    asked, has = (change.after, change.before) if old.complete else (change.before, change.after)
-    return all(any(versions(wanted).contains(Version(version)) for version in has) for wanted in asked)
+    requests, resolved = (change.after, change.before) if old.complete else (change.before, change.after)
+    return all(any(versions(request).contains(Version(version)) for version in resolved) for request in requests)
 
 
 def _shown(change: Change, found: Sequence[str], lacking: str) -> str:

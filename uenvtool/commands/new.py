@@ -101,7 +101,7 @@ def _system_alone() -> list[str]:
     return [
         "description: What this system is, and who uses it.",
         "site: here",
-        *comment("The network between the nodes: slingshot, roce or ethernet."),
+        *comment(f"The network between the nodes: {_choices(SYSTEM, 'fabric')}."),
         "fabric: ethernet",
         "mpi: openmpi",
         *comment("How software is brought to the nodes, the preferred way first."),
@@ -115,7 +115,25 @@ def _system_alone() -> list[str]:
         "    reason: the partition that these nodes are in",
         "    target: x86_64_v3",
         "    os: ubuntu22.04",
+        *comment(
+            "What the nodes have. Spack asks for the C library (`ldd --version`) and a compiler (`gcc --version`)."
+        ),
+        "packages:",
+        "  glibc:",
+        "    buildable: false",
+        "    externals: [{spec: glibc@2.35, prefix: /usr}]",
+        "  gcc:",
+        "    externals:",
+        "    - spec: gcc@11.4.0 languages=c,c++,fortran",
+        "      prefix: /usr",
+        "      compilers: {c: /usr/bin/gcc, cxx: /usr/bin/g++, fortran: /usr/bin/gfortran}",
     ]
+
+
+def _choices(kind: Kind, name: str) -> str:
+    """The words that a name of a file can have, from its schema."""
+    *words, last = json.loads(schema_text(kind.name))["properties"][name]["enum"]
+    return f"{', '.join(words)} or {last}"
 
 
 def _further(kind: Kind, lines: Sequence[str]) -> list[str]:
