@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.support import needs
 from tests.support.bases import loaded, no_base, wheels
@@ -18,6 +19,9 @@ EXPENSIVE = ("slow", "solve")
 """Marks of tests that run only if an option of that name is given."""
 __all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
 
+
+settings.register_profile("no time limit", deadline=None)  # which a busy machine would miss
+settings.load_profile("no time limit")
 
 for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or under nohup, hands on that they are ignored
     if signal.getsignal(number) is signal.SIG_IGN:

@@ -26,7 +26,7 @@ HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(value=VALUES)
 def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
     quoted = SHELLS[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")
@@ -41,7 +41,6 @@ def test_toml_gives_a_value_back(value: str) -> None:
     assert toml.loads(f"V = {quoting.toml(value)}")["V"] == value
 
 
-@settings(deadline=None)
 @given(value=VALUES)
 def test_dotenv_and_shell_give_a_value_back(value: str) -> None:
     try:

@@ -40,7 +40,7 @@ OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(env=ENVIRONMENTS)
 @example(env={"SLURM_GPUS_ON_NODE": "a\nb"})
 @example(env={"SLURM_TASKS_PER_NODE": ""})
@@ -56,7 +56,7 @@ def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: di
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(env=ENVIRONMENTS)
 @example(env={"LD_LIBRARY_PATH": "0{"})
 def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_too(
@@ -78,7 +78,7 @@ def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_to
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(one=st.sampled_from(SYSTEMS), other=st.sampled_from(SYSTEMS), env=ENVIRONMENTS)
 @example(one="clariden", other="rcp", env={})
 @example(one="rcp", other="clariden", env={})

@@ -217,7 +217,7 @@ def recipes(draw: st.DrawFn) -> tuple[str, list[str]]:
     return newline.join(lines) + draw(st.sampled_from(["", newline])), packages
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(recipes(), names, st.sampled_from(["add", "remove", "pin"]))
 def test_what_is_not_touched_stays_byte_for_byte(recipe: tuple[str, list[str]], name: str, action: str) -> None:
     text, packages = recipe

@@ -146,7 +146,7 @@ WORDS = st.one_of(
 """What a recipe's word can be: any text without control characters, which the schema refuses."""
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(WORDS, min_size=1, max_size=6), option=WORDS, value=WORDS, reason=WORDS, package=WORDS)
 def test_the_words_of_a_step_are_started_as_they_are(
     words: list[str], option: str, value: str, reason: str, package: str, write: Write, tmp_path: Path

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.activation.plan import settled
@@ -244,7 +244,6 @@ NAMES = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(NAMES, TEXTS), st.booleans())
 def test_no_environment_makes_a_check_fail_or_prints_a_secret(environ: dict[str, str], at_work: bool) -> None:
     environ["HF_TOKEN"] = "hf_abcdefghijklmnop"

@@ -382,7 +382,7 @@ NAMES = ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "
 NAMES += ["SLURM_JOB_ID", "CLUSTER_NAME", "MASTER_ADDR", "HOME", "TRITON_HOME", "NCCL_VERSION"]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.dictionaries(
         st.sampled_from(NAMES),

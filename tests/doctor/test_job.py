@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Answer
@@ -202,7 +202,6 @@ def test_without_a_pattern_the_file_is_sbatchs_own() -> None:
     assert list(output_paths(["/dev/null"], {})) == []
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(
         st.from_regex(r"[A-Z_]{1,8}", fullmatch=True), st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]))
@@ -218,7 +217,6 @@ def test_a_value_of_several_lines_is_one() -> None:
     assert kept_environment("A=one\ntwo\n\nB=\n") == {"A": "one\ntwo\n", "B": ""}
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_no_answer_of_slurm_makes_doctor_fail(answer: str, pattern: str) -> None:
     facts = {**accounted_facts(answer, ["State", "JobID", "NodeList"]), **shown_facts(answer)}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Answer
@@ -183,7 +183,6 @@ PIECES = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(PIECES, max_size=30).map(b"".join))
 def test_no_log_makes_doctor_fail(log: bytes) -> None:
     for finding in read(log).findings:

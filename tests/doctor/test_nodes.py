@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.doctor.nodes import expanded, folded, numbers_of, ranges
@@ -29,19 +29,16 @@ def test_slurms_own_lists_are_taken_apart() -> None:
     assert expanded("nid[001-003,007],login1") == ["nid001", "nid002", "nid003", "nid007", "login1"]
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 20_000)))
 def test_ranges_keep_every_number(numbers: set[int]) -> None:
     assert set(numbers_of(ranges(numbers))) == numbers
 
 
-@settings(deadline=None)
 @given(st.sets(st.from_regex(r"[a-z]{1,4}-?[0-9]{0,6}", fullmatch=True), max_size=30))
 def test_folding_loses_no_name(names: set[str]) -> None:
     assert set(expanded(folded(names))) == names
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_taken_apart_without_an_error(text: str) -> None:
     expanded(text)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import Answer
@@ -207,7 +207,6 @@ def test_a_report_is_what_was_written() -> None:
 JSON = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3))
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["rank", "node", "faults", "values", "unseen"]), JSON) | JSON)
 def test_a_damaged_report_is_none(data: object) -> None:
     parsed_report(data)

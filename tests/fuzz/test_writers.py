@@ -90,7 +90,7 @@ ALL_ENDS = "".join(f"{end}{MARK} " for end in ENDS)
 
 
 def hostile_words(test: Any) -> Any:
-    return settings(max_examples=4, deadline=None)(given(words=HOSTILE)(example(words=ALL_ENDS)(test)))
+    return settings(max_examples=4)(given(words=HOSTILE)(example(words=ALL_ENDS)(test)))
 
 
 @pytest.fixture(scope="module")

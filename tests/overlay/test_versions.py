@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
@@ -73,7 +73,6 @@ def test_every_line_is_found_where_it_stands(names: list[str]) -> None:
     assert list(logical_lines("\n".join(names))) == [(number, name) for number, name in enumerate(names, 1)]
 
 
-@settings(deadline=None)
 @given(st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True))
 def test_a_name_is_compared_as_resolvers_do(name: str) -> None:
     assert canonical(name) == canonicalize_name(name)

@@ -39,7 +39,7 @@ def built_environment(folder: Path, lines: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in data["OCIv1"]["config"]["Env"])
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(values=st.lists(st.one_of(AWKWARD, TEXT), min_size=20, max_size=40))
 def test_a_dockerfile_gives_values_back(values: list[str], tmp_path: Path) -> None:
     lines, expected = [], {}
