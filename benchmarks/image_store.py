@@ -29,7 +29,7 @@ def make_store(folder: Path, *, packages: int, files: int) -> None:
     names = [f"package-{number}" for number in range(packages)]
     prefixes = {name: f"linux-zen3/{name}-1.{number}-{_hash(name)}" for number, name in enumerate(names)}
     texts, libraries = _texts(), _libraries(folder, list(prefixes.values()))
-    installs = {}
+    installs: dict[str, object] = {}
     for number, (name, prefix) in enumerate(prefixes.items()):
         for part, content in _package(name, number, files, chance, texts, libraries):
             path = folder / prefix / part
@@ -64,7 +64,18 @@ def _libraries(folder: Path, prefixes: list[str]) -> list[bytes]:
         source.write_text(f"static const char text[{1 << 16}] = {{1}};\nint f{number}(int i) {{ return text[i]; }}\n")
         needed = [f"-l{other}" for other in range(max(0, number - 3), number)]
         paths = [f"-Wl,-rpath,{MOUNT}/{prefix}/lib" for prefix in prefixes[:LIBRARIES]]
-        words = ["gcc", "-shared", "-fPIC", source, "-o", target, f"-L{work}", "-Wl,--no-as-needed", *needed, *paths]
+        words: list[str | Path] = [
+            "gcc",
+            "-shared",
+            "-fPIC",
+            source,
+            "-o",
+            target,
+            f"-L{work}",
+            "-Wl,--no-as-needed",
+            *needed,
+            *paths,
+        ]
         subprocess.run(words, check=True)
         found.append(target.read_bytes())
         source.unlink()

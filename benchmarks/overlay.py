@@ -72,7 +72,15 @@ def by_hand(folder: Path, uv: str, base: Path, packages: list[str], *options: st
     """What the guides say."""
     clear(folder / "hand", folder / "cache", folder / "hand.squashfs")
     run([uv, "venv", "--relocatable", "--system-site-packages", "--python", base, folder / "hand"], folder)
-    install = [uv, "pip", "install", "--link-mode=copy", "--python", folder / "hand/bin/python", *options]
+    install: list[str | Path] = [
+        uv,
+        "pip",
+        "install",
+        "--link-mode=copy",
+        "--python",
+        folder / "hand/bin/python",
+        *options,
+    ]
     run([*install, *pip_places(), *packages], folder)
     run(["mksquashfs", folder / "hand", folder / "hand.squashfs", *GUIDE], folder)
 
@@ -80,7 +88,7 @@ def by_hand(folder: Path, uv: str, base: Path, packages: list[str], *options: st
 def by_tool(folder: Path, base: Path, packages: list[str]) -> None:
     """The same with this tool."""
     clear(folder / "tool", folder / "tool.squashfs")
-    tool = [sys.executable, "-m", "uenvtool", "venv", folder / "tool", *packages]
+    tool: list[str | Path] = [sys.executable, "-m", "uenvtool", "venv", folder / "tool", *packages]
     run([*tool, "--base", base, "--squash", folder / "tool.squashfs"], folder)
 
 

@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from uenvtool import files
 from uenvtool.image import pack as packing
+from uenvtool.image.write import write_image
 from uenvtool.overlay.bytecode import compile_tree
 from uenvtool.overlay.packed import prepared as prepared_image
 
@@ -84,7 +85,7 @@ def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], 
 
     def compiled() -> None:
         jobs = str(len(os.sched_getaffinity(0)))
-        words = [plain / "bin" / "python", "-m", "compileall", "-q", "-f", "-j", jobs, plain / "lib"]
+        words: list[str | Path] = [plain / "bin" / "python", "-m", "compileall", "-q", "-f", "-j", jobs, plain / "lib"]
         subprocess.run(words, check=False, capture_output=True)  # it fails where a file is no Python
         guide("guide all")()
 
@@ -102,10 +103,9 @@ def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], 
 
 def pack_overlay(source: Path, image: Path) -> None:
     """Pack as `uenvtool venv --squash` does, and note what mksquashfs takes of it."""
-    write = packing.write_image
 
     def timed(*arguments: Any) -> None:
-        WRITING.append(elapsed(lambda: write(*arguments), synced=False))
+        WRITING.append(elapsed(lambda: write_image(*arguments), synced=False))
 
     with mock.patch.object(packing, "write_image", timed), prepared_image(source, image, on_note=print) as new:
         files.publish([new.replacement()])
@@ -139,7 +139,7 @@ def imported(image: Path, place: Path, modules: list[str]) -> dict[str, float]:
         os.sync()
         with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
             stream.write("3")
-        words = [place / "bin" / "python", "-B", "-c", f"import {', '.join(modules)}"]
+        words: list[str | Path] = [place / "bin" / "python", "-B", "-c", f"import {', '.join(modules)}"]
         return {
             name: elapsed(lambda: subprocess.run(words, check=True, capture_output=True)) for name in ("cold", "warm")
         }

@@ -7,12 +7,17 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
 from uenvtool.image import elf
-from uenvtool.image.contents import Contents
-from uenvtool.image.listing import SYMLINK
-from uenvtool.image.stream import read_contents
+from uenvtool.image.contents import Contents, by_name
+from uenvtool.image.listing import SYMLINK, listing
+from uenvtool.image.metadata import ENV
+from uenvtool.image.programs import find_program
+from uenvtool.image.read import LARGEST_TEXT, require_image
+from uenvtool.image.stream import Batch, Large, read_contents
 
 HOST_LIBRARIES = (
     r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|crypt|nsl|anl|gcc_s|stdc\+\+|gomp|mvec))\.so(\.\d+)*",
@@ -23,11 +28,12 @@ HOST_LIBRARIES = (
 BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b".uenvtool-install/", b"/dev/shm/uenvtool-")
 """Where Spack and this tool build; nothing that is packed may look for something in such a folder."""
 HINTS = (b"spack-stage", b"uenvtool-")
-"""What those folders have in common: looked for first, since that is twenty times as fast as a pattern."""
+"""What those folders have in common: looked for first, since a text is found far more quickly than a pattern."""
 ARCHIVE = b"!<arch>\n"
 RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
 """Files that record where they come from: Spack's own, pip's (PEP 610), and bytecode for its tracebacks."""
 LARGEST_LIBRARY = 4 << 30
+_ENV = ENV.encode()
 _OVERLAP = 256
 _MOST_NAMES = 3
 
@@ -48,6 +54,7 @@ class Report:
     sha256: str
     libraries: int
     files: int
+    is_overlay: bool
 
 
 class Unwanted:
@@ -55,41 +62,44 @@ class Unwanted:
 
     def __init__(self, build_folders: Sequence[str]) -> None:
         """build_folders: those besides BUILD_FOLDERS."""
+        from ahocorasick_rs import BytesAhoCorasick
+
         more = [os.fsencode(folder.rstrip("/")) for folder in build_folders]
-        self.hints = (*HINTS, *more)
+        self.hints = [BytesAhoCorasick([hint]) for hint in (*HINTS, *more)]  # one by one: that is thrice as fast
         ends = (re.escape(folder) + rb"(?![\w.-])" for folder in more)
         self.pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *ends]))
 
+    def hinted(self, content: bytes) -> bool:
+        """If a content may have one of the names; quick."""
+        return any(hint.find_matches_as_indexes(content) for hint in self.hints)
+
     def search(self, content: bytes) -> str:
         """The first of the names that a content has, or ""."""
-        for hint in self.hints:
-            if hint in content:
-                found = self.pattern.search(content)
-                return os.fsdecode(found[0]) if found else ""
-        return ""
+        found = self.pattern.search(content) if self.hinted(content) else None
+        return os.fsdecode(found[0]) if found else ""
 
 
 class _FileFacts(NamedTuple):
     """What is known of one file once it was read. A tuple, since an image has many.
 
     build_folder: the name of a build folder in it, or "". is_archive: it is a library to link in (ar(5)).
+    text: its content, if it describes the image.
     """
 
     sha256: str
     build_folder: str
     needs: elf.Needs | None
     is_archive: bool
+    text: bytes
 
 
-def check(contents: Contents, build_folders: Sequence[str] = ()) -> Report:
+def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
     """Read a whole image and check it. build_folders: further folders that no file may name.
 
-    Raises BadInput if the image is damaged, ToolMissing without unsquashfs 4.5 or later.
+    Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
     """
     unwanted = Unwanted(build_folders)
-    read = {
-        name: _read(pieces, size, unwanted) for name, size, pieces in read_contents(contents.path, contents.entries)
-    }
+    contents, read = _read(image, unwanted)
     needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
     elsewhere = libraries_elsewhere(contents, needed)
     lost = [] if contents.is_overlay else list(library_problems(elsewhere))
@@ -103,26 +113,62 @@ def check(contents: Contents, build_folders: Sequence[str] = ()) -> Report:
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
         libraries=len(needed),
         files=len(read),
+        is_overlay=contents.is_overlay,
     )
 
 
-def _read(pieces: Iterator[bytes], size: int, unwanted: Unwanted) -> _FileFacts:
-    """Read one file, once. Only what may be a library is held in memory as a whole."""
-    first = next(pieces, b"")
+def _read(image: Path, unwanted: Unwanted) -> tuple[Contents, dict[bytes, _FileFacts]]:
+    """What an image is made of, and what is known of each of its files."""
+    head = require_image(image)
+    read: dict[bytes, _FileFacts] = {}
+    entries = listing(find_program("unsquashfs"), image)
+    for found in read_contents(image, entries):
+        if isinstance(found, Large):
+            read[found.name] = _read_large(found, unwanted)
+        else:
+            read.update(_read_batch(found, unwanted))
+    env = read.get(os.fsencode(ENV))
+    texts = {ENV: env.text.decode("utf-8", "surrogateescape")} if env is not None and env.text else {}
+    return Contents(path=image, head=head, entries=entries, by_name=by_name(entries), texts=texts), read
+
+
+def _read_batch(batch: Batch, unwanted: Unwanted) -> Iterator[tuple[bytes, _FileFacts]]:
+    """Read small files, each once."""
+    whole, is_hinted = batch.content, unwanted.hinted(batch.content)
+    for name, start, end in batch.files:
+        content = whole[start:end]
+        yield (
+            name,
+            _FileFacts(
+                hashlib.sha256(content).hexdigest(),
+                unwanted.search(content) if is_hinted else "",
+                elf.needs(content) if content.startswith(elf.MAGIC) else None,
+                content.startswith(ARCHIVE),
+                content if name == _ENV else b"",
+            ),
+        )
+
+
+def _read_large(file: Large, unwanted: Unwanted) -> _FileFacts:
+    """Read a large file, once. Only what may be a library is held in memory as a whole."""
+    first = next(file.pieces)
     digest, build_folder, end = hashlib.sha256(first), unwanted.search(first), first[-_OVERLAP:]
-    is_library = first.startswith(elf.MAGIC) and size <= LARGEST_LIBRARY
-    library = [first] if is_library else []
-    for piece in pieces:
+    is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
+    is_text = file.name == _ENV and file.size <= LARGEST_TEXT
+    kept = [first] if is_library or is_text else []
+    for piece in file.pieces:
         digest.update(piece)
         build_folder = build_folder or unwanted.search(end + piece)  # the end of the last: a name may lie on both
         end = piece[-_OVERLAP:]
-        if is_library:
-            library.append(piece)
+        if kept:
+            kept.append(piece)
+    content = b"".join(kept)
     return _FileFacts(
         sha256=digest.hexdigest(),
         build_folder=build_folder,
-        needs=elf.needs(b"".join(library)) if is_library else None,
+        needs=elf.needs(content) if is_library else None,
         is_archive=first.startswith(ARCHIVE),
+        text=content if is_text else b"",
     )
 
 
@@ -142,11 +188,11 @@ def tree_sha256(contents: Contents, sums: Mapping[bytes, str]) -> str:
 
     It does not depend on how the image was compressed.
     """
-    digest = hashlib.sha256()
-    for entry in sorted(contents.entries, key=lambda entry: entry.name):
-        content = entry.target if entry.kind == SYMLINK else sums.get(entry.name, "").encode()
-        digest.update(b"%b %b\0%b\0" % (entry.kind.encode(), entry.name, content))
-    return digest.hexdigest()
+    lines = (
+        b"%b %b\0%b\0" % (kind.encode(), name, target if kind == SYMLINK else sums.get(name, "").encode())
+        for name, kind, _, target in sorted(contents.entries, key=itemgetter(0))
+    )
+    return hashlib.sha256(b"".join(lines)).hexdigest()
 
 
 def view_problems(contents: Contents) -> Iterator[str]:

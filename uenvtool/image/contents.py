@@ -14,7 +14,7 @@ from typing import Any
 from uenvtool.image.listing import FILE, FOLDER, Listed, listing
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
-from uenvtool.image.read import Superblock, read_texts, require_image
+from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
 
 PYTHON, SPACK = "python", "spack"
 DATABASE = ".spack-db/index.json"
@@ -45,22 +45,25 @@ class Package:
 class Contents:
     """What is known of an image without reading its files.
 
-    by_name: every name, as text, with what it is. uenv: None if it has no metadata of a uenv.
+    by_name: every name, as text, with what it is. texts: of the files that describe it.
     """
 
     path: Path
     head: Superblock
     entries: Sequence[Listed]
     by_name: Mapping[str, Listed]
-    uenv: Uenv | None
+    texts: Mapping[str, str]
+
+    @cached_property
+    def uenv(self) -> Uenv | None:
+        """Its metadata, None if it has none of a uenv. Raises BadInput if they cannot be read."""
+        return parse_env_json(self.texts[ENV], f"{self.path}:{ENV}") if ENV in self.texts else None
 
     @cached_property
     def packages(self) -> Sequence[Package]:
-        """The installed packages, by the descriptions in the image. Raises BadInput if these are too large."""
-        records = [name for name in self.by_name if name.endswith(RECORD)]
-        texts = read_texts(self.path, [*records, DATABASE], largest=LARGEST_DATABASE, entries=self.entries)
-        of_spack = _of_spack(self.by_name, texts.pop(DATABASE, ""), self.mount)
-        return sorted([*_of_python(self.by_name, texts, self.mount), *of_spack])
+        """The installed packages, by the descriptions in the image."""
+        of_spack = _of_spack(self.by_name, self.texts.get(DATABASE, ""), self.mount)
+        return sorted([*_of_python(self.by_name, self.texts, self.mount), *of_spack])
 
     @cached_property
     def unpacked_bytes(self) -> int:
@@ -130,13 +133,20 @@ def _change(update: ListUpdate) -> str:
 
 
 def read(image: Path) -> Contents:
-    """What an image is made of. Raises BadInput if it is no image, or its metadata cannot be read."""
+    """What an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
     head = require_image(image)
     entries = listing(find_program("unsquashfs"), image)
-    names = {os.fsdecode(entry.name): entry for entry in entries}
-    texts = read_texts(image, [ENV], entries=entries)
-    uenv = parse_env_json(texts[ENV], f"{image}:{ENV}") if ENV in texts else None
-    return Contents(path=image, head=head, entries=entries, by_name=names, uenv=uenv)
+    names = by_name(entries)
+    described = [DATABASE, *(name for name in names if name.endswith(RECORD))]
+    if ENV in names and names[ENV].size <= LARGEST_TEXT:
+        described.append(ENV)
+    texts = read_texts(image, described, largest=LARGEST_DATABASE, entries=entries)
+    return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts)
+
+
+def by_name(entries: Sequence[Listed]) -> dict[str, Listed]:
+    """The names of an image as text, each with what it is."""
+    return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
 
 
 def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:

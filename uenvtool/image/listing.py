@@ -45,8 +45,9 @@ def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Lis
     token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
     words: list[str | Path] = [unsquashfs, *limits(), "-lln", "-d", token.decode(), image, *below]
     content = b""
+    env = {**os.environ, "TZ": "UTC0"}  # with a zone of the machine's it looks at /etc/localtime for every name
     try:
-        with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
+        with tools.reading(words, env=env, memory_bytes=MEMORY_BYTES) as stream:
             pieces: list[bytes] = []
             while piece := stream.read(_PIECE_BYTES):
                 pieces.append(piece)

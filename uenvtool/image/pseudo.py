@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -122,10 +124,15 @@ def read_header(stream: BinaryIO, *, lines: int) -> bytes:
     The lines are counted, since what a symlink points at is not quoted and may look like the mark.
     Raises ToolFailed if there is no mark behind them.
     """
-    found = [stream.readline(_LONGEST_LINE) for _ in range(lines)]
+    found = list(islice(iter(partial(stream.readline, _LONGEST_LINE), b""), lines))
     if stream.read(len(MARK)) != MARK:
         raise ToolFailed("unsquashfs gives other names than the image should have", hint=HINT)
     return b"".join(found)
+
+
+def unescaped(text: bytes) -> bytes:
+    """The name that a definition has escaped."""
+    return _ESCAPE.sub(rb"\1", text)
 
 
 def read_definition(header: bytes, start: int) -> Definition | None:
@@ -133,7 +140,7 @@ def read_definition(header: bytes, start: int) -> Definition | None:
     match = _DEFINITION.match(header, start)
     if match is None:
         return None
-    name = _ESCAPE.sub(rb"\1", match[1]) if b"\\" in match[1] else match[1]
+    name = unescaped(match[1]) if b"\\" in match[1] else match[1]
     attributes = match.group(2, 3, 4, 5, 6)
     if attributes[0] != b"R" or match[7] is None:
         return Definition(name, attributes, None, None, match.end(1), match.end(6))

@@ -4,26 +4,47 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, limits
 from uenvtool.image.programs import HOW_TO_GET, find_programs
-from uenvtool.image.pseudo import read_definition, read_header
+from uenvtool.image.pseudo import read_definition, read_header, unescaped
 
 PIECE_BYTES = 1 << 20
-SMALL_BYTES = 1 << 16
-_SIZE = 6
-"""Where a definition of a file has its size."""
+_LINE = re.compile(rb"([^\\ \n]*(?:\\.[^\\ \n]*)*)(?: R \d+ \d+ \d+ \d+ (\d+) )?[^\n]*\n")
+"""A definition: its name, where a backslash stands before each blank, and its size if it is a file's.
+
+It matches every line as a whole, so that no search begins within one.
+"""
 
 
-def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int, Iterator[bytes]]]:
-    """Name, size and content of each file of an image, the content in pieces that are read as they come.
+class Batch(NamedTuple):
+    """Small files of an image, one behind another. An image has many, so that they are read together.
 
-    entries: what the image holds (`listing`). A content that is not read to its end is passed over.
+    files: name, and where its content begins and ends in that of all of them.
+    """
+
+    content: bytes
+    files: Sequence[tuple[bytes, int, int]]
+
+
+class Large(NamedTuple):
+    """A file of an image that is larger than PIECE_BYTES; its content in pieces that are read as they come."""
+
+    name: bytes
+    size: int
+    pieces: Iterator[bytes]
+
+
+def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | Large]:
+    """Every file of an image with its content.
+
+    entries: what the image holds (`listing`). What is not read of a large file is passed over.
     Raises ToolMissing without unsquashfs 4.5 or later, BadInput if the image is damaged.
     """
     programs = find_programs()
@@ -32,45 +53,57 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[tuple[byte
     output = "-" if programs.sparse_field else "/dev/stdout"
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
     words: list[str | Path] = [programs.unsquashfs, *options, "-pf", output, image]
-    broken = sum(entry.name.count(b"\n") + (entry.kind == SYMLINK and entry.target.count(b"\n")) for entry in entries)
+    broken = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
     try:
         with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
             header = read_header(stream, lines=1 + len(entries) + broken)
-            for name, size in _files_with_line_breaks(header, entries) if broken else _files(header):
-                if size <= SMALL_BYTES:
-                    yield name, size, iter((_whole(stream, size, name),))
-                    continue
-                content = _pieces(stream, size, name)
-                yield name, size, content
-                for _ in content:
-                    continue
+            files = _files_with_line_breaks(header, entries) if broken else _files(header)
+            yield from _contents(stream, files)
     except ToolFailed as error:
         reason = error.problems[0].message
         raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
 
 
+def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]]) -> Iterator[Batch | Large]:
+    """The contents of these files, which have so many bytes, in their order."""
+    batch: list[tuple[bytes, int, int]] = []
+    end = 0
+    for name, size in files:
+        if batch and end + size > PIECE_BYTES:
+            yield Batch(_whole(stream, end, batch), batch)
+            batch, end = [], 0
+        if size > PIECE_BYTES:
+            large = Large(name, size, _pieces(stream, size, name))
+            yield large
+            for _ in large.pieces:
+                continue
+        else:
+            batch.append((name, end, end + size))
+            end += size
+    if batch:
+        yield Batch(_whole(stream, end, batch), batch)
+
+
 def file_sums(image: Path, entries: Sequence[Listed]) -> dict[str, str]:
     """The SHA-256 of each file's content, by its name. entries: what the image holds. Raises as `read_contents`."""
     sums = {}
-    for name, _, pieces in read_contents(image, entries):
-        digest = hashlib.sha256()
-        for piece in pieces:
-            digest.update(piece)
-        sums[os.fsdecode(name)] = digest.hexdigest()
+    for found in read_contents(image, entries):
+        if isinstance(found, Large):
+            digest = hashlib.sha256()
+            for piece in found.pieces:
+                digest.update(piece)
+            sums[os.fsdecode(found.name)] = digest.hexdigest()
+            continue
+        for name, start, end in found.files:
+            sums[os.fsdecode(name)] = hashlib.sha256(found.content[start:end]).hexdigest()
     return sums
 
 
 def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
     """Name and size of each file, by definitions that are a line each: the usual image, which has many."""
-    for line in header.split(b"\n"):
-        if b"\\" in line:
-            found = read_definition(line + b"\n", 0)
-            if found is not None and found.size is not None:
-                yield found.name, found.size
-            continue
-        words = line.split(b" ", 7)  # name, kind, time, mode, owner, group, and a file's size
-        if len(words) > _SIZE and words[1] == b"R":
-            yield words[0], int(words[_SIZE])
+    for name, size in _LINE.findall(header):
+        if size:
+            yield (unescaped(name) if b"\\" in name else name), int(size)
 
 
 def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
@@ -87,11 +120,12 @@ def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterato
         start = header.find(b"\n", end) + 1 or len(header)
 
 
-def _whole(stream: BinaryIO, size: int, name: bytes) -> bytes:
-    """The content of a small file, of which an image has many."""
+def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]]) -> bytes:
+    """The content of all files of a batch, which are so many bytes."""
     content = stream.read(size)
     if len(content) != size:
-        raise ToolFailed(f"{name!r} ends too early")
+        short = next(name for name, _, end in files if end > len(content))
+        raise ToolFailed(f"{short!r} ends too early")
     return content
 
 

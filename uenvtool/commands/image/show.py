@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,12 @@ from uenvtool.result import Result, Table
 def show(images: Sequence[Path]) -> Result:
     """What each image is made of. Raises BadInput if a file is not an image, ToolMissing without unsquashfs."""
     found = [read(image) for image in images]
+    described = [_data(contents) for contents in found]
     return Result(
-        data=[_data(contents) for contents in found],
-        tables=tuple(table for contents in found for table in _tables(contents)),
+        data=described,
+        tables=tuple(
+            table for contents, data in zip(found, described, strict=True) for table in _tables(contents, data)
+        ),
     )
 
 
@@ -39,9 +42,8 @@ def _data(contents: Contents) -> dict[str, Any]:
     }
 
 
-def _tables(contents: Contents) -> list[Table]:
+def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
     """Facts, views, packages by size and variables, those of which there are any."""
-    data = _data(contents)
     facts = [
         ("name", data["name"] or "none: it has no meta/env.json"),
         ("mount", data["mount"] or ""),

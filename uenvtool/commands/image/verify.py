@@ -8,7 +8,6 @@ from pathlib import Path
 from uenvtool.commands.image.inputs import marker_of, tested_sha256
 from uenvtool.errors import ExitCode, Problem
 from uenvtool.image.check import Report, check, some
-from uenvtool.image.contents import read
 from uenvtool.image.pack import file_sha256
 from uenvtool.result import Result, Table
 
@@ -19,13 +18,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     build_folders: further folders that no file may name. The exit code is NO if anything is wrong.
     Raises BadInput if a file is not an image or damaged, ToolMissing without unsquashfs 4.5 or later.
     """
-    found = []
-    overlays = set()
-    for image in images:
-        contents = read(image)
-        found.append((str(image), check(contents, build_folders)))
-        if contents.is_overlay:
-            overlays.add(str(image))
+    found = [(str(image), check(image, build_folders)) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in found for problem in report.problems]
     problems += [Problem(problem) for image in images for problem in _of_marker(image)]
     return Result(
@@ -44,7 +37,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
         tables=(Table(headings=("image", "files", "libraries", "tree sha256", "result"), rows=_rows(found)),),
         problems=tuple(problems),
         notes=(
-            *(_from_base(image, report) for image, report in found if image in overlays and report.elsewhere),
+            *(_from_base(image, report) for image, report in found if report.is_overlay and report.elsewhere),
             *(_on_record(image, report) for image, report in found if report.recording),
         ),
         exit_code=ExitCode.NO if problems else ExitCode.DONE,
