@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import SMALL
 from tests.spack.test_build import LOCK
-from tests.support.tracing import traced
+from tests.support.forked import Server, server
+from tests.support.needs import need
 from tests.support.trees import snapshot
 
 CALLS = "openat,write,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,fsync,fchmod,flock"
 """What changes a disk. Reading changes nothing, so that a kill there is as one at the next of these."""
-CODE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
-UENVTOOL = [sys.executable, "-E", "-c", CODE]
 STAND_IN = """
 import sys
 if sys.argv[1:] == ["--version"]:
@@ -30,53 +28,32 @@ made_of = "1.12" if "1.12" in open(env + "/spack.yaml").read() else "1.14"
 print("==> Concretized 2 specs")
 open(env + "/spack.lock", "w").write(LOCK.replace("1.14.5", made_of))
 """
+KILLED = -signal.SIGKILL
 SYSTEM = "extends: rcp\ndescription: {}\n"
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-
-
-def calls_in(folder: str, words: list[str]) -> Iterator[tuple[str, int]]:
+def calls_in(server: Server, folder: str, words: list[str]) -> Iterator[tuple[str, int]]:
     """Each system call of a run on a folder, by its name and number among those of that name; not of what it starts."""
     counted: dict[str, int] = {}
-    opened, own = False, ""
-    for line in traced([*UENVTOOL, *words], CALLS, env=environment()):
-        found = re.match(r"(\d+) +(\w+)\(", line)
-        own = own or (found[1] if found else "")
-        if not found or found[1] != own:
+    opened = False
+    for line in server.trace(words, CALLS):
+        found = re.match(r"(\w+)\(", line)
+        if not found:
             continue
-        name = found[2]
+        name = found[1]
         counted[name] = counted.get(name, 0) + 1
         opened = opened or (folder in line and name != "openat") or (folder in line and "O_DIRECTORY" in line)
         if opened and (name != "openat" or "O_CREAT" in line):
             yield name, counted[name]
 
 
-def killed_at(name: str, number: int, words: list[str]) -> None:
+def killed_at(server: Server, name: str, number: int, words: list[str]) -> None:
     """Kill a run before that system call. Without -f: what it starts would be killed at a call of that number too."""
-    inject = [
-        "-qq",
-        "-o",
-        "/dev/null",
-        "-e",
-        f"trace={CALLS}",
-        "-e",
-        f"inject={name}:signal=SIGKILL:when={number}",
-    ]
-    subprocess.run(["strace", *inject, *UENVTOOL, *words], env=environment(), capture_output=True, check=False)
+    injected = ["-o", "/dev/null", "-e", f"trace={CALLS}", "-e", f"inject={name}:signal=SIGKILL:when={number}"]
+    assert server.run(words, injected)[0] == KILLED, (name, number)
 
 
-def answer(*words: str) -> tuple[int, str]:
-    done = subprocess.run([*UENVTOOL, *words], env=environment(), capture_output=True, text=True, check=False)
-    return done.returncode, done.stderr
-
-
-def ran(*words: str) -> int:
-    return answer(*words)[0]
-
-
-def prepared(command: str, place: Path, old: Path) -> tuple[list[str], list[str]]:
+def prepared(server: Server, command: str, place: Path, old: Path) -> tuple[list[str], list[str]]:
     """Write what is then changed into `old`; the words that write the new inputs into `env`, and that check it.
 
     The new inputs change a file, add one in a folder of its own, and give one no more; `bare` has no additions any
@@ -87,7 +64,7 @@ def prepared(command: str, place: Path, old: Path) -> tuple[list[str], list[str]
         inputs.mkdir()
         (inputs / "gone.yaml").write_text(SYSTEM.format("gone"))
         (inputs / "changed.yaml").write_text(SYSTEM.format("before"))
-        assert ran("activate", "--write", "-o", str(old)) == 0
+        assert server.run(["activate", "--write", "-o", str(old)])[0] == 0
         (inputs / "gone.yaml").rename(inputs / "new.yaml")
         (inputs / "changed.yaml").write_text(SYSTEM.format("after"))
         return ["activate", "--write", "-o", "env"], ["activate", "--check", "-o", "env"]
@@ -96,7 +73,7 @@ def prepared(command: str, place: Path, old: Path) -> tuple[list[str], list[str]
     (inputs / "packages" / "gone" / "package.py").write_text("class Gone: pass\n")
     (inputs / "recipe.yaml").write_text(SMALL)
     how = ["--spack", str(stand_in(place))] if command == "lock" else ["--no-concretize"]
-    assert ran("build", "small", *how, "-o", str(old)) == 0
+    assert server.run(["build", "small", *how, "-o", str(old)])[0] == 0
     if command == "bare":
         shutil.rmtree(inputs / "packages")
     else:
@@ -124,27 +101,32 @@ def put_back(kept: Path, folder: Path) -> None:
 @pytest.mark.xdist_group("kills")
 @pytest.mark.parametrize("command", ["build", "bare", "lock", "activate"])
 def test_killed_at_every_system_call_the_next_run_gives_the_exact_result(place: Path, command: str) -> None:
-    old, folder = place / "old", place / "env"
-    words, check = prepared(command, place, old)
-    put_back(old, folder)
-    calls = list(calls_in("env", words))
-    expected, before = snapshot(folder), snapshot(old)
-    assert expected != before
-    assert len(calls) > 20
-
-    mixes = 0
-    for name, number in calls:
+    need("strace")
+    with server() as running:
+        old, folder = place / "old", place / "env"
+        words, check = prepared(running, command, place, old)
         put_back(old, folder)
-        killed_at(name, number, words)
-        if files_of(folder) not in (files_of(old), files_of_snapshot(expected)):
-            mixes += 1
-            code, drift = answer(*check)
-            assert code == 1, (name, number)
-            assert command == "lock" or "did not end" in drift, (name, number)
-        assert ran(*words) == 0, (name, number)
-        assert snapshot(folder) == expected, (name, number)
-        assert "did not end" not in answer(*check)[1], (name, number)
-    assert mixes > 3
+        assert running.run(words)[0] == 0
+        expected, before = snapshot(folder), snapshot(old)
+        assert expected != before
+        put_back(old, folder)
+        calls = list(calls_in(running, "env", words))
+        assert len(calls) > 20
+
+        mixes = 0
+        for name, number in calls:
+            put_back(old, folder)
+            killed_at(running, name, number, words)
+            if files_of(folder) not in (files_of(old), files_of_snapshot(expected)):
+                mixes += 1
+                code, drift = running.run(check)
+                assert code == 1, (name, number)
+                assert command == "lock" or "did not end" in drift, (name, number)
+            assert running.run(words)[0] == 0, (name, number)
+            assert snapshot(folder) == expected, (name, number)
+            assert "did not end" not in running.run(check)[1], (name, number)
+        assert mixes > 3
+        print(command, len(calls), "calls,", mixes, "mixes")
 
 
 def files_of_snapshot(found: dict[str, bytes | str | None]) -> dict[str, bytes]:
