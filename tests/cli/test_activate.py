@@ -199,6 +199,12 @@ class TestCommittedScripts:
         )
         assert cli("activate", "--check", "-o", "there").code == 0
 
+    def test_one_script_goes_to_stdout_and_a_folder_for_it_is_refused(self, cli: Cli) -> None:
+        answer = cli("activate", "--system", "clariden", "-o", "clariden.sh")
+
+        assert (answer.code, answer.stdout) == (2, "")
+        assert "hint: one script goes to stdout: > FILE keeps it" in answer.stderr
+
 
 def test_a_form_is_for_the_runtime_that_reads_it(cli: Cli) -> None:
     forms = {name: cli("activate", "--system", "clariden", "--shell", name).stdout for name in ("docker", "podman")}

@@ -55,6 +55,20 @@ def test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left(
     assert (work / "old/bin/python").read_text() == "not yours"
 
 
+@pytest.mark.parametrize("kind", ["link", "file"])
+def test_what_is_no_folder_is_in_the_way_of_the_work(place: Path, kind: str) -> None:
+    work = place / ".ov.uenvtool-work"
+    work.symlink_to(place) if kind == "link" else work.write_text("mine")
+
+    with (
+        pytest.raises(BadInput, match="is in the way: it is there already and is no folder"),
+        files.workplace(place / "ov"),
+    ):
+        pass
+
+    assert os.listdir(place) == [work.name]
+
+
 def test_what_a_killed_run_of_ours_left_is_brought_back_and_nobody_else_can_write_there(place: Path) -> None:
     work = place / ".ov.uenvtool-work"
     (work / "old").mkdir(parents=True)

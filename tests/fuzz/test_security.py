@@ -134,7 +134,7 @@ def test_commands_that_read_start_no_program_and_write_no_file(
 
 WRITERS = [
     ["activate", "--system", "clariden"],
-    ["activate", "--system", "clariden", "-o", "out"],
+    ["activate", "--write", "-o", "out"],
     ["new", "recipe", "other", "--from", "hello"],
     ["edit", "mine", "--add", "lz4"],
     ["container", "ngc-pytorch-25.06", "-o", "out"],

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Answer
 from tests.support.needs import need
+from uenvtool.model import extend
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -89,6 +90,38 @@ def test_a_chain_of_many_files_is_refused(cli: Cli, write: Write) -> None:
 
     assert answer.code == 2
     assert "`extends` leads through more than" in answer.stderr
+
+
+def test_files_that_many_others_extend_are_checked_once(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`list` reads each file with the 16 below it: 500 took a minute."""
+    checked: list[str] = []
+    check = extend.check
+    monkeypatch.setattr(extend, "check", lambda tree, kind: (checked.append(tree.position.file), check(tree, kind)))
+    write("systems/r0.yaml", "extends: rcp\ndescription: x\n")
+    for number in range(1, 100):
+        write(f"systems/r{number}.yaml", f"extends: r{number - 1}\ndescription: x\n")
+
+    answer = cli("list", "systems")
+
+    assert answer.code == 0
+    assert "r99 " in answer.stdout
+    assert sorted(checked) == sorted({*checked})
+    assert len(checked) == 100
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to nowhere"])
+def test_what_is_no_file_is_told_to_whom_names_it(cli: Cli, place: Path, kind: str) -> None:
+    file = place / "systems" / "mine.yaml"
+    file.parent.mkdir()
+    os.mkfifo(file) if kind == "pipe" else file.symlink_to("gone")
+
+    answer = cli("activate", "--system", "mine")
+
+    assert answer.code == 2
+    why = "this is not a regular file" if kind == "pipe" else "cannot read it: No such file or directory"
+    assert answer.stderr.startswith(f"systems/mine.yaml:1:1: {why}\nhint: ")
 
 
 def test_a_file_that_is_extended_in_many_ways_is_read_once(cli: Cli, write: Write) -> None:

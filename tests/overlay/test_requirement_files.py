@@ -92,15 +92,16 @@ def test_files_that_name_themselves_are_told(write: Write) -> None:
         read_request([], ["a.txt"], [])
 
 
-def test_files_that_double_at_each_step_are_told(write: Write) -> None:
-    for number in range(18):
+@pytest.mark.parametrize(("depth", "told"), [(18, "more than 1000 files"), (39, f"more than {MAX_DEPTH} deep")])
+def test_files_that_double_at_each_step_are_told_once(write: Write, depth: int, told: str) -> None:
+    for number in range(depth):
         write(f"{number}.txt", f"-r {number + 1}.txt\n" * 2)
-    write("18.txt", "small\n")
+    write(f"{depth}.txt", "small\n")
 
-    with pytest.raises(BadInput, match="more than 1000 files") as refused:
+    with pytest.raises(BadInput, match=told) as refused:
         read_request([], ["0.txt"], [])
 
-    assert len(refused.value.problems) <= MAX_DEPTH
+    assert len(refused.value.problems) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,3 +38,4 @@ def test_a_reason_never_ends_its_comment(text: str) -> None:
     lines = ["k: v", *comment(text, 2), *beside("m: n", text)]
 
     assert yaml.safe_load("\n".join(lines)) == {"k": "v", "m": "n"}
+    assert "".join(lines).isprintable()

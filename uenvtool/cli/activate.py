@@ -43,13 +43,19 @@ def activate(
     check: bool = typer.Option(False, "--check", help="Exit 1 with a diff if activate/ is not up to date."),
     write: bool = typer.Option(False, "--write", help="Write activate/ anew, one script a system and shell."),
     force: bool = typer.Option(False, "--force", help="With --write: replace scripts that were changed by hand."),
-    folder: Path = typer.Option(Path("activate"), "--output", "-o", metavar="DIR", help="For --check and --write."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", metavar="DIR", help="For --check and --write.", show_default="activate"
+    ),
 ) -> int:
     """Print what sets a shell up for a system: eval "$(uenvtool activate)", or source activate/SYSTEM.sh."""
     from uenvtool import console
     from uenvtool.cli.options import named_texts
     from uenvtool.commands import activate as command
+    from uenvtool.errors import BadInput
 
+    if output and not (check or write):
+        raise BadInput("-o names the folder of --write and --check", hint="one script goes to stdout: > FILE keeps it")
+    folder = output or Path("activate")
     if check:
         return console.show(command.check(folder))
     if write:

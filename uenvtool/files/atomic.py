@@ -125,7 +125,7 @@ def _staged(
         made += make_folders(folder)
         for name, content in contents.items():
             target = folder / name
-            data = content.encode() if isinstance(content, str) else content
+            data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
             if _holds(target, data):
                 continue
             made += make_folders(target.parent)
@@ -195,7 +195,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     try:
         made = make_folders(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except NotADirectoryError as error:
+    except (NotADirectoryError, FileExistsError) as error:  # the latter: a link to nowhere
         raise BadInput(f"{folder} is not a folder", hint="name a folder with -o") from error
     except OSError as error:
         raise write_error(folder, error) from error

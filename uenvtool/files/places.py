@@ -137,6 +137,8 @@ def _held(folder: Path, shown: Path) -> int:
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:
             continue
+        except NotADirectoryError as error:
+            raise _in_the_way(folder, "is no folder") from error
         try:
             if was_there:
                 _refuse_of_others(folder, os.fstat(descriptor))
@@ -153,9 +155,14 @@ def _held(folder: Path, shown: Path) -> int:
 def _refuse_of_others(folder: Path, status: os.stat_result) -> None:
     """Raise BadInput if a folder is another user's, or if other users can write into it."""
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        whose = "is another user's" if status.st_uid != os.geteuid() else "can be written by other users"
-        hint = "see what is in it, and remove it; or name another place"
-        raise BadInput(f"{folder} is in the way: it is there already and {whose}", hint=hint)
+        raise _in_the_way(
+            folder, "is another user's" if status.st_uid != os.geteuid() else "can be written by other users"
+        )
+
+
+def _in_the_way(folder: Path, why: str) -> BadInput:
+    hint = "see what is in it, and remove it; or name another place"
+    return BadInput(f"{folder} is in the way: it is there already and {why}", hint=hint)
 
 
 def _remove_dead(folder: Path, prefix: str) -> None:

@@ -6,9 +6,10 @@ one below. Any other value replaces the one below; in a mapping of pins `null` d
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from uenvtool.errors import BadInput, unknown
 from uenvtool.model.joins import package_of
@@ -19,6 +20,8 @@ from uenvtool.model.source import Node, content, parse
 
 MAX_CHAIN = 16
 """Files that extend one another. Nobody can follow more, and each one is read for every command."""
+Chain = dict[str, Location]
+"""Files that extend one another, by their real paths: each one extends the next."""
 _NOT_INHERITED = ("extends", "abstract", "remove")
 
 
@@ -40,29 +43,24 @@ def load_extended(location: Location, kind: Kind) -> Extended:
 
     Raises BadInput for what is wrong in any of the files, and for a circle.
     """
-    return _load(location, kind, (), {})
+    return _load(location, kind, {os.path.realpath(location.path): location}, {})
 
 
-def _load(location: Location, kind: Kind, below: tuple[Location, ...], loaded: dict[Path, Extended]) -> Extended:
-    """A file with what it extends; `below` are the files that extend it. Each file is read once: see `loaded`."""
-    key = location.path.resolve()
+def _load(location: Location, kind: Kind, chain: Chain, loaded: dict[str, Extended]) -> Extended:
+    """A file with what it extends; `chain` ends with it. Each file is read once: see `loaded`."""
+    key = next(reversed(chain))
     if key not in loaded:
-        loaded[key] = _read_extended(location, kind, below, loaded)
+        loaded[key] = _read_extended(location, kind, chain, loaded)
     return loaded[key]
 
 
-def _read_extended(
-    location: Location, kind: Kind, below: tuple[Location, ...], loaded: dict[Path, Extended]
-) -> Extended:
-    data = content(location.path, location.shown)
-    tree = parse(data, location.shown)
-    if not is_checked(data, kind.name):
-        check(tree, kind.name)
+def _read_extended(location: Location, kind: Kind, below: Chain, loaded: dict[str, Extended]) -> Extended:
+    tree = _checked(content(location.path, location.shown), location.shown, kind.name)
     chain: list[Location] = []
     merged: Node | None = None
     removed = {str(node.value) for node in _list(tree.get("remove"))}
-    for parent in _parents(tree, location, kind, (*below, location)):
-        extended = _load(parent, kind, (*below, location), loaded)
+    for real, parent in _parents(tree, location, kind, below):
+        extended = _load(parent, kind, {**below, real: parent}, loaded)
         merged = extended.tree if merged is None else _laid_over(extended.tree, merged, kind)
         chain = [*extended.chain, *(other for other in chain if other not in extended.chain)]
         removed |= extended.removed
@@ -75,7 +73,16 @@ def _read_extended(
     return Extended(tree, (location, *chain), frozenset(removed))
 
 
-def _parents(tree: Node, location: Location, kind: Kind, chain: tuple[Location, ...]) -> Iterator[Location]:
+@functools.lru_cache(maxsize=1024)  # `list` reads all files, and many of them extend the same ones
+def _checked(data: bytes, shown: str, schema: str) -> Node:
+    """The tree of a file's content, which fits its schema."""
+    tree = parse(data, shown)
+    if not is_checked(data, schema):
+        check(tree, schema)
+    return tree
+
+
+def _parents(tree: Node, location: Location, kind: Kind, chain: Chain) -> Iterator[tuple[str, Location]]:
     for node in _list(tree.get("extends")):
         name = node.value
         if "/" in name and not name.startswith("/"):
@@ -84,10 +91,11 @@ def _parents(tree: Node, location: Location, kind: Kind, chain: tuple[Location, 
             hint = "let it extend one of those directly"
             raise BadInput(f"`extends` leads through more than {MAX_CHAIN} files", node.position, hint)
         parent = locate(kind, name, node.position)
-        if any(parent.path.resolve() == seen.path.resolve() for seen in chain):
-            names = " -> ".join([*(seen.name for seen in chain), parent.name])
+        real = os.path.realpath(parent.path)
+        if real in chain:
+            names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])
             raise BadInput(f"`extends` goes in a circle: {names}", node.position, "remove one of these `extends`")
-        yield parent
+        yield real, parent
 
 
 def _without(lower: Node, upper: Node) -> Node:

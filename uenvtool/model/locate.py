@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.errors import BadInput, Position, unknown
 from uenvtool.model.kinds import Kind
-from uenvtool.model.source import is_file
+from uenvtool.model.source import content, is_file
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
@@ -107,7 +107,12 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
         path = folder / kind.file(name)
         if is_file(path):
             return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
-    raise BadInput([unknown(kind.name, name, available(kind), origin)])
+    for folder in search_folders():
+        path = folder / kind.file(name)
+        if os.path.lexists(path):  # a pipe, a link to nowhere: what is wrong with it is said
+            content(path, shown(path))
+    listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
+    raise BadInput([unknown(kind.name, name, available(kind), origin, listed_by=listed_by)])
 
 
 def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Location:

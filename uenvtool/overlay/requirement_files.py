@@ -82,6 +82,7 @@ class _Reader:
         self.streams: dict[str, str] = {}
         self.options: dict[str, list[str]] = {}
         self._count = 0
+        self._is_endless = False
 
     def collected(self, parse: Parser, text: str, origin: str, position: Position | None) -> list[UserRequirement]:
         """What a parser makes of a text; nothing, and a problem more, if it refuses."""
@@ -94,8 +95,11 @@ class _Reader:
     def file(self, name: str, named_at: Position | None = None, above: tuple[str, ...] = ()) -> list[UserRequirement]:
         """The requirements of a file; one that another names is found beside that one.
 
-        above: the files that lead to it, by path or URL, the nearest last.
+        above: the files that lead to it, by path or URL, the nearest last. Nothing, once there were too many: that is
+        told once.
         """
+        if self._is_endless:
+            return []
         place = _place(name, above[-1] if above else "")
         try:
             self._refuse_endless(place, above)
@@ -121,6 +125,7 @@ class _Reader:
         self._count += 1
         if place in above:
             raise BadInput("it leads to itself", hint="take this line out")
+        self._is_endless = len(above) > MAX_DEPTH or self._count > MAX_FILES
         if len(above) > MAX_DEPTH:
             raise BadInput(f"files name each other more than {MAX_DEPTH} deep", hint="write them into one")
         if self._count > MAX_FILES:

@@ -90,6 +90,13 @@ MEANINGS = (
         hint=f"build it on the base's torch: --no-build-isolation {{name}}; {NOTHING_CHANGED}",
     ),
     Meaning(
+        pattern=r"Hash mismatch for `(?P<package>[^`]+)`",
+        error=_failed,
+        text="the file of {package} that came is not the one of the lock: {short}",
+        hint="somebody has changed it, or the lock: install it only if you know why, with a new lock "
+        f"(uenvtool venv PATH PACKAGE...); {NOTHING_CHANGED}",
+    ),
+    Meaning(
         pattern=r"error sending request|Failed to fetch|dns error|Could not connect|timed out|Connection refused",
         error=_index_failed,
         text="an index does not answer: {short}",

@@ -10,6 +10,8 @@ import re
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from uenvtool import quoting
+
 WIDTH = 110
 
 _PLAIN = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_/.$+][A-Za-z0-9_./$+=@~^%*-]*( [A-Za-z0-9_./$+=@~^%*-]+)*\Z")
@@ -63,7 +65,7 @@ def indented(lines: Sequence[str], by: int) -> list[str]:
 
 def _words(text: str) -> str:
     """A text on one line, its words one space apart."""
-    return " ".join(_SPECIAL.sub(" ", text).split())
+    return " ".join(quoting.comment(text).split())
 
 
 def _escaped(match: re.Match[str]) -> str:
