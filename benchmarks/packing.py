@@ -4,10 +4,11 @@
 
 VENV is a virtual environment with its bytecode, for example of torch, transformers and scipy; the
 modules are what is imported (those three). Prints a table: seconds to pack, size, seconds of the
-first import after the kernel's caches were dropped and of the next one; the budgets are those of
-the design. What uenvtool takes has bytecode, read-back and a sum in it; the row below is mksquashfs
-alone. What is packed is in the kernel's cache. Imports need root and loop devices. Rounds are
-interleaved, so that what else the machine does weighs on all alike; the median is taken.
+first import after the kernel's caches were dropped and of the next one, also from VENV as it lies
+on disk; the budgets are those of the design. What uenvtool takes has bytecode, read-back and a sum
+in it; the row below is mksquashfs alone. What is packed is in the kernel's cache. Imports need root
+and loop devices. Rounds are interleaved, so that what else the machine does weighs on all alike; the
+median is taken.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ LABELS = {
     "alone": "  of that, mksquashfs",
     "guide all": "compileall, then mksquashfs",
     "any": "uenvtool, any environment (compiles)",
+    "place": "files in place",
 }
 BUDGETS = {"pack": 0.6, "size": 0.95, "cold": 0.75}
 WRITING: list[float] = []
@@ -65,10 +67,12 @@ def main() -> None:
                 if label == "overlay":
                     found["alone"]["pack"].append(WRITING.pop())
                 found[label]["size"].append(image.stat().st_size / 1e6)
-        for _ in range(rounds):  # afterwards, since the caches that it drops hold the programs that pack too
-            for label in ("guide", "overlay"):
-                for name, seconds in imported(ways[label][1], folder / "mount", modules).items():
-                    found[label][name].append(seconds)
+        for _ in range(rounds if os.getuid() == 0 else 0):  # afterwards: it drops the caches of what packs, too
+            for label in ("guide", "overlay", "place"):
+                in_place = contextlib.nullcontext(venv)
+                with mounted(ways[label][1], folder / "mount") if label in ways else in_place as place:
+                    for name, seconds in imported(place, modules).items():
+                        found[label][name].append(seconds)
     show(found)
 
 
@@ -131,27 +135,22 @@ def elapsed(work: Callable[[], object], *, synced: bool = True) -> float:
     return time.perf_counter() - start
 
 
-def imported(image: Path, place: Path, modules: list[str]) -> dict[str, float]:
-    """The seconds of an import from the mounted image, without and with what the kernel has cached."""
-    if os.getuid() != 0:
-        return {}
-    with mounted(image, place):
-        os.sync()
-        with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
-            stream.write("3")
-        words: list[str | Path] = [place / "bin" / "python", "-B", "-c", f"import {', '.join(modules)}"]
-        return {
-            name: elapsed(lambda: subprocess.run(words, check=True, capture_output=True)) for name in ("cold", "warm")
-        }
+def imported(place: Path, modules: list[str]) -> dict[str, float]:
+    """The seconds of an import from an environment, without and with what the kernel has cached."""
+    os.sync()
+    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
+        stream.write("3")
+    words: list[str | Path] = [place / "bin" / "python", "-B", "-c", f"import {', '.join(modules)}"]
+    return {name: elapsed(lambda: subprocess.run(words, check=True, capture_output=True)) for name in ("cold", "warm")}
 
 
 @contextlib.contextmanager
-def mounted(image: Path, place: Path) -> Iterator[None]:
-    """The image, mounted by the kernel."""
+def mounted(image: Path, place: Path) -> Iterator[Path]:
+    """The image, mounted by the kernel; where."""
     place.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "squashfs", "-o", "loop,ro", image, place], check=True)
     try:
-        yield
+        yield place
     finally:
         subprocess.run(["umount", place], check=True)
 
@@ -166,7 +165,7 @@ def show(found: dict[str, dict[str, list[float]]]) -> None:
     for label, text in LABELS.items():
         cells = [f"{median[label][name]:8.2f}" if name in median[label] else f"{'':8}" for name in FIGURES]
         print(f"{text:38} {' '.join(cells)}")
-    for ours, theirs in (("overlay", "guide"), ("alone", "guide"), ("any", "guide all")):
+    for ours, theirs in (("overlay", "guide"), ("alone", "guide"), ("any", "guide all"), ("place", "guide")):
         ratios = {name: value / median[theirs][name] for name, value in median[ours].items()}
         cells = [f"{ratios[name]:7.2f}x" if name in ratios else f"{'':8}" for name in FIGURES]
         print(f"{'ratio: ' + LABELS[ours].split(', ')[-1]:38} {' '.join(cells)}")
