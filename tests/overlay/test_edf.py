@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -51,6 +52,7 @@ def test_the_command_is_run_again_in_a_container_in_the_same_folder(no_base: Non
 
     assert done.stdout.splitlines() == [
         *(f"--environment={edf}", "--nodes=1", "--ntasks=1", "env", f"--chdir={place}"),
+        f"UENVTOOL_STARTED_BY=srun --environment={edf}",
         *(sys.executable, "-E", "-m", "uenvtool", "venv", "a b", "six", "--squash"),
     ], done.stderr
 
@@ -64,6 +66,7 @@ def test_an_overlay_is_made_there(no_base: None, place: Path, edf: Path, wheels:
 
     assert f"--environment={edf}" in done.stdout
     assert (place / "mine/bin/python").exists(), done.stderr
+    assert f"  srun --environment={edf} mine/bin/python script.py\n" in done.stderr  # it is not there outside
 
 
 @pytest.mark.parametrize("what", ["program", "folder"])
@@ -150,7 +153,10 @@ def test_without_srun_or_if_it_is_asked_for_podman_starts_the_container(
     done = run(command, env)
 
     mounts = [str(place), sys.base_prefix, str(Path(sys.prefix).resolve()), str(ROOT)]
-    assert done.stdout.splitlines() == [
+    words = done.stdout.splitlines()
+    started_by = words.pop(1).partition("--env=UENVTOOL_STARTED_BY=")[2]
+    assert shlex.split(started_by) == ["podman", *words[: words.index(sys.executable)]]
+    assert words == [
         *("run", "--rm", "--interactive", "--security-opt=label=disable", "--user=0:0", f"--workdir={place}"),
         *(f"--volume={path}:{path}" for path in mounts),
         f"--volume={place}/data:/data:ro",

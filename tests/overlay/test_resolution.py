@@ -339,7 +339,7 @@ def test_a_base_without_anything_gives_a_plain_environment_and_says_so(
     answer = cli("venv", "v", "alone")
 
     assert answer.code == 0, answer.stderr
-    assert "no base, a plain venv" in answer.stderr
+    assert "  resolving on no base but /" in answer.stderr
     assert inside("v") == {"alone"}
 
 

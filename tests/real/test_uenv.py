@@ -137,6 +137,11 @@ def test_the_option_uenv_loads_the_base_for_the_command(stack: Stack, uenvtool: 
 
     assert made.returncode == 0, made.stderr
     assert (place / "mine" / "pyvenv.cfg").read_text().count(str(stack.mount)) >= 1
+    line = next(line.strip() for line in made.stderr.splitlines() if line.endswith("mine/bin/python script.py"))
+    Path("script.py").write_text(LOOK)
+    ran = stack.run(*line.split())  # as it was printed: the uenv is not loaded after the command
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["tool"] == "2.0"
 
 
 def test_a_base_of_a_repository_is_named_by_its_label_and_loads_by_it(

@@ -88,11 +88,15 @@ class Base:
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def described(self) -> str:
-        """One line for the user."""
-        kinds = {UENV: "uenv view", CONTAINER: "container", NAMED: "Python", PLAIN: "no base, a plain venv on"}
-        kind = kinds.get(self.found.kind, "environment of")
-        name = self.found.name if self.found.kind in (UENV, CONTAINER) and self.found.name else self.python
-        return f"{kind} {name}: Python {self.version}, {len(self.packages)} packages"
+        """What it is, for a sentence."""
+        kinds = {
+            UENV: f"the uenv {self.found.name}",
+            CONTAINER: f"the container {self.found.name}" if self.found.name else "this container",
+            NAMED: self.python,
+            PLAIN: f"no base but {self.python}",
+        }
+        name = kinds.get(self.found.kind, f"the environment of {self.python}")
+        return f"{name} (Python {self.version}, {len(self.packages)} packages)"
 
 
 def listing(folders: Sequence[str]) -> str:

@@ -109,6 +109,19 @@ def without_wheel(text: str) -> frozenset[str]:
     return frozenset(canonical(table["name"]) for table in tables if "sdist" in table and not table.get("wheels"))
 
 
+def compiled(text: str) -> frozenset[str]:
+    """The packages of a lock that come as a wheel for one kind of machine."""
+    import tomlkit
+
+    found = set()
+    for table in tomlkit.parse(text).unwrap().get("packages", ()):
+        files_of = [*table.get("wheels", ()), *filter(None, [table.get("archive")])]
+        places = [str(file.get("url") or file.get("path") or "").partition("#")[0] for file in files_of]
+        if any(place.endswith(".whl") and not place.endswith("-any.whl") for place in places):
+            found.add(canonical(table["name"]))
+    return frozenset(found)
+
+
 def without(text: str, names: Sequence[str]) -> str:
     """The lock without some packages."""
     import tomlkit

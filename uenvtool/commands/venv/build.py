@@ -75,6 +75,19 @@ def build(uv: Uv, plan: Plan, todo: Installation, on_step: Step) -> BuiltOverlay
     return BuiltOverlay(folder=folder, rows=rows, notes=todo.notes, warnings=tuple(warnings(base, rows)))
 
 
+def refuse_compiled(uv: Uv, plan: Plan, todo: Installation, on_step: Step) -> None:
+    """Raise AnswerIsNo if a compiled package does not fit, as `build` does; those alone are put into uv's folder."""
+    compiled = lock.compiled(todo.text) if todo.text else frozenset()
+    if not compiled or todo.resolution is None:
+        return
+    on_step("reading compiled packages")
+    folder = uv.work / OVERLAY
+    create.create(folder, plan.base, plan.precedence)
+    others = [package.name for package in todo.resolution.to_install if package.name not in compiled]
+    _install(uv, folder, lock.without(todo.text, others))
+    _refuse_misfits_of_compiled(plan.base, installed(folder / create.site_packages(plan.base.version)), todo)
+
+
 def _install(uv: Uv, folder: Path, text: str) -> None:
     """Install exactly what the lock says."""
     fill(uv.work, {lock.LOCK: text})
@@ -109,8 +122,12 @@ def _hostile(deed: str) -> ToolFailed:
 def _refuse_misfits(base: Base, new: Mapping[str, Distribution], todo: Installation) -> None:
     floors = todo.resolution.floors if todo.resolution else {}
     found = [conflict.problem() for conflict in conflicts(base, new, todo.request)]
-    problems = with_way_back(found, floors)
-    problems += numpy_problems(base, new) if not problems else []
-    problems += torch_problems(base, new, names_of(todo.overrides)) if not problems else []
+    if found:
+        raise AnswerIsNo(dict.fromkeys(with_way_back(found, floors)))
+    _refuse_misfits_of_compiled(base, new, todo)
+
+
+def _refuse_misfits_of_compiled(base: Base, new: Mapping[str, Distribution], todo: Installation) -> None:
+    problems = numpy_problems(base, new) or torch_problems(base, new, names_of(todo.overrides))
     if problems:
         raise AnswerIsNo(dict.fromkeys(problems))

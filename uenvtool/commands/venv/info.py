@@ -7,7 +7,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from uenvtool.commands.venv.image import image_of, is_older, overlay_of, read_image_record, repack_command
+from uenvtool.commands.venv.image import (
+    editable_notes,
+    image_of,
+    is_older,
+    overlay_of,
+    read_image_record,
+    repack_command,
+)
 from uenvtool.commands.venv.report import use_lines
 from uenvtool.commands.venv.results import shown_path
 from uenvtool.errors import BadInput
@@ -32,6 +39,7 @@ def info(path: Path) -> Result:
     return Result(
         data=data,
         text="\n".join(facts),
+        notes=tuple(data.get("notes", ())),
         warnings=tuple(_warnings(path, data)),
         next=tuple(use_lines(data.get("use", ()))),
         tables=(Table(headings=HEADINGS, rows=rows),) if rows else (),
@@ -100,6 +108,7 @@ def _of_image(path: Path) -> dict[str, Any]:
     return {
         **data,
         **(_of_record(record) if record else {}),
+        "notes": editable_notes(record.requirements()) if record else [],
         "overlay": {"path": str(overlay), "newer": is_older(path, overlay)} if overlay else None,
         "use": [line.data() for line in howto.lines(path, data["name"], data["mount"], data["base"])],
     }

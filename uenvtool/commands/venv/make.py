@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from uenvtool import files
-from uenvtool.commands.venv.build import build
+from uenvtool.commands.venv.build import build, refuse_compiled
 from uenvtool.commands.venv.image import (
     editable_notes,
     finished,
@@ -30,7 +30,7 @@ from uenvtool.overlay.outcome import changes, rows_of_resolution, warnings
 from uenvtool.overlay.record import image_note, noted_image, read_record
 from uenvtool.overlay.uv import Uv, find_uv
 from uenvtool.overlay.uv_failures import DiskFull, no_space
-from uenvtool.overlay.where import PLAIN
+from uenvtool.overlay.where import PLAIN, STARTED_BY
 from uenvtool.result import Progress, Result, Step, silent
 
 LEAST_MEMORY = 4 << 30
@@ -44,7 +44,8 @@ def make(order: Order, environ: Mapping[str, str], progress: Progress = silent, 
     requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
     Whatever it raises, the old overlay and the old image are as they were.
     """
-    return result_of(made(order, environ, progress), verbose=verbose)
+    outcome = replace(made(order, environ, progress), started_by=environ.get(STARTED_BY, ""))
+    return result_of(outcome, verbose=verbose)
 
 
 def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) -> MadeOverlay:
@@ -66,9 +67,7 @@ def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) 
             with _workshop(work, in_memory=True) as folder:
                 return _made(plan, target, folder, work, on_step)
         except DiskFull:
-            if work is None:
-                raise
-        on_step("memory-backed storage is full: building beside the target")
+            on_step("memory-backed storage is full: building on disk")
         with _workshop(work, in_memory=False) as folder:
             return _made(plan, target, folder, work, on_step)
 
@@ -100,14 +99,15 @@ def _made(plan: Plan, target: Path, folder: Path, work: Path | None, on_step: St
     else:
         uv = building_on(uv, plan.base, plan.request)
         todo = from_resolution(uv, plan)
-    if work is None and todo.resolution is not None and not todo.resolution.forced:
-        rows = rows_of_resolution(plan.base, todo.resolution, plan.request, plan.override_names)
-        built = BuiltOverlay(folder=folder, rows=rows, notes=todo.notes, warnings=tuple(warnings(plan.base, rows)))
-    else:
-        try:
+    try:
+        if work is None and todo.resolution is not None and not todo.resolution.forced:
+            refuse_compiled(uv, plan, todo, on_step)
+            rows = rows_of_resolution(plan.base, todo.resolution, plan.request, plan.override_names)
+            built = BuiltOverlay(folder=folder, rows=rows, notes=todo.notes, warnings=tuple(warnings(plan.base, rows)))
+        else:
             built = build(building_on(uv, plan.base, todo.request), plan, todo, on_step)
-        except ToolFailed as error:
-            raise (DiskFull(error.problems) if no_space(error) else error) from error
+    except ToolFailed as error:
+        raise (DiskFull(error.problems) if no_space(error) else error) from error
     before = plan.previous.versions if plan.previous else {}
     older = todo.resolution.older if todo.resolution else {}
     made = MadeOverlay(

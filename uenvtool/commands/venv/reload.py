@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import NoReturn
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolMissing
 from uenvtool.overlay.edf import Edf, at_their_own_place, hides_the_containers, podman_words, read_edf
-from uenvtool.overlay.where import LABEL
+from uenvtool.overlay.where import LABEL, STARTED_BY
 
 OPTIONS, FLAG = ("--uenv", "--view", "--edf"), "--podman"
 """The options that say where the command is run again, and one without a value; it does not have them there."""
@@ -45,7 +46,9 @@ def in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
             f"--uenv {image}: the uenv client is not here",
             hint="run it where uenv is, or start in a container, or name a Python with --base PYTHON",
         )
-    tools.become([client, "run", image, f"--view={view}", "--", *this_command(sys.argv)], {**environ, LABEL: image})
+    words = ["run", image, f"--view={view}", "--"]
+    more = {LABEL: image, STARTED_BY: shlex.join(["uenv", *words])}
+    tools.become([client, *words, *this_command(sys.argv)], {**environ, **more})
 
 
 def in_container(edf: str, target: Path, *, podman: bool, environ: Mapping[str, str]) -> NoReturn:
@@ -75,15 +78,18 @@ def _by_srun(program: str, edf: str, target: Path, environ: Mapping[str, str]) -
     named_by_path = "/" in edf or edf.endswith(".toml")
     if named_by_path:
         refuse_unmounted(read_edf(edf, environ), _needed(target), environ)
-    words = [program, f"--environment={os.path.abspath(edf) if named_by_path else edf}", "--nodes=1", "--ntasks=1"]
-    return [*words, "env", f"--chdir={os.getcwd()}", *this_command(sys.argv)]
+    words = [f"--environment={os.path.abspath(edf) if named_by_path else edf}", "--nodes=1", "--ntasks=1"]
+    started_by = f"{STARTED_BY}={shlex.join(['srun', words[0]])}"
+    return [program, *words, "env", f"--chdir={os.getcwd()}", started_by, *this_command(sys.argv)]
 
 
 def _by_podman(program: str, edf: str, target: Path, environ: Mapping[str, str]) -> list[str]:
     read = read_edf(edf, environ)
     mountable = [path for path in _own_folders() if not hides_the_containers(path)]
     refuse_unmounted(read, [path for path in _needed(target) if path not in mountable], environ)
-    return [program, *podman_words(read, mountable, os.getcwd(), environ), *this_command(sys.argv)]
+    run, *words = podman_words(read, mountable, os.getcwd(), environ)
+    started_by = f"--env={STARTED_BY}={shlex.join(['podman', *podman_words(read, [], os.getcwd(), environ)])}"
+    return [program, run, started_by, *words, *this_command(sys.argv)]
 
 
 def refuse_unmounted(edf: Edf, paths: Sequence[Path], environ: Mapping[str, str]) -> None:

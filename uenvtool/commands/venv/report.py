@@ -35,7 +35,7 @@ def _notes(made: MadeOverlay) -> Iterator[str]:
         yield "nothing was made (--dry-run)"
         return
     if made.base is not None:
-        yield f"{shown_path(made.path)}: {made.base.described()} below it"
+        yield f"{shown_path(made.path)} lies on {made.base.described()}"
         if made.previous:
             yield f"the old one is {shown_path(made.previous)}"
     if made.image:
@@ -49,7 +49,8 @@ def _next_lines(made: MadeOverlay) -> Iterator[str]:
     if made.dry_run:
         return
     if made.base is not None:
-        yield f"{shlex.quote(shown_path(made.path / 'bin' / 'python'))} script.py"
+        words = [made.started_by, shlex.quote(shown_path(made.path / "bin" / "python")), "script.py"]
+        yield " ".join(filter(None, words))
     if made.image:
         yield from use_lines([line.data() for line in made.image.use])
 

@@ -50,7 +50,11 @@ class PackedImage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeOverlay:
-    """What came of an order. base: None if the overlay was only packed. previous: where the old one is kept."""
+    """What came of an order.
+
+    base: None if the overlay was only packed. previous: where the old one is kept. started_by: the words that start a
+    command on the base, if that was loaded for this command alone.
+    """
 
     path: Path
     base: Base | None = None
@@ -59,6 +63,7 @@ class MadeOverlay:
     warnings: tuple[str, ...] = ()
     image: PackedImage | None = None
     previous: Path | None = None
+    started_by: str = ""
     dry_run: bool = False
 
     def data(self) -> dict[str, Any]:

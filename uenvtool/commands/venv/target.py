@@ -37,8 +37,8 @@ def refuse_foreign(target: Path, order: Order) -> None:
         return
     only_packs = order.squash is not None and not order.changes_overlay
     if not (target / RECORD_FOLDER / RECORD).is_file() and not only_packs:
-        hint = f"name another folder before the packages: uenvtool venv myenv ...; `uenvtool venv {shown} --squash` "
-        hint += "packs that environment as it is"
+        hint = f"name another folder as the first word: `uenvtool venv myenv ...`; `uenvtool venv {shown} --squash` "
+        hint += "packs this one as it is"
         raise BadInput(f"{shown} is a virtual environment that another tool made", hint=hint)
 
 
