@@ -162,6 +162,17 @@ class TestImage:
         assert "older" not in before.stderr
         assert "this is older than hx: pack it again with `uenvtool venv hx --squash`" in answer.stderr
 
+    def test_an_environment_of_another_tool_is_used_where_it_was_packed(
+        self, loaded: Callable[..., BaseHere], cli: Callable[..., Answer], write: Callable[..., Path]
+    ) -> None:
+        loaded("container")
+        write("env/pyvenv.cfg", "home = /usr/bin\n")
+
+        for answer in (cli("venv", "env", "--squash"), cli("venv", "info", "env.squashfs")):
+            assert answer.code == 0, answer.stderr
+            assert "/images/pytorch.sif /user-tools/bin/python script.py" in answer.stderr
+            assert "uenv start" not in answer.stderr  # its Python is not there outside of the container
+
     def test_an_editable_project_in_an_image_has_to_be_there(
         self, here: BaseHere, cli: Callable[..., Answer], write: Callable[..., Path], place: Path
     ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from uenvtool import quoting
 from uenvtool.filling import filled
+from uenvtool.loaded import container_name, in_container
 from uenvtool.model.runtime import Runtime
 from uenvtool.model.runtime_reader import all_runtimes
 from uenvtool.overlay.packed import VIEW
@@ -42,10 +43,16 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
     container.
     """
-    path, in_container = os.path.abspath(image), bool(base.get("in_container"))
+    path, inside = os.path.abspath(image), bool(base.get("in_container"))
     for runtime in all_runtimes():
-        if runtime.container == in_container:
+        if runtime.container == inside:
             yield from _of_runtime(runtime, path, name, mount, base)
+
+
+def surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """What takes the place of an overlay's record for an environment of another tool: it lies on what is here."""
+    inside = in_container(environ)
+    return {"in_container": inside, "image": container_name(environ) if inside else ""}
 
 
 def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
@@ -62,7 +69,7 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
         "COMMAND": f"{mount}/bin/python script.py" if runtime.container else "python script.py",
     }
     odd = re.search(runtime.paths, path) if runtime.paths else None
-    caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename the image" if odd else ""
+    caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename or move the image" if odd else ""
     for use in runtime.uses:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
         yield Line(runtime=runtime.name, use=use.where, text=filled(use.lines, **used), caveat=caveat or use.note)

@@ -105,12 +105,13 @@ def _of_image(path: Path) -> dict[str, Any]:
 
     record, data = read_image_record(path), image_info(path).data()
     overlay = overlay_of(path.absolute())
+    base = data["base"] or howto.surroundings(os.environ)
     return {
         **data,
         **(_of_record(record) if record else {}),
         "notes": editable_notes(record.requirements()) if record else [],
         "overlay": {"path": str(overlay), "newer": is_older(path, overlay)} if overlay else None,
-        "use": [line.data() for line in howto.lines(path, data["name"], data["mount"], data["base"])],
+        "use": [line.data() for line in howto.lines(path, data["name"], data["mount"], base)],
     }
 
 

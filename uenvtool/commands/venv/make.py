@@ -26,6 +26,7 @@ from uenvtool.commands.venv.results import BuiltOverlay, MadeOverlay, shown_path
 from uenvtool.commands.venv.target import added_by_others, is_environment, move_beside, previous_name, refuse_foreign
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.overlay.build_tools import building_on
+from uenvtool.overlay.howto import surroundings
 from uenvtool.overlay.outcome import changes, rows_of_resolution, warnings
 from uenvtool.overlay.record import image_note, noted_image, read_record
 from uenvtool.overlay.uv import Uv, find_uv
@@ -56,7 +57,7 @@ def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) 
     refuse_foreign(target, order)
     refuse_foreign_image(order)
     if order.image is not None and not order.changes_overlay and is_environment(target):
-        return _packed(target, order.image, order, progress)
+        return _packed(target, order.image, order, environ, progress)
     with contextlib.ExitStack() as stack:
         on_step = stack.enter_context(progress(f"overlay {order.path}"))
         # The lock comes first: what another run has just made is then read, and a dead run's is restored.
@@ -167,7 +168,7 @@ def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Pat
     )
 
 
-def _packed(target: Path, image: Path, order: Order, progress: Progress) -> MadeOverlay:
+def _packed(target: Path, image: Path, order: Order, environ: Mapping[str, str], progress: Progress) -> MadeOverlay:
     """Pack what is there."""
     if order.dry_run:
         return MadeOverlay(path=target, dry_run=True, notes=(f"would pack {order.path} into {image}",))
@@ -175,7 +176,7 @@ def _packed(target: Path, image: Path, order: Order, progress: Progress) -> Made
     with progress(f"packing {order.path}") as on_step:
         on_step(str(image))
         record = read_record(target)
-        with finished(target, image, order, record.base if record else {}, notes) as new:
+        with finished(target, image, order, record.base if record else surroundings(environ), notes) as new:
             files.publish([new.replacement])
         if record is not None:
             files.write_all(target, image_note(target, Path(os.path.abspath(image))))
