@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+
+_LONG = re.compile(r"[^\s/]{500,}")
+"""A word that is no path, and that nobody reads to its end."""
 
 
 class ExitCode(IntEnum):
@@ -40,7 +44,7 @@ class Problem:
     def __str__(self) -> str:
         place = f"{self.position}: " if self.position else "error: "
         hint = f"\nhint: {self.hint}" if self.hint else ""
-        return f"{place}{self.message}{hint}"
+        return _LONG.sub(lambda word: f"{word[0][:60]}... ({len(word[0])} characters)", f"{place}{self.message}{hint}")
 
 
 @dataclass

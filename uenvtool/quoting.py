@@ -16,6 +16,8 @@ PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
 
 def comment(text: str) -> str:
     """A text within a comment of any language that ends it at the line's end: on one line, whatever is in it."""
+    if text.isprintable():
+        return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 

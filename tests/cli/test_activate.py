@@ -38,6 +38,8 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "clariden", "--fact", "nccl"], ["nccl", "NAME=VALUE"]),
         (["--system", "clariden", "--nccl", "$(id)"], ["'$(id)' is not a version"]),
         (["--system", "clariden", "--nccl", ""], ["is not a version"]),
+        (["--system", "clariden", "--nccl", "²"], ["'²' is not a version"]),
+        (["--system", "clariden", "--nccl", "9" * 5000], ["999... (50", "is not a version"]),
         (["--system", "clariden", "--nccl", "abc"], ["'abc' is not a version", "nccl=2.27.3"]),
         (["--system", "clariden", "--fact", "image=bla"], ["unknown image 'bla'", "alps"]),
         (["--system", "rcp", "--shell", "edf"], ["no runtime of rcp reads --shell edf", "runai reads docker"]),

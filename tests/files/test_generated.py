@@ -11,7 +11,7 @@ import pytest
 from tests.support.trees import snapshot
 from uenvtool import files
 from uenvtool.errors import BadInput
-from uenvtool.files.generated import RECORD, Record, digest
+from uenvtool.files.generated import RECORD, Record, digest, read_record
 
 
 def generate(folder: Path, contents: dict[str, str], *, force: bool = False) -> None:
@@ -123,6 +123,13 @@ def test_a_record_of_wrong_types_is_bad_input_with_its_place(place: Path, text: 
 
     assert found.value.problems[0].position is not None
     assert found.value.problems[0].position.file.endswith(RECORD)
+
+
+def test_a_record_without_end_is_told(place: Path) -> None:
+    (place / RECORD).write_text('{"a":' * 100_000)
+
+    with pytest.raises(BadInput, match="cannot be read: nested too deep"):
+        read_record(place)
 
 
 def test_a_full_disk_leaves_the_old_files_and_the_old_record(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

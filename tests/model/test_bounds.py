@@ -159,3 +159,25 @@ def sh(line: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     program = f"{sys.executable} -m uenvtool"
     known = {**os.environ, "PYTHONPATH": str(ROOT), "UENVTOOL": program, **env}
     return subprocess.run(["bash", "-c", line], env=known, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('require: {"a: b": "1"}', "it has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
+        (
+            'repos: {"9": {url: x, tag: y}}',
+            "it has letters, digits, `_` and `-`, and does not begin with digits or `-`",
+        ),
+        ('remove: ["+"]', "it has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
+    ],
+)
+def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str, hint: str) -> None:
+    field = line.partition(":")[0]
+    text = "".join(row for row in SMALL.splitlines(keepends=True) if not row.startswith(field))
+    write("recipes/bad/recipe.yaml", f"{text}{line}\n")
+
+    answer = cli("validate", "recipes/bad/recipe.yaml")
+
+    assert answer.code == 2
+    assert f"hint: {hint}\n" in answer.stderr

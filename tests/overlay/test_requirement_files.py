@@ -92,6 +92,29 @@ def test_files_that_name_themselves_are_told(write: Write) -> None:
         read_request([], ["a.txt"], [])
 
 
+DEEP = {depth: f"small ; {'(' * depth}python_version > '3'{')' * depth}" for depth in (1000, 3000)}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (DEEP[1000], "is nested too deep"),
+        (DEEP[3000], "has 6028 characters"),
+        (f"small=={'9' * 5000}", "has 5007 characters"),
+    ],
+    ids=["deep", "deeper", "digits"],
+)
+def test_a_line_without_end_is_told_with_its_place(cli: Cli, write: Write, no_base: None, line: str, told: str) -> None:
+    write("r.txt", f"small\n{line}\n")
+
+    answer = cli("venv", "v", "--no-base", "-r", "r.txt")
+
+    assert answer.code == 2, answer.stderr
+    assert "r.txt:2:1: " in answer.stderr
+    assert told in answer.stderr
+    assert len(answer.stderr) < 1000
+
+
 @pytest.mark.parametrize(("depth", "told"), [(18, "more than 1000 files"), (39, f"more than {MAX_DEPTH} deep")])
 def test_files_that_double_at_each_step_are_told_once(write: Write, depth: int, told: str) -> None:
     for number in range(depth):

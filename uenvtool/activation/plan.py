@@ -7,6 +7,7 @@ overlay is named) stays as terms that the script decides where it is sourced.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -139,6 +140,10 @@ def decided(plan: ActivationPlan, form: str) -> ActivationPlan:
     return dataclasses.replace(plan, settings=tuple(settings))
 
 
+_NUMBERS = re.compile(r"[0-9]{1,9}([.-][0-9]{1,9})*\Z")
+"""A version of numbers alone, as software tells its own."""
+
+
 def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
     """Facts as a user gives them, checked. images: the kinds of images that there are.
 
@@ -146,7 +151,7 @@ def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
     """
     problems = [unknown("fact", name, FACTS) for name in pairs if name not in FACTS]
     for name, value in pairs.items():
-        if name in SOFTWARE and not value.replace("-", ".").replace(".", "").isdigit():
+        if name in SOFTWARE and not _NUMBERS.match(value):
             problems.append(Problem(f"{name}={value!r} is not a version", hint=f"write for example {name}=2.27.3"))
         elif name == "image" and value not in images:
             problems.append(unknown("image", value, images))

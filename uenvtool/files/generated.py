@@ -73,8 +73,9 @@ def read_record(folder: Path) -> Record:
     except FileNotFoundError:
         return Record()
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        why = "nested too deep" if isinstance(error, RecursionError) else error
         raise BadInput(
-            f"this record of what uenvtool wrote cannot be read: {error}",
+            f"this record of what uenvtool wrote cannot be read: {why}",
             Position(str(path)),
             "restore it from version control, or write into another folder with -o",
         ) from error

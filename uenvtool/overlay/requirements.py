@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 MAX_BYTES = 10_000_000
+MAX_LETTERS = 4096
+"""Of one requirement: a URL may be long, a version or a marker is not."""
 URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
 """What can follow a requirement on its line."""
@@ -113,7 +115,7 @@ def checked_names(texts: Sequence[str], option: str, example: str) -> tuple[str,
     for text in texts:
         try:
             Requirement(text)
-        except InvalidRequirement as error:
+        except (InvalidRequirement, RecursionError) as error:
             raise BadInput(f"{option} {text}: {_first_line(error)}", hint=f"a package's name: {example}") from error
     return tuple(texts)
 
@@ -142,6 +144,9 @@ def parsed(text: str, origin: str, position: Position | None, folder: Path) -> U
     hashes = tuple(_checked_hash(value, position) for value in _HASH.findall(text))
     if set(wanted) & {"\n", "\r"}:
         raise BadInput(f"{wanted!r} is more than one line", position, "one requirement each")
+    if len(wanted) > MAX_LETTERS:
+        hint = "no requirement is so long; is it a file that should be named with -r?"
+        raise BadInput(f"{wanted[:40]}... has {len(wanted)} characters", position, hint)
     found = _named(wanted, origin, position, folder) or _direct(wanted, origin, position, folder)
     fragments = tuple(f"{kind}:{value.lower()}" for kind, value in _FRAGMENT.findall(found.text))
     return replace(found, hashes=hashes or fragments)
@@ -154,6 +159,8 @@ def _named(text: str, origin: str, position: Position | None, folder: Path) -> U
 
     try:
         requirement = Requirement(text)
+    except RecursionError as error:
+        raise BadInput(f"{text!r} is nested too deep", position, "take brackets out of its marker") from error
     except InvalidRequirement as error:
         if _is_place(text):
             return None
