@@ -15,7 +15,7 @@ from tests.support.bases import loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
 
-EXPENSIVE = ("slow", "solve")
+EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
 __all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
 

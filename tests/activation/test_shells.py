@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.needs import how_to_get, needs, skip_without
+from tests.support.samples import sampled
 from tests.support.shells import ALL, COMMANDS, EXTENSION, activated, run, script
 from uenvtool.activation.fragments import FOLDER
 
@@ -328,7 +329,7 @@ def test_a_trace_is_not_drowned_in_it(shell: str) -> None:
 
 
 @pytest.mark.parametrize("shell", ALL)
-@pytest.mark.parametrize("system", ["clariden", "rcp", "olivia"])
+@pytest.mark.parametrize("system", sampled(["clariden", "rcp", "olivia"]))
 @pytest.mark.skipif(not TRACES, reason="needs strace that may trace: apt-get install strace")
 def test_sourcing_starts_no_process(shell: str, system: str, tmp_path: Path) -> None:
     env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SLURM_PROCID": "0", "SLURM_JOB_ID": "77"}

@@ -97,7 +97,7 @@ def put_back(kept: Path, folder: Path) -> None:
     shutil.copytree(kept, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.build
 @pytest.mark.xdist_group("kills")
 @pytest.mark.parametrize("command", ["build", "bare", "lock", "activate"])
 def test_killed_at_every_system_call_the_next_run_gives_the_exact_result(place: Path, command: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.conftest import Answer
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.overlays import BaseHere
+from tests.support.samples import sampled
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -101,7 +102,7 @@ VARIABLES = {
 }
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.parametrize("seed", sampled(range(3)))
 def test_any_environment_is_answered(cli: Cli, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(12):
@@ -155,7 +156,7 @@ REQUIREMENTS += [
 ]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", sampled(range(2)))
 def test_any_requirements_file_is_answered(
     loaded: Callable[..., BaseHere], wheels: Path, cli: Cli, write: Write, seed: int
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Answer
 from tests.fuzz.mutation import damaged_json
 from tests.fuzz.verdict import assert_is_an_answer
+from tests.support.samples import sampled
 from tests.support.trees import snapshot
 from uenvtool.loaded import loaded_views
 
@@ -53,7 +54,7 @@ def test_a_damaged_lock_is_told(cli: Cli, write: Write) -> None:
         assert_is_an_answer(cli("diff", path, "pytorch-2.6"), text)
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", sampled([0, 1]))
 def test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -101,7 +102,7 @@ ONCE += [json.dumps({**RECORD, "packages": [{"name": 5, "version": 7, "how": [],
 """Records that once gave something unexpected."""
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", sampled([0, 1]))
 def test_a_damaged_record_of_an_overlay_is_read_or_told(cli: Cli, place: Path, no_base: None, seed: int) -> None:
     record = place / "v" / ".uenvtool" / "uenvtool.json"
     record.parent.mkdir(parents=True)

@@ -19,6 +19,7 @@ from tests.conftest import Answer
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import KILLED, chosen, command, killed_before, steps
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
+from tests.support.samples import sampled
 from uenvtool.files import places
 
 pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would count as its own
@@ -92,7 +93,7 @@ def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(
     assert dead_in_memory() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_a_run_that_is_interrupted_cleans_up_at_once(
     here: BaseHere, place: Path, cli: Callable[..., Answer], number: signal.Signals
 ) -> None:

@@ -108,7 +108,7 @@ def test_a_recipe_is_the_published_uenv_but_for_differences_on_record(
     assert sum(match.same for match in found) >= same
 
 
-@pytest.mark.slow
+@pytest.mark.build
 def test_a_clash_is_told_in_ten_lines(cli: Cli, real_spack: RealSpack, write: Write) -> None:
     write(
         "recipes/clash/recipe.yaml",
@@ -128,7 +128,7 @@ def test_a_clash_is_told_in_ten_lines(cli: Cli, real_spack: RealSpack, write: Wr
     assert not Path("envs/clash/local-host/spack.lock").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.build
 def test_an_unknown_package_is_told(cli: Cli, real_spack: RealSpack, write: Write) -> None:
     write("recipes/odd/recipe.yaml", SMALL.replace("home: clariden", "home: local").replace("- zlib-ng\n", "- zlip\n"))
 

@@ -15,7 +15,7 @@ from tests.support.overlays import wheel
 from uenvtool.commands.container.make import tag
 from uenvtool.commands.container.request import ContainerRequest
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.build]
 Cli = Callable[..., Answer]
 
 LIBRARY = {

@@ -83,6 +83,7 @@ exec uenvtool doctor --ranks --wait 5 "$@"
 """
 
 
+@pytest.mark.slow
 def test_with_the_first_and_the_last_rank_dead_one_of_the_others_reports(
     slurm: Slurm, environ: dict[str, str], place: Path
 ) -> None:

@@ -45,7 +45,7 @@ def shipped() -> list[tuple[str, str, str]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.build
 @pytest.mark.parametrize(("recipe", "system", "uarch"), shipped(), ids=map("-".join, shipped()))
 def test_no_version_is_preferred_that_spack_does_not_know(
     real_spack: RealSpack, place: Path, recipe: str, system: str, uarch: str

@@ -23,7 +23,7 @@ from tests.support.slurm import running_slurm
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.slow,
+    pytest.mark.build,
     pytest.mark.xdist_group("slurm"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
     *needs("mksquashfs"),

@@ -18,7 +18,7 @@ from tests.support.needs import needs
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.slow,
+    pytest.mark.build,
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
     *needs("mksquashfs"),

@@ -26,7 +26,7 @@ from uenvtool.__main__ import run
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.slow,
+    pytest.mark.build,
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
     pytest.mark.skipif(not Path("/user-environment").is_dir(), reason="needs the mount point: mkdir /user-environment"),

@@ -19,7 +19,7 @@ from uenvtool.spack.installable import read_installable
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.slow,
+    pytest.mark.build,
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf: apt-get install binutils"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),

@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.needs import skip_without
+from tests.support.samples import sampled
 from tests.support.slurm import Slurm, running_slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
@@ -117,7 +118,7 @@ def test_a_rank_that_fails_fails_the_job_with_its_exit_code(site: Site) -> None:
     assert code == 7, output
 
 
-@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun"]))
 def test_the_signal_before_the_limit_reaches_the_training_and_the_job_is_queued_again(
     site: Site, launcher: str, place: Path
 ) -> None:
@@ -176,7 +177,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+@pytest.mark.parametrize("launcher", sampled(["srun", "torchrun"]))
 def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, launcher: str) -> None:
     show = place / "show it.py"
     show.write_text("import json, os, sys\nopen('argv-' + os.environ['RANK'], 'w').write(json.dumps(sys.argv[1:]))\n")

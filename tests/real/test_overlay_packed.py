@@ -35,7 +35,7 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
     return load
 
 
-@pytest.mark.parametrize("version_and_layout", versions_and_layouts(quick=2))
+@pytest.mark.parametrize("version_and_layout", versions_and_layouts(quick=1))
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, version_and_layout: tuple[str, str]
 ) -> None:

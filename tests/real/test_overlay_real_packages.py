@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from tests.conftest import Answer
 from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, run, wheel
 from tests.support.pythons import newest, pythons
+from tests.support.samples import sampled
 
 pytestmark = pytest.mark.real
 VENDORS = "2.6.0a0+d883142"
@@ -80,25 +80,22 @@ def inside(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.glob("lib/python3*/site-packages/*.dist-info"))
 
 
-SETS: list[Any] = [
-    ("lightning",),
-    *(
-        pytest.param(names, marks=pytest.mark.slow)
-        for names in (
-            ("metatrain",),
-            ("accelerate",),
-            ("torchmetrics",),
-            ("transformers", "datasets"),
-            ("torch_geometric",),
-            ("matplotlib", "pandas", "scipy"),
-            ("peft", "evaluate"),
-            ("numpy>=2", "h5py"),
-            ("wandb", "hydra-core"),
-            ("einops", "timm", "requests"),
-            ("idna>=3.7", "httpx"),
-        )
-    ),
-]
+SETS = sampled(
+    [
+        ("torchmetrics",),
+        ("lightning",),
+        ("metatrain",),
+        ("accelerate",),
+        ("transformers", "datasets"),
+        ("torch_geometric",),
+        ("matplotlib", "pandas", "scipy"),
+        ("peft", "evaluate"),
+        ("numpy>=2", "h5py"),
+        ("wandb", "hydra-core"),
+        ("einops", "timm", "requests"),
+        ("idna>=3.7", "httpx"),
+    ]
+)
 
 
 def skip_without_index(answer: Answer) -> None:
@@ -168,7 +165,7 @@ def test_a_real_wheel_built_for_numpy_1_is_told_from_its_binary(
     assert ("h5py 3.10.0 is built for numpy 1" in answer.stderr) == bool(code)
 
 
-@pytest.mark.parametrize("package", ["lightning", "torchmetrics", "accelerate", "metatrain"])
+@pytest.mark.parametrize("package", sampled(["accelerate", "torchmetrics", "lightning", "metatrain"]))
 def test_plain_uv_would_bring_a_second_torch(loaded_stack: BaseHere, place: Path, package: str) -> None:
     python = loaded_stack.python
     env = clean_environment(**USER, **loaded_stack.environment)
@@ -182,6 +179,7 @@ def test_plain_uv_would_bring_a_second_torch(loaded_stack: BaseHere, place: Path
     assert re.search(r"^ \+ torch==", said, re.MULTILINE), said
 
 
+@pytest.mark.slow
 def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
     cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, real_torch: Path
 ) -> None:

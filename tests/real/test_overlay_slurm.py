@@ -22,9 +22,8 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
         yield found
 
 
-@pytest.mark.parametrize(
-    "layout", [LAYOUTS[0], *(pytest.param(layout, marks=pytest.mark.slow) for layout in LAYOUTS[1:])]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_overlay_wins_in_every_task(
     slurm: Slurm, loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path, layout: str
 ) -> None:

@@ -23,7 +23,7 @@ from uenvtool.spack.lock import Lock, read_lock, without_wrapper
 from uenvtool.spack.manifest import render_manifest
 from uenvtool.spack.resolve import SCRIPT
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("spack")]
+pytestmark = [pytest.mark.real, pytest.mark.build, pytest.mark.xdist_group("spack")]
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.needs import need
+from tests.support.samples import sampled
 from tests.support.slurm import Slurm, running_slurm
 from uenvtool import quoting
 from uenvtool.commands.activate import plan, text
@@ -41,7 +42,7 @@ SOURCED = {
 }
 
 
-@pytest.mark.parametrize("shell", SOURCED)
+@pytest.mark.parametrize("shell", sampled(SOURCED))
 def test_the_documented_lines_run_as_they_stand_in_a_job_of_two_nodes(slurm: Slurm, tmp_path: Path, shell: str) -> None:
     program = need(shell)
     train = tmp_path / "train me.py"
@@ -73,7 +74,7 @@ def test_the_documented_lines_run_as_they_stand_in_a_job_of_two_nodes(slurm: Slu
     assert "uenvtool:" not in output.read_text()
 
 
-@pytest.mark.parametrize("shell", SOURCED)
+@pytest.mark.parametrize("shell", sampled(SOURCED))
 def test_a_job_that_did_not_source_the_script_starts_nothing(slurm: Slurm, tmp_path: Path, shell: str) -> None:
     job = tmp_path / "job"
     job.write_text(f"#!{need(shell)}\nsrun --ntasks=1 sh -uc 'eval \"$UENVTOOL_RANK\"' touch {tmp_path}/started\n")

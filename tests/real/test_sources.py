@@ -20,7 +20,7 @@ from uenvtool.spack.sources import make_mirror, sources_of
 
 pytestmark = [
     pytest.mark.real,
-    pytest.mark.slow,
+    pytest.mark.build,
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
 ]

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.overlays import pack_overlay
+from tests.support.samples import sampled
 from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
 from uenvtool.files import places
 from uenvtool.image import listing, read
@@ -199,7 +200,7 @@ def piece_copied(content: bytearray, rounds: random.Random) -> None:
 
 
 MUTATIONS = (truncated, bytes_changed, tables_changed, head_changed, piece_copied)
-SEEDS = [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 1000))]
+SEEDS = sampled(range(1000), keep=40)
 
 
 @pytest.fixture(scope="module")

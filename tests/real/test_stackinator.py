@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import Answer
 from tests.support import peers
 from tests.support.needs import skip_without
+from tests.support.samples import sampled
 
 pytestmark = pytest.mark.real
 
@@ -34,7 +35,7 @@ def python_of(version: int) -> Path:
     return Path(named) if named else peers.stackinator_python()
 
 
-@pytest.mark.parametrize("recipe", ["pytorch-2.6", pytest.param("pytorch-2.9", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("recipe", sampled(["pytorch-2.6", "pytorch-2.9"]))
 @pytest.mark.parametrize(("version", "format_"), [(6, "stackinator"), (7, "stackinator3")])
 def test_stackinator_accepts_the_recipe(cli: Callable[..., Answer], recipe: str, version: int, format_: str) -> None:
     python = python_of(version)

@@ -75,6 +75,7 @@ def test_an_extension_is_built_on_the_bases_torch_and_made_again(
     assert installed == ["tinyop-1.0.dist-info"]  # the tools of the build are not in it
 
 
+@pytest.mark.slow
 def test_a_module_that_a_real_torch_cannot_load_is_a_conflict(
     no_base: None, cli: Callable[..., Answer], wheels: Path, place: Path
 ) -> None:

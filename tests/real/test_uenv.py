@@ -16,6 +16,7 @@ from tests.conftest import ROOT
 from tests.support import peers
 from tests.support.needs import needs
 from tests.support.overlays import install, wheel
+from tests.support.samples import sampled
 from tests.support.slurm import Slurm, running_slurm
 from tests.support.uenv import uenv_image
 
@@ -55,7 +56,7 @@ class Stack:
         return subprocess.run(command, env=self.environment(), capture_output=True, text=True, timeout=120, check=False)
 
 
-@pytest.fixture(params=["PYTHONPATH", "PYTHONUSERBASE"])
+@pytest.fixture(params=sampled(["PYTHONPATH", "PYTHONUSERBASE"]))
 def stack(request: pytest.FixtureRequest, tmp_path: Path) -> Stack:
     """A uenv with an older version of the package `tool`, as uenv 2.6 (PYTHONPATH) and 2.9 have their packages."""
     programs = peers.uenv_programs()

@@ -471,6 +471,7 @@ def test_of_two_builds_at_once_one_is_refused(recipe: Path, spack: Callable[...,
     assert cli("build", "small", "--check").code == 0
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_no_file_is_half_and_the_next_build_goes_on(recipe: Path, cli: Cli) -> None:
     words = ["build", "small", "-o", "out", "--no-concretize"]
     assert cli(*words).code == 0
