@@ -72,12 +72,14 @@ def test_the_system_files_answers_give_the_same_lock_as_the_node_itself(cli: Cli
 
 
 @needs_gcc
-def test_neither_an_absent_compiler_nor_the_sites_configuration_changes_a_version(
+def test_neither_an_absent_compiler_nor_the_sites_configuration_changes_a_version_and_the_mount_point_stays(
     cli: Cli, real_spack: RealSpack, write: Write, tmp_path: Path
 ) -> None:
     here = resolved_by_spack_alone(real_spack)
     gcc = next(package for package in here.packages if package.name == "gcc")
-    write("systems/elsewhere.yaml", ABSENT_COMPILER.replace("VERSION", gcc.version))
+    system = ABSENT_COMPILER.replace("VERSION", gcc.version)
+    write("systems/elsewhere.yaml", f"{system}mount: {tmp_path}/mount\n")
+    installed = write(str(tmp_path / "mount" / "env" / "default" / "bin" / "python"), "of the image")
     spack = tmp_path / "spack"
     shutil.copytree(real_spack.root, spack, symlinks=True, ignore=shutil.ignore_patterns(".git", "docs", "__pycache__"))
     for folder in (spack / "etc" / "spack", spack / "etc" / "spack" / "site"):
@@ -90,6 +92,7 @@ def test_neither_an_absent_compiler_nor_the_sites_configuration_changes_a_versio
     assert answer.code == 0, answer.stderr
     assert lock_in("absent").versions() == here.versions()
     assert without_wrapper(lock_in("absent")) == []
+    assert [path for path in (tmp_path / "mount").rglob("*") if path.is_file()] == [installed]
 
 
 def test_the_sites_configuration_that_a_system_names_is_taken(cli: Cli, real_spack: RealSpack, write: Write) -> None:

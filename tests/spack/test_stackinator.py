@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,6 +36,14 @@ def test_the_image_has_the_published_name_and_entry() -> None:
             }
         }
     }
+
+
+@pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
+def test_spack_and_its_packages_are_named_by_commit_and_not_by_a_tag(recipe: str) -> None:
+    spack = yaml.safe_load(rendered(recipe)["config.yaml"])["spack"]
+
+    for pin in (spack, spack["packages"]):
+        assert re.fullmatch("[0-9a-f]{40}", pin["commit"])
 
 
 def test_reframe_finds_what_the_view_has() -> None:
