@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
+from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
-from tests.support.project import CACHE
+from tests.support.project import CACHE, ROOT
+from uenvtool.knowledge import load_recipe
+from uenvtool.model.system_reader import load_system
+from uenvtool.spack.environment import Environment, plan_environment
 from uenvtool.spack.installable import Installable, read_installable
 from uenvtool.spack.program import Spack, find_spack, repository_folder
 from uenvtool.spack.sources import make_mirror, sources_of
@@ -40,11 +45,38 @@ def spack() -> Spack:
     return found
 
 
+def planned(hello: Installable) -> Environment:
+    """The plan that the installed environment is made from."""
+    return plan_environment(load_recipe("hello"), load_system(str(late(hello))), "host")
+
+
+def late(hello: Installable) -> Path:
+    """The file of the system that it is installed for."""
+    return hello.folder.parent / "systems" / "late.yaml"
+
+
+def test_binaries_are_those_of_the_node_and_not_of_this_machine(real_spack: RealSpack, place: Path) -> None:
+    recipe = load_recipe("pytorch-2.6")
+    folder = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"
+    environment = plan_environment(recipe, load_system("clariden"), "gh200")
+
+    repos = real_spack.repositories(recipe)
+    found = sources_of(spack(), environment, read_installable(folder), repos=repos, log=place / "log", compiler=True)
+
+    assert [source.url.rpartition("/")[2] for source in found if source.package == "gcc@13.3.0"][:1] == [
+        "gcc-13.3.0.tar.xz"  # which is built first
+    ]
+    packages = {source.package.partition("@")[0]: source.url for source in found}
+    for name in ("cudnn", "cutensor", "go-bootstrap", "py-tiktoken", "py-wandb", "rust-bootstrap"):
+        assert re.search("aarch64|arm64|sbsa", packages[name]), packages[name]
+    assert [source.url for source in found if re.search("x86_64|amd64", source.url)] == []
+
+
 def test_each_source_of_the_lock_is_listed_with_its_sum(hello: Installable, place: Path) -> None:
     mirror = peers.SOURCES.need()
     repos = {"builtin": repository_folder("builtin", peers.PACKAGES.need())}
 
-    found = sources_of(spack(), hello, repos=repos, log=place / "log")
+    found = sources_of(spack(), planned(hello), hello, repos=repos, log=place / "log")
 
     in_mirror = {path.name.split(".")[0] for path in (mirror / "_source-cache").rglob("*") if path.is_file()}
     assert {source.sha256 for source in found} == in_mirror
@@ -55,7 +87,8 @@ def test_a_mirror_is_made_from_what_is_listed(hello: Installable, place: Path) -
     mirror = peers.SOURCES.need()
     repos = {"builtin": repository_folder("builtin", peers.PACKAGES.need())}
 
-    make_mirror(spack(), hello, place / "mirror", repos=repos, mirrors=(f"file://{mirror}",), log=place / "log")
+    mirrors = (f"file://{mirror}",)
+    make_mirror(spack(), planned(hello), hello, place / "mirror", repos=repos, mirrors=mirrors, log=place / "log")
 
     made = {path.name for path in (place / "mirror" / "_source-cache").rglob("*") if path.is_file()}
     assert made == {path.name for path in (mirror / "_source-cache").rglob("*") if path.is_file()}
@@ -66,10 +99,8 @@ def test_the_plan_of_an_image_knows_the_sizes_that_a_mirror_has(
 ) -> None:
     mirror = peers.SOURCES.need()
     spack_options = ["--spack", peers.SPACK.need(), "--repo", f"builtin={peers.PACKAGES.need()}"]
-    system = hello.folder.parent / "systems" / "late.yaml"
-
     answer = cli(
-        *("build", "hello", "--system", system, "-o", hello.folder, "--plan", "--mirror", mirror, "--json"),
+        *("build", "hello", "--system", late(hello), "-o", hello.folder, "--plan", "--mirror", mirror, "--json"),
         *spack_options,
     )
 

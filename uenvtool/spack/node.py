@@ -53,6 +53,13 @@ def node_answers(environment: Environment) -> NodeAnswers:
     return NodeAnswers(target=node.target, os=node.os, libc=f"{C_LIBRARY}@={version}", libc_prefix=libraries[0].prefix)
 
 
+def machine(environment: Environment) -> str:
+    """What `platform.machine()` says on the environment's node type."""
+    import archspec.cpu
+
+    return str(archspec.cpu.TARGETS[environment.node.target].family.name)
+
+
 def is_this_machine(environment: Environment) -> bool:
     """Whether this machine can answer for the node: its CPU and operating system, and every compiler runs here."""
     node = environment.node

@@ -14,7 +14,7 @@ from uenvtool.spack.explain_failure import explain_failure
 from uenvtool.spack.folder import LOCK
 from uenvtool.spack.lock import Lock, parse_lock, require_installable
 from uenvtool.spack.manifest import MANIFEST, render_manifest
-from uenvtool.spack.node import is_this_machine, node_answers
+from uenvtool.spack.node import NodeAnswers, is_this_machine, machine, node_answers
 from uenvtool.spack.program import Spack
 from uenvtool.spack.runner import Runner, user_cache, write_scope
 
@@ -51,10 +51,7 @@ def resolve(
         folder = scratch / "environment"
         manifest = render_manifest(environment, repos, resolving=True)
         write_all(folder, {**files, MANIFEST: manifest})
-        words: list[str | Path] = [SCRIPT]
-        if FITTING.match(spack.version):
-            write(scratch / ANSWERS, answers.text())
-            words.append(scratch / ANSWERS)
+        words = resolving(spack, answers, scratch)
         write_scope(scratch / "configuration", {"config": places(environment, scratch)})
         runner = Runner(spack=spack, folder=folder, scope=scratch / "configuration")
         completed = runner.run("python", *words, on_step=on_step)
@@ -65,6 +62,14 @@ def resolve(
         command = completed.command.replace(str(folder), "ENVIRONMENT")
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
+
+
+def resolving(spack: Spack, answers: NodeAnswers, scratch: Path) -> list[str | Path]:
+    """The script and its arguments by which a Spack resolves an environment as on a node."""
+    if not FITTING.match(spack.version):
+        return [SCRIPT]
+    write(scratch / ANSWERS, answers.text())
+    return [SCRIPT, scratch / ANSWERS]
 
 
 def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
@@ -95,12 +100,9 @@ def places(environment: Environment, scratch: Path) -> dict[str, object]:
     Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
     of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
     """
-    import archspec.cpu
-
-    family = archspec.cpu.TARGETS[environment.node.target].family.name
     packages = environment.recipe.repos.get("builtin")
     state = (packages.commit or packages.revision)[:12].replace("/", "-") if packages else "unpinned"
     return {
         "install_tree": {"root": str(scratch / "store")},
-        "misc_cache": str(user_cache() / f"cache-{family}-{state}"),
+        "misc_cache": str(user_cache() / f"cache-{machine(environment)}-{state}"),
     }

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.errors import ToolFailed
 from uenvtool.files import scratch_folder, write, write_all
 from uenvtool.result import Step
+from uenvtool.spack.environment import Environment
 from uenvtool.spack.explain_failure import explain_failed_install
 from uenvtool.spack.folder import COMPILER
 from uenvtool.spack.install import isolated_manifest
 from uenvtool.spack.installable import Installable
 from uenvtool.spack.manifest import MANIFEST
+from uenvtool.spack.node import machine, node_answers
 from uenvtool.spack.program import Spack
+from uenvtool.spack.resolve import places, resolving
 from uenvtool.spack.runner import Runner, user_cache, write_scope
 
 SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
@@ -38,24 +41,39 @@ class Source:
         return self.sha256 or (f"commit {self.commit}" if self.commit else "nothing")
 
 
-def sources_of(spack: Spack, environment: Installable, *, repos: Mapping[str, Path], log: Path) -> list[Source]:
-    """What Spack downloads to install an environment from source, by package.
+def sources_of(
+    spack: Spack,
+    environment: Environment,
+    resolved: Installable,
+    *,
+    repos: Mapping[str, Path],
+    log: Path,
+    compiler: bool = False,
+) -> list[Source]:
+    """What Spack downloads on a node to install an environment from source, by package.
 
-    What a build fetches by itself is not known to Spack. Raises ToolFailed if Spack fails; its output
-    is then in the file `log`.
+    resolved: the environment on disk. compiler: with those of the compiler that is built first, which Spack
+    has to resolve for it. What a build fetches by itself is not known to Spack. Raises
+    ToolFailed if Spack fails; its output is then in the file `log`.
     """
     with scratch_folder() as scratch:
-        output = _run(_runner(spack, environment, scratch, repos, ()), spack, ["python", SCRIPT], log, None)
+        runner = _runner(spack, environment, resolved, scratch, repos, ())
+        runners = [runner]
+        if compiler and (first := _of_the_compiler(runner, spack, environment, resolved, scratch, log)):
+            runners = [first, runner]
+        words: list[str | Path] = ["python", SCRIPT, machine(environment)]
+        outputs = [_run(runner, spack, words, log, None) for runner in runners]
     try:
-        rows: list[dict[str, Any]] = json.loads(output.strip().splitlines()[-1])
-        return [Source(**row) for row in rows]
+        rows: list[dict[str, Any]] = [row for output in outputs for row in json.loads(output.strip().splitlines()[-1])]
+        return list(dict.fromkeys(Source(**row) for row in rows))
     except (ValueError, TypeError, IndexError) as error:
         raise ToolFailed(f"Spack {spack.version} did not list the sources: {error}") from error
 
 
 def make_mirror(
     spack: Spack,
-    environment: Installable,
+    environment: Environment,
+    resolved: Installable,
     folder: Path,
     *,
     repos: Mapping[str, Path],
@@ -63,14 +81,17 @@ def make_mirror(
     mirrors: tuple[str, ...] = (),
     on_step: Step | None = None,
 ) -> None:
-    """Download an environment's sources into a mirror that Spack can install from without a network.
+    """Download an environment's sources into a mirror that Spack can install from on a node without a network.
 
     What the folder has is kept. mirrors: URLs of source mirrors to take from first. Raises ToolFailed if
     something cannot be fetched; what was fetched stays.
     """
     with scratch_folder() as scratch:
-        runner = _runner(spack, environment, scratch, repos, mirrors)
-        _run(runner, spack, ["mirror", "create", "--all", "--directory", folder], log, on_step)
+        runner = _runner(spack, environment, resolved, scratch, repos, mirrors)
+        words: list[str | Path] = ["python", SCRIPT, machine(environment), folder]
+        if first := _of_the_compiler(runner, spack, environment, resolved, scratch, log):
+            _run(first, spack, words, log, on_step)
+        _run(runner, spack, words, log, on_step)
 
 
 def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
@@ -83,24 +104,45 @@ def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
 
 
 def _runner(
-    spack: Spack, environment: Installable, scratch: Path, repos: Mapping[str, Path], mirrors: tuple[str, ...]
+    spack: Spack,
+    environment: Environment,
+    resolved: Installable,
+    scratch: Path,
+    repos: Mapping[str, Path],
+    mirrors: tuple[str, ...],
 ) -> Runner:
-    texts = {name: text for name, text in environment.texts.items() if not name.startswith(f"{COMPILER}/")}
-    manifest = isolated_manifest({**environment.manifest, "view": False})
+    texts = {name: text for name, text in resolved.texts.items() if not name.startswith(f"{COMPILER}/")}
+    manifest = isolated_manifest({**resolved.manifest, "view": False})
     write_all(scratch / "environment", {**texts, MANIFEST: manifest})
-    places = {
-        "install_tree": {"root": os.fspath(scratch / "store")},
+    config = {
+        **places(environment, scratch),
         "build_stage": [os.fspath(scratch / "stage")],
         "source_cache": os.fspath(user_cache() / "downloads"),
     }
     sections: dict[str, object] = {
-        "config": places,
+        "config": config,
         "mirrors": {f"source{index}": url for index, url in enumerate(mirrors)},
     }
     if repos:
         sections["repos"] = {name: os.fspath(path) for name, path in repos.items()}
     write_scope(scratch / "configuration", sections)
     return Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
+
+
+def _of_the_compiler(
+    runner: Runner, spack: Spack, environment: Environment, resolved: Installable, scratch: Path, log: Path
+) -> Runner | None:
+    """A runner on the environment that builds the compiler first, resolved as on a node; None if there is none."""
+    import yaml
+
+    text = resolved.texts.get(f"{COMPILER}/{MANIFEST}")
+    if text is None:
+        return None
+    manifest = yaml.load(text, Loader=yaml.CSafeLoader)["spack"]
+    write_all(scratch / COMPILER, {MANIFEST: isolated_manifest({**manifest, "view": False})})
+    first = replace(runner, folder=scratch / COMPILER)
+    _run(first, spack, ["python", *resolving(spack, node_answers(environment), scratch)], log, None)
+    return first
 
 
 def _run(runner: Runner, spack: Spack, words: list[str | Path], log: Path, on_step: Step | None) -> str:

@@ -38,7 +38,7 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
     sources: list[Source] = []
     if spack is not None:
         with progress("listing sources"):
-            sources = sources_of(spack, resolved, repos=repos, log=folder / LOG)
+            sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG)
     sizes = {source.url: downloaded_bytes(source, request.mirror) for source in sources}
     again = f"{build_again(environment, folder)} --plan --spack PATH"
     notes = [] if spack else [f"Spack is not here: the downloads are not known; {again} lists them"]

@@ -33,13 +33,13 @@ def list_sources(environment: Environment, request: BuildRequest, progress: Prog
         raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, f"{again} --sources"))
     repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
     with progress("listing sources"):
-        sources = sources_of(spack, resolved, repos=repos, log=folder / LOG)
+        sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG, compiler=True)
     notes = [f"{len(sources)} sources; what a build fetches by itself is not among them"]
     next_commands = []
     if request.mirror is not None:
         mirror = Path(os.path.abspath(request.mirror))
         with progress(f"downloading into {mirror}") as on_step:
-            make_mirror(spack, resolved, mirror, repos=repos, log=folder / LOG, on_step=on_step)
+            make_mirror(spack, environment, resolved, mirror, repos=repos, log=folder / LOG, on_step=on_step)
         notes.append(f"the mirror is complete: {mirror}")
         next_commands.append(
             f"uenvtool image build {shlex.quote(str(folder))} --mirror {shlex.quote(f'file://{mirror}')}"

@@ -1,15 +1,23 @@
 """Run by `spack -e FOLDER python`: prints what Spack would download to install that environment, as JSON.
 
 Each package's archive, its resources and its patches, with the sum or the commit that Spack holds it
-against; what a build downloads by itself is not known to Spack. Written for Spack v1.1.
+against; what a build downloads by itself is not known to Spack. Arguments: what `platform.machine()`
+says on the nodes, since packages choose by it which binaries they download, and a folder if all of it
+is to be downloaded into a mirror there. Written for Spack v1.1.
 """
 
+import argparse
 import json
+import platform
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import spack.cmd.mirror
 import spack.environment
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 def sources(spec: Any) -> Iterator[dict[str, str]]:
@@ -27,8 +35,22 @@ def sources(spec: Any) -> Iterator[dict[str, str]]:
             }
 
 
+def mirror(folder: str) -> None:
+    """Download the sources of the active environment as `spack mirror create` does."""
+    parser = argparse.ArgumentParser()
+    spack.cmd.mirror.setup_parser(parser)
+    spack.cmd.mirror.mirror(parser, parser.parse_args(["create", "--all", "--directory", folder]))
+
+
 def main() -> None:
-    """Print the sources of every package that is not the system's, each once, by package."""
+    """Print the sources of every package that is not the system's, each once, by package; or mirror them."""
+    from resolve_for_node import forget_packages
+
+    platform.machine = lambda: sys.argv[1]
+    forget_packages()
+    if len(sys.argv) > 2:
+        mirror(sys.argv[2])
+        return
     environment = spack.environment.active_environment()
     specs = sorted((spec for spec in environment.all_specs() if not spec.external), key=str)
     found = [source for spec in specs for source in sources(spec)]
