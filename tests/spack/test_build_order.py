@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Answer
+from uenvtool.commands.build.next_steps import build_image
 from uenvtool.spack.build_order import build_order
 from uenvtool.spack.lock import Lock, Package, read_lock
+from uenvtool.spack.program import Spack
 
 LOCKS = sorted(ROOT.glob("envs/*/*/spack.lock"))
 
@@ -83,3 +85,12 @@ def test_the_command_shows_the_order_without_spack(cli: Callable[..., Answer], m
     assert f"the longest chain has {len(found['chain'])}: compiler-wrapper@1.1.0 > " in told.stdout
     assert "Spack is not here: the downloads are not known" in told.stderr
     assert "uenvtool image build envs/pytorch-2.6/clariden-gh200" in told.stderr
+
+
+def test_the_command_that_comes_next_has_the_spack_and_the_repositories_that_were_named(tmp_path: Path) -> None:
+    spack = Spack(tmp_path / "my spack" / "bin" / "spack", "1.1.0", "--spack")
+
+    command = build_image(Path("env"), "--mirror", "file:///m", spack=spack, repos={"alps": tmp_path})
+
+    named = f"--spack '{tmp_path}/my spack' --repo alps={tmp_path}"
+    assert command == f"uenvtool image build env {named} --mirror file:///m"

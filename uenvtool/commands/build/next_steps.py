@@ -33,8 +33,13 @@ def next_steps(
         return (how_to_get(environment.recipe.spack, command + from_disk),)
     if not resolved:
         return (f"{command}{from_disk} --concretize  # on a node of {environment.system.name}",)
-    program = (
-        f" --spack {shlex.quote(str(spack.program.parent.parent))}" if spack and spack.found_by == "--spack" else ""
-    )
-    build_image = f"uenvtool image build {shlex.quote(os.fspath(folder))}{program}{from_disk}"
-    return (f"{build_image}  # on a node of {environment.system.name}",)
+    return (f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",)
+
+
+def build_image(folder: Path, *options: str, spack: Spack | None, repos: Mapping[str, Path]) -> str:
+    """The command that builds the image with the Spack and the package repositories that were named here."""
+    named = spack is not None and spack.found_by == "--spack"
+    words = ["uenvtool", "image", "build", os.fspath(folder)]
+    words += ["--spack", str(spack.program.parent.parent)] if spack and named else []
+    words += [word for name, path in repos.items() for word in ("--repo", f"{name}={path}")]
+    return shlex.join([*words, *options])

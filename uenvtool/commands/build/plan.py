@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from uenvtool.commands.build.next_steps import build_again, usual_folder
+from uenvtool.commands.build.next_steps import build_again, build_image, usual_folder
 from uenvtool.commands.build.request import BuildRequest
 from uenvtool.errors import BadInput, Position
 from uenvtool.result import Progress, Result, Table
@@ -50,7 +50,7 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
             *([_downloads(sources, sizes)] if sources else []),
         ),
         notes=tuple(notes),
-        next=(f"uenvtool image build {folder}  # on a node of {environment.system.name}",),
+        next=(f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",),
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
-from uenvtool.commands.build.next_steps import build_again, usual_folder
+from uenvtool.commands.build.next_steps import build_again, build_image, usual_folder
 from uenvtool.commands.build.request import BuildRequest
 from uenvtool.errors import ToolMissing
 from uenvtool.result import Progress, Result, Table
@@ -41,9 +40,7 @@ def list_sources(environment: Environment, request: BuildRequest, progress: Prog
         with progress(f"downloading into {mirror}") as on_step:
             make_mirror(spack, environment, resolved, mirror, repos=repos, log=folder / LOG, on_step=on_step)
         notes.append(f"the mirror is complete: {mirror}")
-        next_commands.append(
-            f"uenvtool image build {shlex.quote(str(folder))} --mirror {shlex.quote(f'file://{mirror}')}"
-        )
+        next_commands.append(build_image(folder, "--mirror", f"file://{mirror}", spack=spack, repos=repos))
     return Result(
         data=[
             {"package": source.package, "url": source.url, "sha256": source.sha256, "commit": source.commit}
