@@ -1,11 +1,12 @@
 """What `uenvtool build` adds to the time that Spack takes to resolve a recipe; the bar is 3 %.
 
-    python benchmarks/resolving.py SPACK PACKAGES [RECIPE [SYSTEM]]
+    python benchmarks/resolving.py SPACK PACKAGES [RECIPE [SYSTEM [NAME=PATH ...]]]
 
 SPACK and PACKAGES are checkouts of Spack v1.1.0 and of its packages; hello for this machine is resolved if nothing
-else is named. Added are: the tool's own process (start, plan, files, the check of the lock), giving the node's answers
-inside Spack's process, and reading the packages again that Spack had read before. CPU seconds, own and kernel's: what
-else the machine does weighs little on them. SPACK_PYTHON is a Python with clingo.
+else is named. NAME=PATH is another package repository on disk, such as the system's. Added are: the tool's own process
+(start, plan, files, the check of the lock), giving the node's answers inside Spack's process, and reading the packages
+again that Spack had read before. CPU seconds, own and kernel's: what else the machine does weighs little on them.
+SPACK_PYTHON is a Python with clingo.
 """
 
 from __future__ import annotations
@@ -55,11 +56,12 @@ def main() -> None:
     """Measure and print."""
     spack, packages = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     recipe, system = [*sys.argv[3:5], *("hello", "local")[len(sys.argv) - 3 :]][:2]
+    further = [word for repository in sys.argv[5:] for word in ("--repo", repository)]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         timing, outside, inside = timing_spack(spack, folder), folder / "outside", folder / "inside"
         words = ["build", recipe, "--system", system, "--concretize", "-o", str(folder / "environment")]
-        words += ["--spack", str(timing), "--repo", f"builtin={packages}"]
+        words += ["--spack", str(timing), "--repo", f"builtin={packages}", *further]
         program = OWN.format(root=str(ROOT), report=str(outside))
         subprocess.run([sys.executable, "-c", program, *words], check=True, stdout=subprocess.DEVNULL)
         own, started = map(float, outside.read_text().split())
