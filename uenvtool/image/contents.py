@@ -28,13 +28,18 @@ _BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Package:
-    """An installed package. kind: PYTHON or SPACK. bytes: of its files, unpacked. folder: where it lies."""
+    """An installed package.
+
+    kind: PYTHON or SPACK. bytes: of its files, unpacked. folder: where it lies. needs: the folders of the
+    packages that it needs; Spack records them.
+    """
 
     name: str
     version: str
     kind: str
     bytes: int
     folder: str
+    needs: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """As data for --json."""
@@ -182,10 +187,17 @@ def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
 def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterator[Package]:
     """Spack's packages, by the database of their store; sizes by prefix. A package outside the image is none of its."""
     try:
-        installs = json.loads(database)["database"]["installs"].values() if database else ()
-        rows = [(str(row["path"]), row["spec"]) for row in installs if row.get("installed") and row.get("path")]
-        prefixes = {os.path.relpath(path, mount or "/"): spec for path, spec in rows}
-        described = {prefix: (str(spec["name"]), str(spec["version"])) for prefix, spec in prefixes.items()}
+        installs = json.loads(database)["database"]["installs"] if database else {}
+        rows = {key: row for key, row in installs.items() if row.get("installed") and row.get("path")}
+        folders = {key: os.path.relpath(str(row["path"]), mount or "/") for key, row in rows.items()}
+        described = {
+            folders[key]: (
+                str(row["spec"]["name"]),
+                str(row["spec"]["version"]),
+                tuple(folders[edge["hash"]] for edge in row["spec"].get("dependencies", ()) if edge["hash"] in folders),
+            )
+            for key, row in rows.items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
     sizes = dict.fromkeys(described, 0)
@@ -196,6 +208,7 @@ def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterato
             prefix = next((found for depth in depths if (found := "/".join(parts[:depth])) in sizes), None)
             if prefix is not None:
                 sizes[prefix] += entry.size
-    for prefix, (name, version) in described.items():
+    for prefix, (name, version, needed) in described.items():
         if prefix in names:
-            yield Package(name=name, version=version, kind=SPACK, bytes=sizes[prefix], folder=prefix)
+            needs = tuple(sorted(folder for folder in set(needed) if folder in names))
+            yield Package(name=name, version=version, kind=SPACK, bytes=sizes[prefix], folder=prefix, needs=needs)

@@ -76,13 +76,15 @@ def _of_image(path: Path) -> Listed:
 def _of_lock(path: Path) -> Listed:
     """The packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
     lock = read_lock(path, str(path))
+    folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
     packages = [
         Package(
             name=package.name,
             version=package.version,
             kind=SPACK,
             bytes=0,
-            folder=f"{package.name}-{package.version}-{package.hash}",
+            folder=folders[package.hash],
+            needs=tuple(sorted({folders[key] for key in package.dependencies})),
         )
         for package in lock.packages
     ]
@@ -108,18 +110,30 @@ def render(listed: Listed) -> str:
     bom = Bom(components=components, serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
-    bom.dependencies = dependencies(whole, components)
+    bom.dependencies = dependencies(whole, components, listed.packages)
     for cve, affected in known_vulnerabilities(listed.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
-def dependencies(whole: Component, components: Sequence[Component]) -> list[Dependency]:
-    """That the whole has each of its parts. `Bom.register_dependency` looks through all of them for each one."""
+def dependencies(whole: Component, components: Sequence[Component], packages: Sequence[Package]) -> list[Dependency]:
+    """That the whole has each of its parts, and what each part needs.
+
+    `Bom.register_dependency` looks through all of them for each one.
+    """
     from cyclonedx.model.dependency import Dependency
 
-    parts = [Dependency(ref=component.bom_ref) for component in components]
-    return [Dependency(ref=whole.bom_ref, dependencies=parts), *parts]
+    parts = {
+        (package.kind, package.folder): Dependency(ref=component.bom_ref)
+        for component, package in zip(components, packages, strict=True)
+    }
+    needing = [
+        Dependency(
+            ref=parts[package.kind, package.folder].ref, dependencies=[parts[SPACK, need] for need in package.needs]
+        )
+        for package in packages
+    ]
+    return [Dependency(ref=whole.bom_ref, dependencies=parts.values()), *needing]
 
 
 def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
