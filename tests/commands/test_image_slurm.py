@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.support.needs import need
 from uenvtool.commands.image.build import ImagePlan
+from uenvtool.commands.image.kept import Place, place_of
 from uenvtool.commands.image.request import ImageRequest
 from uenvtool.commands.image.slurm import SlurmOptions, job_script
 from uenvtool.spack.installable import Installable, read_installable
@@ -31,14 +32,21 @@ def environment() -> Installable:
 
 
 def script(
-    environment: Installable, place: Path, request: ImageRequest, slurm: SlurmOptions, name: str = HOSTILE
+    environment: Installable,
+    place: Path,
+    request: ImageRequest,
+    slurm: SlurmOptions,
+    name: str = HOSTILE,
+    push_places: tuple[Place, ...] = (),
 ) -> str:
     plan = ImagePlan(
         spack=Spack(place / "spack" / "bin" / "spack", "1.1.0", "--spack"),
         environment=environment,
+        name="pytorch-2.6",
         inputs="0" * 12,
         target=place / f"{name}.squashfs",
         store=place / name,
+        push_places=push_places,
     )
     return job_script(request, slurm, plan)
 
@@ -53,6 +61,14 @@ def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installa
         assert f"#SBATCH --{line}" in text
     assert text.count('"${build[@]}"') == 2
     assert text.index("--install-only") < text.rindex('"${build[@]}"')
+
+
+def test_the_job_puts_the_image_where_it_is_kept(environment: Installable, place: Path) -> None:
+    request = ImageRequest(source="hello", tag_by_inputs=True, push_images=("kept",))
+
+    text = script(environment, place, request, SlurmOptions(), push_places=(place_of("kept"),))
+
+    assert f"--tag hash --push-image {place}/kept" in text
 
 
 def test_one_node_needs_no_step_that_shares(environment: Installable, place: Path) -> None:

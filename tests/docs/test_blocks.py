@@ -23,6 +23,7 @@ NOT_RUN = {
     "README.md: scripts/test": "it is the command that runs this test",
     "README.md: uenvtool image build envs/pytorch-2.6/clariden-gh200 -o pytorch-2.6.squashfs": "compiles for hours",
     "docs/images.md: uenvtool image build pytorch-2.6 --slurm --nodes 4 --account g123 --time 24:00:00": "the same",
+    "docs/images.md: uenvtool image build pytorch-2.6 --tag hash \\": "the same",
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
 

@@ -51,6 +51,15 @@ def build(
     tag: Tag | None = typer.Option(
         None, help="hash: name the image NAME-HASH after its inputs; one that is there is not built again."
     ),
+    images: list[str] = typer.Option(
+        [],
+        "--images",
+        metavar="PLACE",
+        help="With --tag hash: take the image from a folder or oci://REGISTRY/PATH that has it; repeatable.",
+    ),
+    push_image: list[str] = typer.Option(
+        [], "--push-image", metavar="PLACE", help="With --tag hash: put the image into such a place; repeatable."
+    ),
     install_only: bool = typer.Option(
         False, "--install-only", help="Stop before packing; any number may run at once on one --store."
     ),
@@ -72,7 +81,8 @@ def build(
     request = ImageRequest(
         source=source, system=system, uarch=uarch, output=output, store=store, spack=spack,
         repos=named_paths(repo, "--repo"), jobs=jobs, mirrors=tuple(mirror), caches=tuple(cache), unsigned=unsigned,
-        push=push, tag_by_inputs=tag is Tag.hash, install_only=install_only,
+        push=push, tag_by_inputs=tag is Tag.hash, images=tuple(images), push_images=tuple(push_image),
+        install_only=install_only,
     )  # fmt: skip
     if slurm:
         options = SlurmOptions(nodes=nodes, partition=partition, account=account, time=time, wait=wait)
@@ -137,9 +147,18 @@ def sbom(path: Path = typer.Argument(..., metavar="FILE|LOCK", help="An image, o
 
 
 @image.command("mark-tested")
-def mark_tested(path: Path = typer.Argument(..., metavar="FILE", help="An image."), json_: bool = JSON) -> int:
+def mark_tested(
+    path: Path = typer.Argument(..., metavar="FILE", help="An image."),
+    push_image: list[str] = typer.Option(
+        [],
+        "--push-image",
+        metavar="PLACE",
+        help="Put the image and its mark into a folder or oci://REGISTRY/PATH too; repeatable.",
+    ),
+    json_: bool = JSON,
+) -> int:
     """Write FILE.tested beside an image that was tested; `image verify` holds it against the image."""
     from uenvtool import console
-    from uenvtool.commands.image.inputs import mark_tested as command
+    from uenvtool.commands.image.tested import mark_tested as command
 
-    return console.show(command(path), as_json=json_)
+    return console.show(command(path, push_image, console.progress), as_json=json_)

@@ -15,6 +15,7 @@ from uenvtool.commands.build.build import build_environment
 from uenvtool.commands.build.next_steps import usual_folder
 from uenvtool.commands.image.environment import described, omitted
 from uenvtool.commands.image.inputs import inputs_hash, is_made_of, tested_sha256
+from uenvtool.commands.image.kept import Key, Place, Taken, keep, place_of, take
 from uenvtool.commands.image.request import ImageRequest
 from uenvtool.errors import BadInput, ToolMissing
 from uenvtool.image.metadata import uenv_name
@@ -37,13 +38,33 @@ SCRATCH_BYTES = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImagePlan:
-    """An image that is to be built. inputs: their hash. store: the folder that is installed into."""
+    """An image that is to be built.
+
+    name: of what it is an image of. inputs: their hash. store: the folder that is installed into.
+    places, push_places: those that are asked for it, and those that get it.
+    """
 
     spack: Spack
     environment: Installable
+    name: str
     inputs: str
     target: Path
     store: Path
+    places: tuple[Place, ...] = ()
+    push_places: tuple[Place, ...] = ()
+
+    @property
+    def key(self) -> Key:
+        """Under which places keep it."""
+        return Key(name=self.name, inputs=self.inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundBefore:
+    """What is known before anything is built. result: the answer if nothing has to be. warnings: of places."""
+
+    result: Result | None = None
+    warnings: tuple[str, ...] = ()
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
@@ -55,8 +76,9 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     """
     programs = find_programs()
     plan = planned_image(request, progress)
-    if request.tag_by_inputs and is_made_of(plan.target, plan.inputs):
-        return made_before(plan)
+    found = found_before(request, plan, progress)
+    if found.result:
+        return found.result
     with files.locked(plan.store, shared=request.install_only):
         installed = _install(request, plan, progress)
         if request.install_only:
@@ -68,7 +90,8 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         notes = _pushed(request, plan, progress) if request.push else ()
     result = _result(plan, dataclasses.replace(packed, path=plan.target))
-    warnings = (*absent_caches(request), *_not_from_caches(request, installed))
+    kept = keep(plan.push_places, plan.target, plan.key, progress) if plan.push_places else ()
+    warnings = (*found.warnings, *absent_caches(request), *_not_from_caches(request, installed), *kept)
     return dataclasses.replace(result, warnings=warnings, notes=(*result.notes, *notes))
 
 
@@ -77,6 +100,9 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
     Raises as `build_image` does, before anything is installed.
     """
+    places, push_places = tuple(map(place_of, request.images)), tuple(map(place_of, request.push_images))
+    if (places or push_places) and not request.tag_by_inputs:
+        raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
     spack = find_spack(request.spack)
     if spack is None:
         raise ToolMissing("Spack is not here", hint="name one with --spack; `uenvtool build` says how to get it")
@@ -87,7 +113,16 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     target = Path(os.path.abspath(output / usual if output.is_dir() else output))
     refuse_foreign(target)
     store = Path(os.path.abspath(request.store or _usual_store(environment, name)))
-    return ImagePlan(spack=spack, environment=environment, inputs=inputs, target=target, store=store)
+    return ImagePlan(
+        spack=spack,
+        environment=environment,
+        name=name,
+        inputs=inputs,
+        target=target,
+        store=store,
+        places=places,
+        push_places=push_places,
+    )
 
 
 def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable, str]:
@@ -170,14 +205,40 @@ def _result(plan: ImagePlan, packed: Packed) -> Result:
     )
 
 
-def made_before(plan: ImagePlan) -> Result:
-    """The answer if the image of these inputs is there."""
+def found_before(request: ImageRequest, plan: ImagePlan, progress: Progress) -> FoundBefore:
+    """The image of these inputs, if it is there or a place keeps it; the target and `push_places` have it then.
+
+    Raises as `take` and `keep` do.
+    """
+    if not request.tag_by_inputs:
+        return FoundBefore()
+    taken = Taken()
+    if not is_made_of(plan.target, plan.inputs):
+        taken = take(plan.places, plan.key, plan.target, progress)
+        if not taken.place:
+            return FoundBefore(warnings=taken.warnings)
+    others = [kept for kept in plan.push_places if kept.shown != taken.place]
+    kept = tuple(keep(others, plan.target, plan.key, progress)) if others else ()
+    result = _made_before(plan, taken.place)
+    return FoundBefore(result=dataclasses.replace(result, warnings=(*taken.warnings, *kept)))
+
+
+def _made_before(plan: ImagePlan, place: str) -> Result:
+    """The answer if the image of these inputs is there. place: the one that it was taken from now."""
     tested = tested_sha256(plan.target) is not None
     state = "marked as tested" if tested else "not marked as tested: uenvtool image mark-tested"
     return Result(
-        data={"image": str(plan.target), "inputs": plan.inputs, "made_before": True, "tested": tested},
+        data={
+            "image": str(plan.target),
+            "inputs": plan.inputs,
+            "made_before": True,
+            "tested": tested,
+            "taken_from": place or None,
+        },
         text=str(plan.target),
-        notes=(f"{plan.target.name} is of these inputs; nothing was built; {state}",),
+        notes=(
+            f"{plan.target.name} is of these inputs{f', from {place}' if place else ''}; nothing was built; {state}",
+        ),
         next=(_start(plan),),
     )
 

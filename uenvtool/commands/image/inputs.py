@@ -8,9 +8,7 @@ from pathlib import Path
 from uenvtool import files
 from uenvtool.errors import BadInput
 from uenvtool.image.metadata import PACKED
-from uenvtool.image.pack import file_sha256
-from uenvtool.image.read import read_texts, require_image
-from uenvtool.result import Result
+from uenvtool.image.read import read_texts
 from uenvtool.spack.installable import Installable
 
 HASH_LENGTH = 12
@@ -24,25 +22,17 @@ def inputs_hash(environment: Installable) -> str:
 
 
 def is_made_of(image: Path, inputs: str) -> bool:
-    """If an image is there and says that these are its inputs."""
-    if not image.is_file():
-        return False
+    """If an image is there and says that these are its inputs. Raises BadInput if what is there is no image."""
+    return image.is_file() and inputs_of(image) == inputs
+
+
+def inputs_of(image: Path) -> str:
+    """The hash of the inputs that an image says that it is made of, or "". Raises BadInput if it is no image."""
     try:
-        text = read_texts(image, [PACKED]).get(PACKED, "{}")
-        return bool(json.loads(text).get("inputs") == inputs)
+        found = json.loads(read_texts(image, [PACKED]).get(PACKED, "{}")).get("inputs")
     except (ValueError, AttributeError):
-        return False
-
-
-def mark_tested(image: Path) -> Result:
-    """Write beside an image that it was tested: FILE.tested, which `sha256sum --check` reads.
-
-    Raises BadInput if the file is not an image, ToolFailed if the disk fails.
-    """
-    require_image(image)
-    marker, digest = marker_of(image), file_sha256(image)
-    files.write(marker, f"{digest}  {image.name}\n")
-    return Result(data={"image": str(image), "sha256": digest, "marker": str(marker)}, text=str(marker))
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def marker_of(image: Path) -> Path:

@@ -15,8 +15,9 @@ class ImageRequest:
     for `uenvtool build`. output: the image; None for NAME.squashfs. store: the folder that is installed
     into and that an interrupted run goes on with; None for one in the user's cache. jobs, mirrors,
     caches, unsigned: see `InstallOptions`. push: the URL of a build cache to fill, or "". tag_by_inputs:
-    put the hash of all inputs into the image's name, and build nothing that is there. install_only: stop
-    before the image is made, and let others install into the store at the same time.
+    put the hash of all inputs into the image's name, and build nothing that is there. images: places that
+    keep images by that hash, asked before anything is built. push_images: places that the image is put
+    into. install_only: stop before the image is made, and let others install into the store at the same time.
     """
 
     source: str
@@ -32,4 +33,6 @@ class ImageRequest:
     unsigned: bool = False
     push: str = ""
     tag_by_inputs: bool = False
+    images: tuple[str, ...] = ()
+    push_images: tuple[str, ...] = ()
     install_only: bool = False

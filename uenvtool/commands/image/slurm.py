@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool import files, tools
-from uenvtool.commands.image.build import ImagePlan, as_url, made_before, planned_image
-from uenvtool.commands.image.inputs import is_made_of
+from uenvtool.commands.image.build import ImagePlan, as_url, found_before, planned_image
 from uenvtool.commands.image.request import ImageRequest
 from uenvtool.commands.submit import judged, require_sbatch, submitted
 from uenvtool.errors import ToolFailed
@@ -49,8 +48,9 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
     """
     require_sbatch()
     plan = planned_image(request, progress)
-    if request.tag_by_inputs and is_made_of(plan.target, plan.inputs):
-        return made_before(plan)
+    found = found_before(request, plan, progress)
+    if found.result:
+        return found.result
     work = plan.store / WORK
     script = work / "build.sh"
     files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts
@@ -66,12 +66,18 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
         with progress("waiting for the job"):
             number = _waited_for(script, keep)
         check = f"uenvtool image verify {shlex.quote(str(plan.target))}"
-        return Result(data={**data, "job": number}, text=str(plan.target), next=(check,))
+        return Result(data={**data, "job": number}, text=str(plan.target), next=(check,), warnings=found.warnings)
     number = submitted(["sbatch", "--parsable"], script, program="sbatch", cwd=work)
     keep(number)
     status = f"uenvtool image status {shlex.quote(str(plan.store))}"
     log = work / OUTPUT.replace("%j", number)
-    return Result(data={**data, "job": number}, text=number, notes=(f"the job writes to {log}",), next=(status,))
+    return Result(
+        data={**data, "job": number},
+        text=number,
+        warnings=found.warnings,
+        notes=(f"the job writes to {log}",),
+        next=(status,),
+    )
 
 
 def job_script(request: ImageRequest, slurm: SlurmOptions, plan: ImagePlan) -> str:
@@ -119,6 +125,10 @@ def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
         yield "--unsigned"
     if request.push:
         yield from ("--push", as_url(request.push))
+    if plan.push_places:
+        yield from ("--tag", "hash")
+    for kept in plan.push_places:
+        yield from ("--push-image", kept.shown)
 
 
 def _waited_for(script: Path, on_number: Callable[[str], None]) -> str:

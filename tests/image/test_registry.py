@@ -1,0 +1,67 @@
+"""What is pushed for an image: as oras lays it out for the uenv client."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.errors import BadInput
+from uenvtool.image.registry import artifacts_of, image_sha256
+
+NAMES = st.from_regex(r"meta/([a-z]{1,8}/){0,3}[a-z]{1,8}\.json", fullmatch=True)
+SUM = "0123456789abcdef" * 4
+
+
+@given(st.dictionaries(NAMES, st.binary(max_size=100)), st.integers(0, 1 << 40))
+def test_all_that_is_named_is_there_and_the_metadata_belongs_to_the_image(
+    contents: dict[str, bytes], size: int
+) -> None:
+    found = artifacts_of(SUM, size, contents)
+
+    image, meta = json.loads(found.image), json.loads(found.metadata)
+    assert (image["artifactType"], meta["artifactType"]) == ("application/x-squashfs", "uenv/meta")
+    assert image["layers"][0]["annotations"] == {"org.opencontainers.image.title": "store.squashfs"}
+    assert image_sha256(found.image) == SUM
+    assert meta["subject"]["digest"] == digest(found.image.encode())
+    for named in (image["config"], meta["config"], *meta["layers"], meta["subject"]):
+        content = found.blobs[named["digest"].removeprefix("sha256:")]
+        assert (digest(content), len(content)) == (named["digest"], named["size"])
+    unpacked = gzip.decompress(found.blobs[meta["layers"][0]["digest"].removeprefix("sha256:")])
+    assert meta["layers"][0]["annotations"]["io.deis.oras.content.digest"] == digest(unpacked)
+    assert files_of(unpacked) == contents
+    assert artifacts_of(SUM, size, contents) == found
+
+
+def digest(content: bytes) -> str:
+    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+
+
+def files_of(archive: bytes) -> dict[str, Any]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as opened:
+        members = [member for member in opened if member.isfile()]
+        return {member.name: (opened.extractfile(member) or io.BytesIO()).read() for member in members}
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"layers": []}',
+        '{"layers": [{"digest": "sha256:../x"}]}',
+        '{"layers": [1]}',
+        '{"layers": [{},{}]}',
+    ],
+)
+def test_a_manifest_of_something_else_is_refused(manifest: str) -> None:
+    with pytest.raises(BadInput, match="not an image that was pushed as one file"):
+        image_sha256(manifest)

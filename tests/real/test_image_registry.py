@@ -1,0 +1,118 @@
+"""A real registry that keeps images: put there, found, taken, marked as tested; one that does not answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, spack_that_only_has_a_version
+from tests.support.needs import needs
+from tests.support.registry import running_registry
+from uenvtool.commands.image.kept import Key, Registry, keep, place_of, take
+from uenvtool.result import silent
+
+pytestmark = [pytest.mark.real, *needs("mksquashfs", "unsquashfs", "skopeo", "docker-registry")]
+Cli = Callable[..., Answer]
+KEY = Key(name="hello", inputs="0123456789ab")
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """The path of a registry under which images are kept."""
+    with running_registry(tmp_path / "registry") as host:
+        yield f"{host}/deploy/local/any"
+
+
+def manifest_of(reference: str) -> dict[str, Any]:
+    words = ["skopeo", "inspect", "--raw", f"docker://{reference}"]
+    data: dict[str, Any] = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    return data
+
+
+def test_an_image_is_put_there_and_taken_with_its_mark(place: Path, address: str, cli: Cli) -> None:
+    registry = place_of(f"oci://{address}/")
+    image = packed_image(place / KEY.file_name, KEY.inputs, {"meta/recipe/spack.lock": "{}\n"})
+    sha256 = hashlib.sha256(image.read_bytes()).hexdigest()
+
+    before = take([registry], KEY, place / "early.squashfs", silent)
+    told = list(keep([registry], image, KEY, silent))
+    untested = take([registry], KEY, place / "untested.squashfs", silent)
+    marked = cli("image", "mark-tested", image, "--push-image", f"oci://{address}")
+    tested = take([registry], KEY, place / "tested.squashfs", silent)
+
+    assert (before.place, before.warnings, told) == ("", (), [])
+    assert untested.place == f"oci://{address}"
+    assert not (place / "untested.squashfs.tested").exists()
+    assert marked.code == 0, marked.stderr
+    assert tested.warnings == ()
+    assert (place / "tested.squashfs.tested").read_text() == f"{sha256}  tested.squashfs\n"
+    assert (place / "tested.squashfs").read_bytes() == (place / "untested.squashfs").read_bytes() == image.read_bytes()
+
+
+def test_it_lies_there_as_the_uenv_client_puts_it(place: Path, address: str) -> None:
+    image = packed_image(place / KEY.file_name, KEY.inputs)
+
+    list(keep([Registry(address)], image, KEY, silent))
+
+    found = manifest_of(f"{address}/hello:{KEY.inputs}")
+    attached = manifest_of(f"{address}/hello:{KEY.inputs}-meta")
+    digest = (
+        subprocess.run(
+            ["skopeo", "manifest-digest", "/dev/stdin"],
+            input=json.dumps(found, separators=(",", ":")).encode(),
+            capture_output=True,
+            check=True,
+        )
+        .stdout.decode()
+        .strip()
+    )
+    assert found["artifactType"] == "application/x-squashfs"
+    assert found["layers"][0]["annotations"]["org.opencontainers.image.title"] == "store.squashfs"
+    assert attached["artifactType"] == "uenv/meta"
+    assert attached["subject"]["digest"] == digest
+
+
+def test_another_image_of_the_same_inputs_does_not_replace_it(place: Path, address: str) -> None:
+    first, second = (packed_image(place / name, KEY.inputs) for name in ("first.squashfs", "second.squashfs"))
+    list(keep([Registry(address)], first, KEY, silent))
+
+    told = list(keep([Registry(address)], second, KEY, silent))
+    take([Registry(address)], KEY, place / "taken.squashfs", silent)
+
+    assert told == [f"oci://{address} has another image of these inputs, which stays: another run built it"]
+    assert (place / "taken.squashfs").read_bytes() == first.read_bytes()
+
+
+def test_an_image_of_other_inputs_under_that_name_is_passed_over(place: Path, address: str) -> None:
+    list(keep([Registry(address)], packed_image(place / "x.squashfs", "f" * 12), KEY, silent))
+
+    taken = take([Registry(address)], KEY, place / "taken.squashfs", silent)
+
+    assert taken.place == ""
+    assert "is not an image of these inputs" in taken.warnings[0]
+    assert not (place / "taken.squashfs").exists()
+
+
+def test_the_command_takes_it_although_another_registry_does_not_answer(place: Path, address: str, cli: Cli) -> None:
+    key = Key(name=NAME, inputs=inputs())
+    list(keep([Registry(address)], packed_image(place / "x.squashfs", key.inputs), key, silent))
+    spack = spack_that_only_has_a_version(place / "spack")
+    options = ["--spack", spack, "--store", place / "store", "-o", place / "y.squashfs", "--tag", "hash"]
+    places = ["--images", "oci://localhost:1/nobody", "--images", f"oci://{address}"]
+
+    answer = cli("image", "build", ENVIRONMENT, *options, *places, "--json")
+
+    assert answer.code == 0, answer.stderr
+    assert "warning: oci://localhost:1/nobody is passed over: skopeo failed: " in answer.stderr
+    assert "connection refused" in answer.stderr
+    assert json.loads(answer.stdout)["taken_from"] == f"oci://{address}"
+    assert (place / "y.squashfs").read_bytes() == (place / "x.squashfs").read_bytes()
+    assert "y.squashfs" in os.listdir(place)

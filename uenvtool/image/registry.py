@@ -1,0 +1,207 @@
+"""Images in a registry, laid out as the uenv client lays them out, and moved by skopeo.
+
+The client (uenv 9.2, src/uenv/oras.cpp) has oras push a file `store.squashfs` as an artifact of the type
+application/x-squashfs, and attach the image's folder `meta` to it as one of the type uenv/meta.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool import files, tools
+from uenvtool.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.image.listing import FILE, listing
+from uenvtool.image.programs import find_program
+from uenvtool.image.read import read_texts
+
+SQUASHFS, META = "application/x-squashfs", "uenv/meta"
+"""The types of both artifacts."""
+FILE_NAME = "store.squashfs"
+"""The name under which the client looks for what it pulled."""
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+TAR = "application/vnd.oci.image.layer.v1.tar"
+"""The type that oras gives a file for which none is named."""
+EMPTY = b"{}"
+ANSWER_SECONDS = 60
+NOT_THERE = ("manifest unknown", "name unknown", "not found")
+"""What registries say of an image that they do not have; any other failure is none of this answer."""
+
+_DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class Artifacts:
+    """The manifests of an image and of its metadata, and what they name: content by its sha256."""
+
+    image: str
+    metadata: str
+    blobs: Mapping[str, bytes]
+
+
+def find_skopeo() -> str:
+    """The program skopeo. Raises ToolMissing with the ways to get it."""
+    found = shutil.which("skopeo")
+    if found is None:
+        hint = (
+            "install it: apt install skopeo, dnf install skopeo, conda install -c conda-forge skopeo; or name a folder"
+        )
+        raise ToolMissing("the program skopeo is not on PATH; it reaches registries", hint=hint)
+    return found
+
+
+def manifest_at(reference: str) -> str | None:
+    """The manifest that a registry has as HOST/PATH:TAG; None if it has none.
+
+    Raises ToolFailed if it does not answer, or refuses to.
+    """
+    words = [find_skopeo(), "--command-timeout", f"{ANSWER_SECONDS}s", "inspect", "--raw", f"docker://{reference}"]
+    done = tools.run(words)
+    if done.code == 0:
+        return done.stdout
+    if any(text in done.stderr for text in NOT_THERE):
+        return None
+    raise _failed(done)
+
+
+def image_sha256(manifest: str) -> str:
+    """The sum of the image that a manifest names. Raises BadInput if it does not name exactly one file."""
+    try:
+        (layer,) = json.loads(manifest)["layers"]
+        found = _DIGEST.fullmatch(layer["digest"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        found = None
+    if found is None:
+        raise BadInput("it is not an image that was pushed as one file")
+    return found[1]
+
+
+def pull(reference: str, sha256: str, target: Path, work: Path) -> None:
+    """Take the image with this sum to a new file. work: an empty folder on the target's filesystem.
+
+    skopeo holds all that comes against its sum. Raises ToolFailed if the registry, the way to it or the disk fails.
+    """
+    folder = work / "pulled"
+    _run("copy", "--preserve-digests", f"docker://{reference}", f"dir:{folder}")
+    if not files.move(folder / sha256, target):
+        raise ToolFailed(f"{target} and {folder} are not on one disk")
+
+
+def push(image: Path, sha256: str, reference: str) -> None:
+    """Put an image with its metadata into a registry, as HOST/PATH:TAG and HOST/PATH:TAG-meta.
+
+    Raises ToolFailed if the registry does not take it.
+    """
+    artifacts = artifacts_of(sha256, image.stat().st_size, metadata_of(image))
+    with files.scratch_folder() as folder:
+        files.fill(folder, {f"blobs/sha256/{sum_}": content for sum_, content in artifacts.blobs.items()})
+        files.link(folder / "blobs" / "sha256" / sha256, os.path.abspath(image))
+        index = [
+            _named(_described(manifest.encode(), MANIFEST), name)
+            for name, manifest in (("image", artifacts.image), ("meta", artifacts.metadata))
+        ]
+        layout = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
+        files.fill(folder, {**layout, "index.json": _json({"schemaVersion": 2, "manifests": index})})
+        _run("copy", "--preserve-digests", f"oci:{folder}:image", f"docker://{reference}")
+        _run("copy", "--preserve-digests", f"oci:{folder}:meta", f"docker://{reference}-meta")
+
+
+def name_again(reference: str, tag: str) -> None:
+    """Give an image in a registry a second tag. Raises ToolFailed if the registry does not take it."""
+    again = f"{reference.rpartition(':')[0]}:{tag}"
+    _run("copy", "--preserve-digests", f"docker://{reference}", f"docker://{again}")
+
+
+def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artifacts:
+    """What is pushed for an image of this sum and size, with these files in its folder `meta`."""
+    layer = {"mediaType": TAR, "digest": f"sha256:{sha256}", "size": size, "annotations": _titled(FILE_NAME)}
+    image = _manifest(SQUASHFS, layer)
+    unpacked = _tar(metadata)
+    packed = gzip.compress(unpacked, mtime=0)
+    about = {
+        "io.deis.oras.content.digest": f"sha256:{_sha256(unpacked)}",
+        "io.deis.oras.content.unpack": "true",
+        **_titled("meta"),
+    }
+    attached = {**_described(packed, f"{TAR}+gzip"), "annotations": about}
+    subject = _described(image.encode(), MANIFEST)
+    meta = _manifest(META, attached, subject=subject)
+    blobs = [EMPTY, packed, image.encode(), meta.encode()]
+    return Artifacts(image=image, metadata=meta, blobs={_sha256(content): content for content in blobs})
+
+
+def metadata_of(image: Path) -> dict[str, bytes]:
+    """The files below `meta` in an image, by their names."""
+    entries = listing(find_program("unsquashfs"), image, ["meta"])
+    names = [os.fsdecode(entry.name) for entry in entries if entry.kind == FILE and entry.name.startswith(b"meta/")]
+    texts = read_texts(image, names, entries=entries)
+    return {name: text.encode("utf-8", "surrogateescape") for name, text in sorted(texts.items())}
+
+
+def _tar(contents: Mapping[str, bytes]) -> bytes:
+    """An archive of these files and their folders, the same bytes for the same files."""
+    stream = io.BytesIO()
+    folders = {str(parent) for name in contents for parent in Path(name).parents if parent.parts}
+    with tarfile.TarFile(fileobj=stream, mode="w") as archive:
+        for folder in sorted(folders):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(entry)
+        for name, content in contents.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def _manifest(kind: str, layer: Mapping[str, Any], **more: Any) -> str:
+    config = _described(EMPTY, "application/vnd.oci.empty.v1+json")
+    head = {"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": kind, "config": config}
+    return _json({**head, "layers": [layer], **more})
+
+
+def _described(content: bytes, media_type: str) -> dict[str, Any]:
+    return {"mediaType": media_type, "digest": f"sha256:{_sha256(content)}", "size": len(content)}
+
+
+def _titled(name: str) -> dict[str, str]:
+    return {"org.opencontainers.image.title": name}
+
+
+def _named(described: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {**described, "annotations": {"org.opencontainers.image.ref.name": name}}
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"))
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _run(*words: str) -> None:
+    done = tools.run([find_skopeo(), *words])
+    if done.code != 0:
+        raise _failed(done)
+
+
+def _failed(done: tools.Completed) -> ToolFailed:
+    """The error with the reason that skopeo gives (`... level=fatal msg="REASON"`)."""
+    last = (done.stderr.strip() or "it printed no reason").splitlines()[-1]
+    found = re.search(r'msg="(.*)"$', last)
+    why = found[1].replace('\\"', '"') if found else last
+    hint = (
+        "see that you are logged in (`skopeo login`); a registry without TLS is named in containers-registries.conf(5)"
+    )
+    return ToolFailed(f"skopeo failed: {why}", hint=hint)
