@@ -226,8 +226,9 @@ class TestTable:
         self, here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
     ) -> None:
         for name in ("numpy", "viewer", "files"):
-            requires = ["numpy"] if name == "viewer" else ["webclient ; extra == 'http'"] if name == "files" else []
-            extras = ("http",) if name == "files" else ()
+            web = [f"webclient ; extra == '{extra}'" for extra in ("full", "http")]
+            requires = ["numpy"] if name == "viewer" else web if name == "files" else []
+            extras = ("full", "http") if name == "files" else ()
             install(here.site, wheel(place.parent / "old", name, "1.0", requires=requires, extras=extras))
         wheel(wheels, "numpy", "1.5")
         wheel(wheels, "webclient", "1.0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -83,10 +84,11 @@ def rows_of_resolution(
     environment = marker_environment(base)
     origins = _origins(request, overrides)
     new = {package.name for package in resolution.to_install}
-    extras = {name for package in resolution.packages for name in [package.name] if "[" in package.line.split("@")[0]}
+    extras = {package.name: found for package in resolution.packages if (found := _extras_of(package))}
     rows = []
     for package in resolution.packages:
-        via = [_with_extra(base, name, package, environment) for name in package.via if name in new | extras]
+        askers_of_it = [name for name in package.via if name in new or name in extras]
+        via = [_with_extra(base, name, extras.get(name, ()), package, environment) for name in askers_of_it]
         askers = [*origins.get(package.name, ()), *via]
         if not askers:
             continue  # of the base, and only its own packages want it
@@ -186,12 +188,20 @@ def _of_extras(
                     yield canonical(found.name), f"{name}[{extra}]"
 
 
-def _with_extra(base: Base, asker: str, wanted: ResolvedPackage, environment: dict[str, str]) -> str:
-    """The asker, with the extra through which it asks if it is the base's."""
+def _extras_of(package: ResolvedPackage) -> tuple[str, ...]:
+    """The extras of a package that are asked for, as uv writes them: fsspec[full,http] @ file:///..."""
+    match = re.match(r"[A-Za-z0-9._-]+\s*\[([^\]]*)\]", package.line)
+    return tuple(extra.strip() for extra in match[1].split(",")) if match else ()
+
+
+def _with_extra(
+    base: Base, asker: str, asked: Sequence[str], wanted: ResolvedPackage, environment: dict[str, str]
+) -> str:
+    """The asker, with the extra through which it asks if it is the base's. asked: its extras that are wanted."""
     package = base.packages.get(asker)
     if package is None or wanted.name in {canonical(found.name) for found in requirements(package, environment)}:
         return asker
-    for extra in package.extras:
+    for extra in asked:
         with_extra = requirements(package, {**environment, "extra": extra})
         if wanted.name in {canonical(found.name) for found in with_extra}:
             return f"{asker}[{extra}]"
