@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -75,8 +76,9 @@ def test_podman_runs_it_where_no_srun_is(builder: Builder, no_base: None, tmp_pa
 
     assert answer.returncode == 0, answer.stderr
     code = "import metatrain, torch; print(metatrain.__file__, torch.__version__)"
-    run = [*("podman", "run", "--rm", f"--volume={place}:{place}", image), place / "env/bin/python", "-c", code]
-    ran = subprocess.run(run, env=env, capture_output=True, text=True, check=False)
+    Path("script.py").write_text(code)
+    line = next(line for line in answer.stderr.splitlines() if line.endswith(" env/bin/python script.py"))
+    ran = subprocess.run(shlex.split(line), env=env, capture_output=True, text=True, check=False)  # as it was printed
     where, torch = ran.stdout.split()
     assert where.startswith(f"{place}/env/lib/"), ran.stderr
     assert torch == "2.8.0a0+nv25.6"

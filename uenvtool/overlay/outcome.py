@@ -195,13 +195,13 @@ def _extras_of(package: ResolvedPackage) -> tuple[str, ...]:
 
 
 def _with_extra(
-    base: Base, asker: str, asked: Sequence[str], wanted: ResolvedPackage, environment: dict[str, str]
+    base: Base, asker: str, extras: Sequence[str], wanted: ResolvedPackage, environment: dict[str, str]
 ) -> str:
-    """The asker, with the extra through which it asks if it is the base's. asked: its extras that are wanted."""
+    """The asker, with the extra through which it asks if it is the base's. extras: its own that are wanted."""
     package = base.packages.get(asker)
     if package is None or wanted.name in {canonical(found.name) for found in requirements(package, environment)}:
         return asker
-    for extra in asked:
+    for extra in extras:
         with_extra = requirements(package, {**environment, "extra": extra})
         if wanted.name in {canonical(found.name) for found in with_extra}:
             return f"{asker}[{extra}]"
