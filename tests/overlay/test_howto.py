@@ -60,6 +60,14 @@ def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
     }
 
 
+def test_of_a_container_without_a_name_the_lines_say_what_to_put_in() -> None:
+    found = lines("/s/my.squashfs", CONTAINER).values()
+
+    assert {line.caveat for line in found} == {"IMAGE stands for the container that this was made in"}
+    assert all("IMAGE" in line.text for line in found)
+    assert not any(line.caveat for line in lines("/s/my.squashfs", {**CONTAINER, "image": "/s/a.sif"}).values())
+
+
 def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:
     found = lines("/s/my.squashfs", NAMED)
 
@@ -70,7 +78,7 @@ def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1))
 def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None:
     path = f"/s/x{name}.squashfs"
-    found = {**lines(path, NAMED), **lines(path, CONTAINER)}
+    found = {**lines(path, NAMED), **lines(path, {**CONTAINER, "image": "/s/pytorch.sif"})}
 
     assert shlex.split(found["shell"].text)[2] == path
     assert shlex.split(found["Apptainer"].text)[3] == f"{path}:/user-tools:image-src=/"

@@ -70,6 +70,8 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
     }
     odd = re.search(runtime.paths, path) if runtime.paths else None
     caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename or move the image" if odd else ""
+    unnamed = runtime.container and not base_image
+    caveat = caveat or ("IMAGE stands for the container that this was made in" if unnamed else "")
     for use in runtime.uses:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
         yield Line(runtime=runtime.name, use=use.where, text=filled(use.lines, **used), caveat=caveat or use.note)
