@@ -181,3 +181,10 @@ def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str
 
     assert answer.code == 2
     assert f"hint: {hint}\n" in answer.stderr
+
+
+def test_words_with_a_sign_between_them_are_said_so(cli: Cli, write: Write) -> None:
+    answer = cli("validate", write("rules/mine.yaml", "description: x\nrules: {'a&b': {why: x}}\n"))
+
+    assert answer.code == 2
+    assert "hint: it has small letters and digits, in words with `-` between them\n" in answer.stderr

@@ -41,6 +41,7 @@ def test_an_error_in_a_requirements_file_names_its_line(
     assert answer.code == 2
     assert "sub/req.txt:17:1: 'numpy = 1.26' is no requirement" in answer.stderr
     assert "sub/req.txt:19:1: unknown option '--frobnicate'" in answer.stderr
+    assert "hint: take it out; a requirements file may have --constraint, " in answer.stderr
     assert "sub/req.txt:20:1:" in answer.stderr
     assert "two equal signs" in answer.stderr
     assert not Path("v").exists()
@@ -383,3 +384,21 @@ def test_a_base_that_cannot_serve_is_told(
 
     assert answer.code == (2 if name == "old" else 4)
     assert said in answer.stderr
+
+
+def test_the_image_of_an_overlay_is_named_by_its_folder(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:
+    write("v.squashfs", "hsqs")
+
+    answer = cli("venv", "v.squashfs", "--update")
+
+    assert answer.code == 2
+    assert "hint: name the overlay's folder: its image is NAME.squashfs beside it" in answer.stderr
+
+
+def test_a_bracket_is_told_as_it_is_written(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:
+    write("r.txt", "x[\n-r gone.txt\n")
+
+    answer = cli("venv", "v", "--no-base", "-r", "r.txt")
+
+    assert "r.txt:1:1: 'x[' is no requirement: Expected matching `]` for `[`, after extras" in answer.stderr
+    assert f"hint: it is looked for at {Path('gone.txt').absolute()}" in answer.stderr

@@ -105,7 +105,9 @@ def _without(lower: Node, upper: Node) -> Node:
         return lower
     known = {*_packages(lower)}
     problems = [
-        unknown("package to remove", name, known, node.position) for name, node in names.items() if name not in known
+        unknown("package to remove", name, known, node.position, listed_by="uenvtool show RECIPE")
+        for name, node in names.items()
+        if name not in known
     ]
     if problems:
         raise BadInput(problems)

@@ -29,6 +29,7 @@ _KINDS = {
     "null": "nothing",
 }
 _CHARACTERS_ALONE = re.compile(r"\^(?:\[([^]^]+)\])?\[([^]^]+)\][*+]\$")
+_JOINED_WORDS = re.compile(r"\^\[([^]^]+)\]\+\((.)\[\1\]\+\)\*\$")
 _OF_LETTERS = ("small letters", "capitals")
 _CHARACTERS = (("A-Za-z", "letters"), ("a-z", "small letters"), ("A-Z", "capitals"), ("0-9", "digits"))
 _KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
@@ -144,6 +145,8 @@ def _hint(error: Any) -> str | None:
 
 def _in_words(pattern: str) -> str:
     """What a name of a pattern may have; the pattern itself if it is not one of characters alone."""
+    if joined := _JOINED_WORDS.fullmatch(pattern):
+        return f"it has {_listed(_characters(joined[1]), 'and')}, in words with `{joined[2]}` between them"
     found = _CHARACTERS_ALONE.fullmatch(pattern)
     if not found:
         return f"it must match {pattern}"

@@ -144,7 +144,8 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
         )
     except json.JSONDecodeError as error:
         place = Position(shown, error.lineno, error.colno)
-        raise BadInput(f"not what uenvtool wrote, no JSON: {error.msg}", place, DAMAGED) from error
+        why = error.msg.removesuffix(" at").removesuffix(" starting")
+        raise BadInput(f"not what uenvtool wrote, no JSON: {why}", place, DAMAGED) from error
     except (ValueError, TypeError) as error:
         raise BadInput(f"not what uenvtool wrote: {error}", Position(shown), DAMAGED) from error
     except RecursionError:

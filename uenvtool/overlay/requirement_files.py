@@ -15,7 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urljoin
 
 from uenvtool import files
-from uenvtool.errors import BadInput, Position, Problem, ToolFailed, unknown
+from uenvtool.errors import BadInput, Position, Problem, ToolFailed, did_you_mean
 from uenvtool.overlay.requirements import URL, UserRequest, UserRequirement, editable, parsed
 
 MAX_BYTES = 10_000_000
@@ -145,7 +145,9 @@ class _Reader:
                 return text
             return files.read_bytes(path, MAX_BYTES).decode("utf-8-sig")
         except FileNotFoundError:
-            raise BadInput("cannot read it: no such file", hint=f"it is looked for at {place}") from None
+            raise BadInput(
+                "cannot read it: no such file", hint=f"it is looked for at {os.path.abspath(place)}"
+            ) from None
         except UnicodeDecodeError as error:
             raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
 
@@ -166,7 +168,9 @@ class _Reader:
         if option in ("-e", "--editable"):
             return [editable(value, origin, position, Path.cwd())]
         if option not in _PASSED_ON:
-            raise BadInput([unknown("option", option, _KNOWN, position)])
+            question = did_you_mean(option, _KNOWN)
+            hint = f"{question} take it out; a requirements file may have {', '.join(sorted(_KNOWN))}".lstrip()
+            raise BadInput(f"unknown option {option!r}", position, hint)
         name = _LONG_NAMES.get(option, option).removeprefix("--")
         if name == "find-links" and not URL.match(value):
             value = str(_beside(within[-1], value))

@@ -21,6 +21,7 @@ MAX_LETTERS = 4096
 URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
 """What can follow a requirement on its line."""
+_BRACKETS = {"LEFT_BRACKET": "`[`", "RIGHT_BRACKET": "`]`", "LEFT_PARENTHESIS": "`(`", "RIGHT_PARENTHESIS": "`)`"}
 _HASH = re.compile(r"\s--hash(?:=|\s+|\Z)(\S*)")
 _FRAGMENT = re.compile(r"#(?:.*&)?(sha(?:256|384|512))=([0-9a-fA-F]+)")
 _HASH_LETTERS = {"sha256": 64, "sha384": 96, "sha512": 128}
@@ -261,7 +262,10 @@ def _egg(url: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0].strip()
+    """What a parser says, with brackets as they are written in place of its names for them."""
+    return re.sub(
+        r"\b(LEFT|RIGHT)_(BRACKET|PARENTHESIS)\b", lambda name: _BRACKETS[name[0]], str(error).splitlines()[0]
+    )
 
 
 def _hint(text: str) -> str:

@@ -30,7 +30,9 @@ def refuse_foreign(target: Path, order: Order) -> None:
     if target.is_symlink():
         raise BadInput(f"{shown} is a symlink", hint=f"name the folder itself: {os.path.realpath(target)}")
     if not target.is_dir():
-        raise BadInput(f"{shown} is not a folder", hint="choose another name")
+        is_image = str(shown).endswith(".squashfs")
+        hint = "name the overlay's folder: its image is NAME.squashfs beside it" if is_image else "choose another name"
+        raise BadInput(f"{shown} is not a folder", hint=hint)
     if not is_environment(target):
         if any(target.iterdir()):
             raise BadInput(f"{shown} is not a virtual environment, and not empty", hint="choose another name")
