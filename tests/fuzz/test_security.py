@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT, SMALL, Answer
+from tests.support.needs import need
 from tests.support.overlays import wheel
 from tests.support.trees import snapshot
-from uenvtool import tools
 
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""What a terminal obeys."""
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
 RECORDS = """\
@@ -124,7 +128,7 @@ def test_commands_that_read_start_no_program_and_write_no_file(
     write("recipes/mine/recipe.yaml", SMALL)
     write("job.sh", "#!/bin/bash\ntouch ran\n$(touch ran)\nsrun python train.py\n")
     before = snapshot(place.parent)
-    monkeypatch.setattr(tools, "run", refused)
+    monkeypatch.setattr(subprocess, "Popen", refused)
 
     answer = cli(*words)
 
@@ -151,7 +155,7 @@ def test_commands_that_write_alone_start_no_program(
         raise AssertionError("a program was started")
 
     write("recipes/mine/recipe.yaml", SMALL)
-    monkeypatch.setattr(tools, "run", refused)
+    monkeypatch.setattr(subprocess, "Popen", refused)
 
     answer = cli(*words)
 
@@ -177,8 +181,53 @@ def test_a_folder_with_files_of_others_is_not_written_into(cli: Cli, write: Writ
     write("recipes/mine/recipe.yaml", SMALL)
     write("out/thesis.tex", "years")
 
-    assert cli("build", "mine", "--system", "clariden", "--no-concretize", "-o", "out").code == 2
+    words = ("build", "mine", "--system", "clariden", "--no-concretize", "-o", "out")
+
+    assert cli(*words).code == 2
     assert snapshot("out") == {"thesis.tex": b"years"}
+    assert cli(*words, "--force").code == 0
+    assert snapshot("out")["thesis.tex"] == b"years"
+
+
+def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
+    cli: Cli, wheels: Path, no_base: None, place: Path
+) -> None:
+    need("mksquashfs", "unsquashfs")
+    wheel(wheels, "small", "1.0")
+    assert cli("venv", "v", "small", "--no-base", "--squash").code == 0
+    subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", "raw", "v.squashfs"], check=True)
+    (place / "raw/bin/python").unlink()
+    log = place / "log"
+    program = str(noting(place / "raw/bin/python", log))
+    for name in ("raw/.uenvtool/uenvtool.json", "raw/meta/extra/uenvtool.json", "raw/meta/env.json"):
+        data = json.loads((place / name).read_text())
+        if "base" in data:
+            data["base"]["python"] = str(noting(place / "named/python3", log))
+            data["packages"][0] |= {"version": "1.0\x1b[31m", "note": "\x1b]0;x\x07"}
+        else:
+            data |= {"name": "v\x1b[31m", "description": "\x1b[2J\x9b31m"}
+        (place / name).write_text(json.dumps(data))
+    (place / "raw/pyvenv.cfg").write_text(f"home = {place}/named\n")
+    subprocess.run(["mksquashfs", "raw", "i.squashfs", "-quiet", "-no-progress"], check=True)
+
+    answers = [
+        cli(*words)
+        for words in (
+            ["image", "show", "i.squashfs"],
+            ["image", "verify", "i.squashfs"],
+            ["image", "diff", "i.squashfs", "v.squashfs"],
+            ["image", "sbom", "i.squashfs"],
+            ["venv", "info", "i.squashfs"],
+            ["venv", "unpack", "i.squashfs", "out"],
+            ["venv", "info", "out"],
+            ["venv", "i", "--update", "--squash", "--dry-run"],
+        )
+    ]
+
+    assert all(answer.code in (0, 1, 2) for answer in answers), answers
+    assert Path("out/bin/python").read_text() == Path(program).read_text()
+    assert not log.exists()
+    assert not [answer for answer in answers if CONTROL.search(answer.stdout + answer.stderr)]
 
 
 TESTED_BY = {
@@ -193,12 +242,12 @@ TESTED_BY = {
     9: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
     10: "tests/fuzz/test_records.py::test_damaged_metadata_of_a_loaded_uenv_is_passed_over_or_told",
     11: "tests/fuzz/test_knowledge.py::test_files_of_others_never_stand_in_the_way",
-    12: "tests/fuzz/test_knowledge.py::test_a_damaged_file_is_accepted_or_told",
+    12: "tests/fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal",
     13: "tests/overlay/test_hashes.py::test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them",
     14: "tests/overlay/test_foreign.py::test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name",
     15: "tests/fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
     16: "tests/files/test_places.py::test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left",
-    17: "tests/real/test_squashfs.py::test_unpacking_starts_no_program_of_the_images",
+    17: "tests/fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal",
     18: "tests/commands/test_image_kept.py::test_what_is_not_an_image_of_these_inputs_is_passed_over",
     19: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
     20: "tests/fuzz/test_security.py::test_commands_that_write_alone_start_no_program",
