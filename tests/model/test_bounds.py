@@ -176,10 +176,12 @@ def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str
     field = line.partition(":")[0]
     text = "".join(row for row in SMALL.splitlines(keepends=True) if not row.startswith(field))
     write("recipes/bad/recipe.yaml", f"{text}{line}\n")
+    column = line.index('"') + 1
 
     answer = cli("validate", "recipes/bad/recipe.yaml")
 
     assert answer.code == 2
+    assert f"recipe.yaml:{len(text.splitlines()) + 1}:{column}: " in answer.stderr
     assert f"hint: {hint}\n" in answer.stderr
 
 

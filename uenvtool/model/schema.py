@@ -110,7 +110,9 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
     named = error.validator not in ("required", "propertyNames")  # these name what they are about
     field = next((part for part in reversed(error.absolute_path) if isinstance(part, str)), "") if named else ""
     message = f"{_shortened(field)}: {_message(error)}" if field else _message(error)
-    yield Problem(message, node.position, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
+    is_name = "propertyNames" in error.absolute_schema_path and error.instance in node.value
+    place = node.value[error.instance].key if is_name else node.position
+    yield Problem(message, place, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
 
 
 def _fitting_branch(error: Any) -> list[Any]:
