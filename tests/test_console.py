@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from uenvtool import console
 from uenvtool.errors import ExitCode, Problem
 from uenvtool.result import Result, Table
 
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ESCAPE = "\x1b]0;owned\x07\x1b[2J"
 
 
@@ -89,6 +91,47 @@ def test_on_a_terminal_a_file_is_printable_too() -> None:
 
     assert done.returncode == 0
     assert b"\x1b" not in os.read(controller, 10_000)
+
+
+LIVE = """
+import time
+from uenvtool import console
+from uenvtool.spack.install_output import InstallOutput
+
+output = InstallOutput(total=236, in_place=136, cached=["x"] * 100, built=["x"] * 30, current="py-torch-nvidia-apex-25")
+with console.progress("installing 236 packages") as step:
+    step(output.text())
+    time.sleep(0.5)
+"""
+
+
+def test_a_live_line_is_one_line_of_80_columns_with_all_that_counts_and_leaves_nothing() -> None:
+    drawn, after = drawn_on_a_terminal(LIVE, columns=80)
+
+    line = drawn[-1]
+    assert len(line) <= 80
+    assert re.match(r". 0:00:0\d 136 done, 100 left, 100 cached, 30 built; building py-torch-nv", line), drawn
+    assert after == ""
+
+
+def drawn_on_a_terminal(code: str, columns: int) -> tuple[list[str], str]:
+    """The lines that code draws on a terminal, without what controls it, and what stays of the last one."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    variables = {name: text for name, text in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+    done = subprocess.run(
+        [sys.executable, "-c", code], stderr=terminal, stdout=terminal, check=True, env={**variables, "TERM": "xterm"}
+    )
+    os.close(terminal)
+    *drawn, after = os.read(controller, 1 << 16).decode().split("\x1b[2K")  # a line is drawn again where it was
+    assert done.returncode == 0
+    shown = [CONTROL.sub("", text).strip() for text in drawn]
+    return [line for line in shown if line], CONTROL.sub("", after).strip()
 
 
 def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(

@@ -20,6 +20,8 @@ from uenvtool.errors import ToolFailed
 from uenvtool.result import Result, Step, Table
 
 BOLD, RED, YELLOW, DIM = "1", "31", "33", "2"
+BESIDE_WIDTH = len("x 0:00:00 ")
+"""What a live line has before its text: where that is too long, it goes without its title."""
 COLOURS = {"red": RED, "yellow": YELLOW, "dim": DIM}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -76,11 +78,19 @@ def progress(title: str) -> Iterator[Step]:
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))  # its end is cut
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # its end is cut; it takes no room from the others
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False, table_column=rest))
+    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
         task = bar.add_task(printable(title))
-        yield lambda step: bar.update(task, description=printable(f"{title}: {step}"))
+
+        def show_step(step: str) -> None:
+            whole = f"{title}: {step}"
+            fits = len(whole) <= bar.console.width - BESIDE_WIDTH
+            bar.update(task, description=printable(whole if fits else step))
+
+        yield show_step
 
 
 def flush() -> None:

@@ -30,8 +30,8 @@ def test_each_package_is_told_once_when_it_is_begun() -> None:
     told = [output.text() for line in (EXTERNAL + "\n" + FROM_CACHE + FROM_SOURCE).splitlines() if output.take(line)]
 
     assert told == [
-        "1 done, 2 left; from a cache python-venv-1.0",
-        "2 done, 1 from a cache, 1 left; building py-pip-23.1.2",
+        "1 done, 2 left; unpacking python-venv-1.0",
+        "2 done, 1 left, 1 cached; building py-pip-23.1.2",
     ]
     assert (output.in_place, output.cached, output.built) == (3, ["python-venv-1.0"], ["py-pip-23.1.2"])
 

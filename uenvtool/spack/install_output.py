@@ -42,12 +42,11 @@ class InstallOutput:
         return False
 
     def text(self) -> str:
-        """The state in a line."""
-        origin = "from a cache" if self.current in self._extracted else "building"
-        counts = [f"{self.in_place} done"]
-        counts += [f"{len(self.cached)} from a cache"] if self.cached else []
+        """The state in a line that begins with what must not be cut off a terminal."""
+        origin = "unpacking" if self.current in self._extracted else "building"
+        counts = [f"{self.in_place} done, {max(0, self.total - self.in_place)} left"]
+        counts += [f"{len(self.cached)} cached"] if self.cached else []
         counts += [f"{len(self.built)} built"] if self.built else []
-        counts += [f"{max(0, self.total - self.in_place)} left"]
         return f"{', '.join(counts)}; {origin} {self.current}"
 
     def _begin(self, package: str) -> bool:
