@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import re
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,9 +85,50 @@ def test_the_command_shows_the_order_without_spack(cli: Callable[..., Answer], m
     assert found["packages"] == sum(len(wave) for wave in found["waves"]) > 200
     assert any(name.startswith("py-torch@2.6") for wave in found["waves"] for name in wave)
     assert found["chain"][0] == "compiler-wrapper@1.1.0"
-    assert f"the longest chain has {len(found['chain'])}: compiler-wrapper@1.1.0 > " in told.stdout
+    assert f"the critical path has {len(found['chain'])} packages, each waits for the one before it: " in told.stdout
     assert "Spack is not here: the downloads are not known" in told.stderr
     assert "uenvtool image build envs/pytorch-2.6/clariden-gh200" in told.stderr
+
+
+def test_the_plan_tells_a_site_what_the_lock_takes(
+    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The figures are counted in the lock once more, by other means."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    monkeypatch.chdir(ROOT)
+    lock_file = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200" / "spack.lock"
+    specs = json.loads(lock_file.read_text())["concrete_specs"]
+    built = {key: spec for key, spec in specs.items() if "external" not in spec}
+
+    @functools.cache
+    def depth(key: str) -> int:
+        needs = [need["hash"] for need in built[key].get("dependencies", [])]
+        return 1 + max((depth(need) for need in needs if need in built), default=0)
+
+    longest = max(map(depth, built))
+    waves = Counter(map(depth, built))
+    of_the_system = [spec for spec in specs.values() if "external" in spec and spec["name"] != "gcc"]
+    externals = sorted(f"{spec['name']}@{spec['version']}" for spec in of_the_system)
+
+    first, compiler, *lines = cli("build", "pytorch-2.6", "--system", "clariden", "--plan").stdout.splitlines()
+
+    widest = max(waves.values())
+    assert first == (
+        f"{len(built)} packages to build; {len(externals)} of the system; at most {widest} can be built at once"
+    )
+    assert compiler == "before them gcc@13.3.0, with what it needs, which is resolved on the node and not counted"
+    assert lines[0] == f"of the system: {', '.join(externals)}"
+    assert lines[1].startswith(f"the critical path has {longest} packages, each waits for the one before it: ")
+    assert lines[1].count(" > ") == longest - 1
+    shared = sum(count > 1 for count in waves.values())
+    assert lines[2] == (
+        "cores: a gh200 node has 288; Spack builds one package at a time on a node, with at most 16 processes "
+        f"unless --jobs says more; further nodes find work in {shared} of {longest} waves"
+    )
+    stores = f"{place}/cache/uenvtool/stores"
+    assert re.search(rf"^disk: .*, by default in {stores}, which has \d+\.\d GB free here; --store names", lines[3])
+    assert re.fullmatch("wave +packages +which can be built at once, when the waves before are", lines[5])
+    assert [line.split()[:2] for line in lines[6:]] == [[str(wave), str(waves[wave])] for wave in sorted(waves)]
 
 
 def test_the_command_that_comes_next_has_the_spack_and_the_repositories_that_were_named(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ def build(
     mirror: Path | None = typer.Option(
         None, "--mirror", metavar="FOLDER", help="With --sources: download it all into a mirror."
     ),
-    plan: bool = typer.Option(False, "--plan", help="Show what the image takes: order, longest chain, downloads."),
+    plan: bool = typer.Option(
+        False, "--plan", help="Show what the image takes: order, critical path, cores, disk, downloads."
+    ),
     verbose: bool = typer.Option(False, "--verbose", help="List every root package: version, who set it, why."),
     json_: bool = JSON,
 ) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Sequence
@@ -21,6 +22,12 @@ JOB = "job.json"
 DATABASE = ".spack-db/index.json"
 FAILURES = ".spack-db/failures"
 LARGEST_DATABASE = 200 << 20
+
+
+def usual_stores() -> Path:
+    """The folder of this user's stores, each of one lock, for which no other place is named."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "uenvtool" / "stores"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

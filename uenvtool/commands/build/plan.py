@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 
 from uenvtool.commands.build.next_steps import build_again, build_image, usual_folder
 from uenvtool.commands.build.request import BuildRequest
 from uenvtool.errors import BadInput, Position
+from uenvtool.model.system import NodeType
 from uenvtool.result import Progress, Result, Table
 from uenvtool.spack.build_order import BuildOrder, build_order
 from uenvtool.spack.environment import Environment
@@ -15,12 +17,15 @@ from uenvtool.spack.installable import read_installable
 from uenvtool.spack.lock import Package
 from uenvtool.spack.program import find_spack, repository_folder
 from uenvtool.spack.sources import Source, downloaded_bytes, sources_of
+from uenvtool.spack.store import usual_stores
 
 LOG = ".uenvtool-concretize.log"
+MOST_JOBS = 16
+"""Processes of a build if nobody says how many: Spack v1.1.0, etc/spack/defaults/base/config.yaml, build_jobs."""
 
 
 def show_plan(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
-    """The packages to build in their order, the longest chain, and the downloads if Spack is here to list them.
+    """What is built, in which order, on which cores and disk, and the downloads if Spack is here to list them.
 
     A download's size is known if it was downloaded before, or is in the mirror that the request names.
     Raises BadInput if the environment is not resolved yet, ToolFailed if Spack fails.
@@ -43,10 +48,15 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
     again = f"{build_again(environment, folder)} --plan --spack PATH"
     notes = [] if spack else [f"Spack is not here: the downloads are not known; {again} lists them"]
     return Result(
-        data=_data(order, sources, sizes),
-        text=_summary(order, sources, sizes),
+        data=_data(order, resolved.mount, sources, sizes),
+        text="\n".join(
+            [*_order(order, resolved.mount), *_machine(order, environment.node), *_download_sizes(sources, sizes)]
+        ),
         tables=(
-            Table(headings=("wave", "packages that can be built at once"), rows=_rows(order)),
+            Table(
+                headings=("wave", "packages", "which can be built at once, when the waves before are"),
+                rows=_rows(order),
+            ),
             *([_downloads(sources, sizes)] if sources else []),
         ),
         notes=tuple(notes),
@@ -54,27 +64,53 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
     )
 
 
-def _summary(order: BuildOrder, sources: Sequence[Source], sizes: Mapping[str, int | None]) -> str:
+def _order(order: BuildOrder, mount: str) -> list[str]:
     widest = max((len(wave) for wave in order.waves), default=0)
-    lines = [
-        f"{order.count} packages to build; {len(order.external)} of the system; at most {widest} can be built at once",
-        f"the longest chain has {len(order.chain)}: {' > '.join(map(_named, order.chain))}",
+    system, first = _externals(order, mount)
+    return [
+        f"{order.count} packages to build; {len(system)} of the system; at most {widest} can be built at once",
+        *(f"before them {name}, with what it needs, which is resolved on the node and not counted" for name in first),
+        f"of the system: {', '.join(system) or 'none'}",
+        f"the critical path has {len(order.chain)} packages, each waits for the one before it: "
+        + " > ".join(map(_named, order.chain)),
     ]
-    if sources:
-        known = [size for size in sizes.values() if size is not None]
-        unknown = len(sources) - len(known)
-        if known:
-            rest = f"; no size is known of {unknown}, which neither Spack's cache nor --mirror has" if unknown else ""
-            lines.append(f"{len(sources)} downloads: {sum(known) / 1e6:.1f} MB in {len(known)}{rest}")
-        else:
-            lines.append(
-                f"{len(sources)} downloads; no size is known, since neither Spack's cache nor --mirror has one"
-            )
-    return "\n".join(lines)
 
 
-def _rows(order: BuildOrder) -> list[tuple[str, str]]:
-    return [(str(number), ", ".join(map(_named, wave))) for number, wave in enumerate(order.waves)]
+def _externals(order: BuildOrder, mount: str) -> tuple[list[str], list[str]]:
+    """What the system brings, and what an environment of its own installs into the image first: the compiler."""
+    first = [package for package in order.external if package.external.startswith(f"{mount}/")]
+    return [_named(package) for package in order.external if package not in first], [_named(one) for one in first]
+
+
+def _machine(order: BuildOrder, node: NodeType) -> list[str]:
+    """What a node has to do, and the disk that it is done on."""
+    shared = sum(len(wave) > 1 for wave in order.waves)
+    has = f"a {node.uarch} node has {node.cores}; " if node.cores else ""
+    stores = usual_stores()
+    free_bytes = shutil.disk_usage(next(folder for folder in (stores, *stores.parents) if folder.exists())).free
+    return [
+        f"cores: {has}Spack builds one package at a time on a node, with at most {MOST_JOBS} processes unless --jobs "
+        f"says more; further nodes find work in {shared} of {len(order.waves)} waves",
+        "disk: no lock says how large a package will be; packages are built and kept in the store, "
+        f"by default in {stores}, which has {free_bytes / 1e9:.1f} GB free here; --store names another disk",
+    ]
+
+
+def _download_sizes(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> list[str]:
+    if not sources:
+        return []
+    known = [size for size in sizes.values() if size is not None]
+    unknown = len(sources) - len(known)
+    if not known:
+        return [f"{len(sources)} downloads; no size is known, since neither Spack's cache nor --mirror has one"]
+    rest = f"; no size is known of {unknown}, which neither Spack's cache nor --mirror has" if unknown else ""
+    return [f"{len(sources)} downloads: {sum(known) / 1e6:.1f} MB in {len(known)}{rest}"]
+
+
+def _rows(order: BuildOrder) -> list[tuple[str, str, str]]:
+    return [
+        (str(number), str(len(wave)), ", ".join(map(_named, wave))) for number, wave in enumerate(order.waves, start=1)
+    ]
 
 
 def _downloads(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> Table:
@@ -87,12 +123,16 @@ def _downloads(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> Ta
     )
 
 
-def _data(order: BuildOrder, sources: Sequence[Source], sizes: Mapping[str, int | None]) -> dict[str, object]:
+def _data(
+    order: BuildOrder, mount: str, sources: Sequence[Source], sizes: Mapping[str, int | None]
+) -> dict[str, object]:
+    system, first = _externals(order, mount)
     return {
         "packages": order.count,
         "waves": [list(map(_named, wave)) for wave in order.waves],
         "chain": list(map(_named, order.chain)),
-        "external": list(map(_named, order.external)),
+        "external": system,
+        "first": first,
         "downloads": [{"package": source.package, "url": source.url, "bytes": sizes[source.url]} for source in sources],
     }
 

@@ -32,6 +32,7 @@ from uenvtool.spack.install import Installed, InstallOptions, folder_of, install
 from uenvtool.spack.installable import Installable, read_installable
 from uenvtool.spack.manifest import MANIFEST
 from uenvtool.spack.program import Spack, find_spack, repository_folder
+from uenvtool.spack.store import usual_stores
 
 SCRATCH_BYTES = 1 << 30
 
@@ -166,9 +167,8 @@ def _pushed(request: ImageRequest, plan: ImagePlan, progress: Progress) -> tuple
 
 def _usual_store(environment: Installable, name: str) -> Path:
     """A store in the user's cache for this lock alone."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
     hashes = "\n".join(sorted(package.hash for package in environment.lock.packages))
-    return cache / "uenvtool" / "stores" / f"{name}-{files.digest(hashes)[:12]}"
+    return usual_stores() / f"{name}-{files.digest(hashes)[:12]}"
 
 
 def _tree(plan: ImagePlan) -> Tree:
