@@ -307,6 +307,7 @@ def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
 
     server.shutdown()
     assert answer.code == 0, answer.stderr
+    assert server.asked == ["small"]  # type: ignore[attr-defined]
     assert [path.name for path in Path("v").glob("lib/python3*/site-packages/*.dist-info")] == ["small-2.0.dist-info"]
     locked = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()["packages"]
     assert [(each["version"], len(each["wheels"])) for each in locked] == [("2.0", 1)]

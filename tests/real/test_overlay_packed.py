@@ -67,6 +67,7 @@ def test_the_image_carries_what_the_uenv_client_reads(
 
     assert meta["name"] == "myenv"
     assert meta["mount"] == "/user-tools"
+    assert meta["default-view"] == "venv"  # uenv 10 loads it without --view
     assert meta["views"]["venv"]["env"]["values"]["scalar"]["VIRTUAL_ENV"] == "/user-tools"
     assert {"pylock.toml", "uenvtool.json"} <= set(extra)
     image = place / "myenv.squashfs"
