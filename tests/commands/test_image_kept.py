@@ -148,6 +148,22 @@ def test_the_command_takes_the_image_and_builds_nothing(cli: Cli, place: Path, w
     assert not (place / "store").exists()
 
 
+def test_no_job_is_submitted_for_an_image_that_a_place_has(
+    cli: Cli, place: Path, words: list[str | Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "kept").mkdir()
+    packed_image(place / "kept" / f"{NAME}-{inputs()}.squashfs", inputs())
+    (place / "sbatch").write_text("#!/bin/sh\nexit 9\n")
+    (place / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+
+    answer = cli(*words, "--slurm", "--tag", "hash", "--images", place / "kept", "--json")
+
+    assert answer.code == 0, answer.stderr
+    assert json.loads(answer.stdout)["taken_from"] == str(place / "kept")
+    assert is_made_of(place / "image.squashfs", inputs())
+
+
 def test_without_the_hash_in_its_name_no_place_is_asked(cli: Cli, place: Path, words: list[str | Path]) -> None:
     for option in ("--images", "--push-image"):
         answer = cli(*words, option, place)

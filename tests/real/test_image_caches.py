@@ -108,3 +108,20 @@ def test_an_image_of_the_same_inputs_is_not_built_twice(build: Callable[..., Ans
         "taken_from": None,
     }
     assert os.stat(first["image"]).st_ino == before.st_ino
+
+
+def test_what_one_machine_put_into_a_place_another_one_takes_and_does_not_build(
+    build: Callable[..., Answer], place: Path, cli: Cli
+) -> None:
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+    kept = ("--tag", "hash", "--images", place / "kept")
+
+    first = build("--store", place / "store", "-o", place / "a.squashfs", *kept, "--push-image", place / "kept")
+    second = build("--store", place / "none", "-o", place / "b.squashfs", *kept)
+
+    assert first.code == 0, first.stderr
+    assert f"{place}/kept is passed over: there is no such folder" in first.stderr
+    assert json.loads(second.stdout)["taken_from"] == str(place / "kept")
+    assert not (place / "none").exists()
+    assert (place / "b.squashfs").read_bytes() == (place / "a.squashfs").read_bytes()
+    assert cli("image", "verify", place / "b.squashfs").code == 0
