@@ -109,7 +109,7 @@ def test_a_live_line_is_one_line_of_80_columns_with_all_that_counts_and_leaves_n
     drawn, after = drawn_on_a_terminal(LIVE, columns=80)
 
     line = drawn[-1]
-    assert len(line) <= 80
+    assert len(line) <= 80 - len("^C")  # which a terminal adds; on the next line the whole would stay
     assert re.match(r". 0:00:0\d 136 done, 100 left, 100 cached, 30 built; building py-torch-nv", line), drawn
     assert after == ""
 
@@ -130,8 +130,8 @@ def drawn_on_a_terminal(code: str, columns: int) -> tuple[list[str], str]:
     os.close(terminal)
     *drawn, after = os.read(controller, 1 << 16).decode().split("\x1b[2K")  # a line is drawn again where it was
     assert done.returncode == 0
-    shown = [CONTROL.sub("", text).strip() for text in drawn]
-    return [line for line in shown if line], CONTROL.sub("", after).strip()
+    shown = [CONTROL.sub("", text).strip("\r\n") for text in drawn]
+    return [line for line in shown if line.strip()], CONTROL.sub("", after).strip()
 
 
 def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(

@@ -20,8 +20,8 @@ from uenvtool.errors import ToolFailed
 from uenvtool.result import Result, Step, Table
 
 BOLD, RED, YELLOW, DIM = "1", "31", "33", "2"
-BESIDE_WIDTH = len("x 0:00:00 ")
-"""What a live line has before its text: where that is too long, it goes without its title."""
+BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
+"""What a live line has beside its text, and what a terminal adds when it is stopped: a full line would stay then."""
 COLOURS = {"red": RED, "yellow": YELLOW, "dim": DIM}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -78,19 +78,17 @@ def progress(title: str) -> Iterator[Step]:
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.table import Column
 
-    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")  # its end is cut; it takes no room from the others
-    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False, table_column=rest))
-    with Progress(*columns, console=Console(stderr=True), transient=True, expand=True) as bar:
-        task = bar.add_task(printable(title))
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
 
-        def show_step(step: str) -> None:
-            whole = f"{title}: {step}"
-            fits = len(whole) <= bar.console.width - BESIDE_WIDTH
-            bar.update(task, description=printable(whole if fits else step))
+        def fitted(step: str) -> str:
+            free_width = bar.console.width - BESIDE_WIDTH
+            whole = printable(f"{title}: {step}" if step else title)
+            return whole if len(whole) <= free_width else _cut(printable(step or title), free_width)
 
-        yield show_step
+        task = bar.add_task(fitted(""))
+        yield lambda step: bar.update(task, description=fitted(step))
 
 
 def flush() -> None:
