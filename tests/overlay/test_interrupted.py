@@ -183,7 +183,7 @@ def test_memory_that_is_too_small_is_left_for_the_disk(
     answer = cli("venv", "v", "big==1.0")
 
     assert answer.code == 0, answer.stderr
-    assert "full: building beside the target" in answer.stderr
+    assert "full: building on disk" in answer.stderr
     assert working_version(place / "v", here) == "1.0"
     assert list(disk.iterdir()) == []
 
