@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import needs, peers
+from tests.support import made_once, needs, peers
 from tests.support.project import ROOT
 
 
@@ -65,3 +65,16 @@ def test_a_peer_that_is_named_but_not_there_is_not_replaced_by_another(monkeypat
     monkeypatch.setenv(peers.SPACK.variable, "/nonexistent")
 
     assert peers.SPACK.find() is None
+
+
+def test_what_another_checkout_may_read_now_is_kept_and_what_nobody_used_for_a_day_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(made_once, "CACHE", tmp_path)
+    old, used = (made_once.made_once("x", inputs, lambda folder: (folder / "file").touch()) for inputs in ("1", "2"))
+    os.utime(old, (0, 0))
+
+    made_once.made_once("x", "3", lambda folder: (folder / "file").touch())
+
+    assert not old.exists()
+    assert (used / "file").exists()

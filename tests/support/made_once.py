@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.project import CACHE
+
+UNUSED_SECONDS = 24 * 60 * 60
+"""After which a result of other inputs is removed."""
 
 
 def made_once(name: str, inputs: str, make: Callable[[Path], None]) -> Path:
@@ -24,11 +29,13 @@ def made_once(name: str, inputs: str, make: Callable[[Path], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
             for old in CACHE.glob(f"{name}-*"):
-                shutil.rmtree(old)
+                if time.time() - old.stat().st_mtime > UNUSED_SECONDS:  # a run of another checkout may read it now
+                    shutil.rmtree(old)
             work = Path(tempfile.mkdtemp(dir=CACHE))
             try:
                 make(work)
                 work.rename(folder)
             finally:
                 shutil.rmtree(work, ignore_errors=True)
+        os.utime(folder)
     return folder
