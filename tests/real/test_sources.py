@@ -16,6 +16,7 @@ from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
 from tests.support.project import CACHE, ROOT
+from uenvtool.host import on_this_machine
 from uenvtool.knowledge import load_recipe
 from uenvtool.model.system_reader import load_system
 from uenvtool.spack.environment import Environment, plan_environment
@@ -47,7 +48,7 @@ def spack() -> Spack:
 
 def planned(hello: Installable) -> Environment:
     """The plan that the installed environment is made from."""
-    return plan_environment(load_recipe("hello"), load_system(str(late(hello))), "host")
+    return plan_environment(load_recipe("hello"), on_this_machine(load_system(str(late(hello)))), "host")
 
 
 def late(hello: Installable) -> Path:
