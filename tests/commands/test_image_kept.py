@@ -148,6 +148,20 @@ def test_the_command_takes_the_image_and_builds_nothing(cli: Cli, place: Path, w
     assert not (place / "store").exists()
 
 
+def test_the_mark_of_another_image_marks_none(cli: Cli, place: Path, words: list[str | Path]) -> None:
+    image = packed_image(place / "image.squashfs", inputs())
+    assert cli("image", "mark-tested", image).code == 0
+    marked = json.loads(cli(*words, "--tag", "hash", "--json").stdout)["tested"]
+    image.unlink()
+    packed_image(image, inputs())
+
+    again = cli(*words, "--tag", "hash", "--json")
+
+    assert marked
+    assert json.loads(again.stdout)["tested"] is False
+    assert "not marked as tested" in again.stderr
+
+
 def test_no_job_is_submitted_for_an_image_that_a_place_has(
     cli: Cli, place: Path, words: list[str | Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -243,3 +243,30 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
     else:
         install(*work)
     assert ran == ["install"] * runs
+
+
+@pytest.mark.parametrize("complete", ["", "of-an-earlier-lock"])
+def test_a_view_that_a_killed_run_left_half_made_is_not_in_the_way(
+    place: Path, monkeypatch: pytest.MonkeyPatch, complete: str
+) -> None:
+    (place / "mount").mkdir()
+    environment = replace(read_installable(ROOT / "envs/hello/clariden-gh200"), mount=str(place / "mount"))
+    views = place / "store" / "env" / f"._{environment.view}"
+    for name in filter(None, ("half-made", complete)):
+        (views / name / "bin").mkdir(parents=True)
+    if complete:
+        (views.parent / environment.view).symlink_to(f"{environment.mount}/env/{views.name}/{complete}")
+    seen: list[list[str]] = []
+
+    def run(self: Runner, *words: str, **_: object) -> Completed:
+        seen.append(os.listdir(views))
+        return Completed((), 0, "", "")
+
+    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr("uenvtool.spack.install._install_compiler", lambda *_: None)
+
+    install(SPACK, environment, place / "store", InstallOptions(beside_others=True))
+    install(SPACK, environment, place / "store", InstallOptions())
+
+    rest = [complete] if complete else []
+    assert [sorted(names) for names in seen] == [sorted(["half-made", *rest]), rest]

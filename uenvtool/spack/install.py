@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.errors import BadInput
-from uenvtool.files import make_folder, scratch_folder, write, write_all
+from uenvtool.files import make_folder, remove_tree, scratch_folder, write, write_all
 from uenvtool.result import Step
 from uenvtool.spack.explain_failure import explain_failed_install, explain_failed_push
 from uenvtool.spack.folder import COMPILER
@@ -86,6 +86,8 @@ def install(
         if f"{COMPILER}/{MANIFEST}" in environment.texts:
             _install_compiler(spack, environment, store, work, options, on_step)
         view = False if options.beside_others else _view(environment)
+        if view:
+            _remove_unfinished_views(store / "env" / environment.view)
         runner = _staged(spack, environment, store, work, {**environment.manifest, "view": view})
         return _install(runner, environment, store, options, on_step)
 
@@ -217,6 +219,19 @@ def _view(environment: Installable) -> object:
     views = environment.manifest.get("view")
     own = views.get(environment.view, {}) if isinstance(views, dict) else {}
     return {environment.view: {**own, "root": environment.view_root}}
+
+
+def _remove_unfinished_views(view: Path) -> None:
+    """Remove what a run that was killed has left of a view; Spack refuses to write where one lies.
+
+    Spack makes `._VIEW/HASH`, and has the symlink VIEW name it when it is complete (Spack 1.1,
+    environment.py, ViewDescriptor.regenerate).
+    """
+    complete = os.path.basename(os.readlink(view)) if view.is_symlink() else ""
+    made = view.parent / f"._{view.name}"
+    for folder in made.iterdir() if made.is_dir() else ():
+        if folder.name != complete:
+            remove_tree(folder)
 
 
 def isolated_manifest(manifest: Mapping[str, Any]) -> str:

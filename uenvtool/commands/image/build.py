@@ -14,7 +14,7 @@ from uenvtool.commands.build import BuildRequest
 from uenvtool.commands.build.build import build_environment
 from uenvtool.commands.build.next_steps import usual_folder
 from uenvtool.commands.image.environment import described, omitted
-from uenvtool.commands.image.inputs import inputs_hash, is_made_of, tested_sha256
+from uenvtool.commands.image.inputs import has_mark_of_another, inputs_hash, is_made_of, marker_of, tested_sha256
 from uenvtool.commands.image.kept import Key, Place, Taken, keep, place_of, take
 from uenvtool.commands.image.request import ImageRequest
 from uenvtool.errors import BadInput, ToolMissing
@@ -80,6 +80,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     found = found_before(request, plan, progress)
     if found.result:
         return found.result
+    marked = tested_sha256(plan.target)
     with files.locked(plan.store, shared=request.install_only):
         installed = _install(request, plan, progress)
         if request.install_only:
@@ -89,6 +90,8 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
                 packed = pack(programs, _tree(plan), work / "new", scratch)
             files.set_shared_mode(work / "new")
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
+        if marked not in (None, packed.sha256):
+            files.remove_file(marker_of(plan.target))  # of the image that was there before
         notes = _pushed(request, plan, progress) if request.push else ()
     result = _result(plan, dataclasses.replace(packed, path=plan.target))
     kept = keep(plan.push_places, plan.target, plan.key, progress) if plan.push_places else ()
@@ -225,7 +228,7 @@ def found_before(request: ImageRequest, plan: ImagePlan, progress: Progress) -> 
 
 def _made_before(plan: ImagePlan, place: str) -> Result:
     """The answer if the image of these inputs is there. place: the one that it was taken from now."""
-    tested = tested_sha256(plan.target) is not None
+    tested = tested_sha256(plan.target) is not None and not has_mark_of_another(plan.target)
     state = "marked as tested" if tested else "not marked as tested: uenvtool image mark-tested"
     return Result(
         data={

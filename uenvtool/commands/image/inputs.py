@@ -8,6 +8,7 @@ from pathlib import Path
 from uenvtool import files
 from uenvtool.errors import BadInput
 from uenvtool.image.metadata import PACKED
+from uenvtool.image.pack import file_sha256
 from uenvtool.image.read import read_texts
 from uenvtool.spack.installable import Installable
 
@@ -49,3 +50,9 @@ def tested_sha256(image: Path) -> str | None:
     if not words or len(words[0]) != 64:
         raise BadInput(f"{marker} is not a marker", hint=f"remove it, or write it: uenvtool image mark-tested {image}")
     return words[0]
+
+
+def has_mark_of_another(image: Path) -> bool:
+    """If the image that is marked as tested is not this one. Raises as `tested_sha256`."""
+    tested = tested_sha256(image)
+    return tested is not None and tested != file_sha256(image)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from uenvtool.commands.image.inputs import marker_of, tested_sha256
+from uenvtool.commands.image.inputs import has_mark_of_another, marker_of
 from uenvtool.errors import ExitCode, Problem
 from uenvtool.image.check import Report, check, some
-from uenvtool.image.pack import file_sha256
 from uenvtool.result import Result, Table
 
 
@@ -53,8 +52,7 @@ def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
 
 def _of_marker(image: Path) -> Iterator[str]:
     """What is wrong with the marker of a tested image, if there is one: another image was tested."""
-    tested = tested_sha256(image)
-    if tested is not None and tested != file_sha256(image):
+    if has_mark_of_another(image):
         yield f"{image}: {marker_of(image).name} is of another image: test this one, and mark it again"
 
 
