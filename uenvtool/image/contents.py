@@ -157,12 +157,13 @@ def by_name(entries: Sequence[Listed]) -> dict[str, Listed]:
 def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
     """Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
     bytecode: dict[str, int] = {}
-    for name, entry in names.items():
-        if name.endswith(".pyc") and (source := _BYTECODE.sub(r"\1.py", name)) != name:
-            bytecode[source] = bytecode.get(source, 0) + entry.size
-    for folder, entry in names.items():
-        found = _INFO.fullmatch(folder) if folder.endswith(".dist-info") else None
-        if found is None or entry.kind != FOLDER or _is_of_a_view(folder, names, mount):
+    for name in [name for name in names if name.endswith(".pyc")]:
+        source = _BYTECODE.sub(r"\1.py", name)
+        if source != name:
+            bytecode[source] = bytecode.get(source, 0) + names[name].size
+    for folder in [name for name in names if name.endswith(".dist-info")]:
+        found = _INFO.fullmatch(folder)
+        if found is None or names[folder].kind != FOLDER or _is_of_a_view(folder, names, mount):
             continue
         files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
@@ -200,15 +201,25 @@ def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterato
         }
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return
-    sizes = dict.fromkeys(described, 0)
-    depths = sorted({prefix.count("/") + 1 for prefix in described})
-    for name, entry in names.items():
-        if entry.kind == FILE:
-            parts = name.split("/")
-            prefix = next((found for depth in depths if (found := "/".join(parts[:depth])) in sizes), None)
-            if prefix is not None:
-                sizes[prefix] += entry.size
+    sizes = _sizes(names, described)
     for prefix, (name, version, needed) in described.items():
         if prefix in names:
             needs = tuple(sorted(folder for folder in set(needed) if folder in names))
             yield Package(name=name, version=version, kind=SPACK, bytes=sizes[prefix], folder=prefix, needs=needs)
+
+
+def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
+    """The bytes of the files below each prefix; those of one follow each other, so that few names are taken apart."""
+    sizes = dict.fromkeys(prefixes, 0)
+    depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
+    prefix, inside = "", "\0"
+    for name, entry in names.items():
+        if entry.kind != FILE:
+            continue
+        if not name.startswith(inside):
+            parts = name.split("/")
+            prefix = next((found for depth in depths if (found := "/".join(parts[:depth])) in sizes), "")
+            inside = f"{prefix}/" if prefix else "\0"
+        if prefix:
+            sizes[prefix] += entry.size
+    return sizes

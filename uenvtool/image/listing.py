@@ -65,12 +65,13 @@ def _entries(content: bytes, token: bytes) -> Iterator[Listed]:
     before, *rest = content.split(b" " + token)
     attributes = before[before.rfind(b"\n") + 1 :]
     for text in rest:  # a name, a line break, and the attributes of the next one, which have no line break
-        name, _, following = text.rpartition(b"\n")
-        kind, number, target = attributes[:1], attributes.split(None, 3)[2], b""
+        end = text.rfind(b"\n")
+        kind, number = attributes[:1], attributes.split(None, 3)[2]
+        attributes = text[end + 1 :]
+        if end <= 0:  # the root
+            continue
         size = int(number) if number.isdigit() else 0  # a device has two numbers, with a comma
         if kind == b"l":  # its size is the length of what it points at
-            at = len(name) - size
-            name, target = name[: at - len(b" -> ")], name[at:]
-        if name:
-            yield Listed(name[1:], KINDS.get(kind) or kind.decode(), size, target)
-        attributes = following
+            yield Listed(text[1 : end - size - len(b" -> ")], SYMLINK, size, text[end - size : end])
+        else:
+            yield Listed(text[1:end], KINDS.get(kind) or kind.decode(), size)
