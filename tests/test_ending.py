@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from tests.support.samples import sampled
 
 STUBBORN = "trap '' TERM INT HUP; sleep 300 & echo $! > grandchild; echo $$ > child; wait; sleep 300"
 """A shell program that ignores what asks it to end, and so does what it starts."""
@@ -83,7 +84,7 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
 @pytest.mark.parametrize("code", [IN_MAIN, IN_THREADS, BUSY], ids=["main", "threads", "busy"])
 def test_one_signal_ends_it_with_children_that_do_not_want_to(place: Path, code: str, number: int) -> None:
     process = started(code, place)

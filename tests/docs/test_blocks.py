@@ -33,7 +33,7 @@ NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install
 
 def marks(block: Block) -> list[pytest.MarkDecorator]:
     """How this block is run."""
-    return [pytest.mark.slow] if block.name in NEEDS_INDEX or (block.is_job and block.file != "README.md") else []
+    return [pytest.mark.slow] if block.name in NEEDS_INDEX else []
 
 
 def named(*languages: str, jobs: bool = False) -> list[pytest.param]:  # type: ignore[valid-type]

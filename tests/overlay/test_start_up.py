@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import Answer
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.samples import sampled
 from tests.support.tracing import traced
 
 PATHS = "import json, sys; print(json.dumps(sys.path))"
@@ -158,7 +159,7 @@ SHELLS = {
 
 
 @pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("before", [None, "/already/there"])
+@pytest.mark.parametrize("before", sampled(["/already/there", None]))
 @pytest.mark.parametrize("precedence", ["site", "pythonpath"])
 def test_activation_sets_and_deactivation_restores(
     here: BaseHere, cli: Callable[..., Answer], place: Path, shell: str, before: str | None, precedence: str

@@ -62,6 +62,7 @@ def environ(place: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_each_of_four_faults_is_named_with_its_node_or_rank(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
     words = ["srun", "--nodes=4", "--ntasks-per-node=2", "--wait=20", "--chdir", str(place), "./rank.sh", "--json"]
 
