@@ -46,6 +46,7 @@ def test_it_is_built_on_the_bases_torch_and_recorded(
     assert lock["tool"]["uenvtool"]["built-on-base"] == (["ext"] if words[-1] == "ext" else [":all:"])
 
 
+@pytest.mark.slow
 def test_it_is_made_again_from_the_lock_and_the_record(
     here: BaseHere, cli: Callable[..., Answer], wheels: Path
 ) -> None:

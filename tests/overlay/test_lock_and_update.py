@@ -155,6 +155,7 @@ def test_an_update_takes_new_versions_and_keeps_the_old_overlay(
     assert run(["v.previous/bin/python", "-c", "import frame"], clean_environment()).returncode == 0
 
 
+@pytest.mark.slow
 def test_the_precedence_of_an_overlay_stays(here: BaseHere, cli: Callable[..., Answer]) -> None:
     cli("venv", "v", "frame", "--precedence", "pythonpath")
     cli("venv", "v", "shared==1.0")

@@ -108,7 +108,7 @@ def ways(python: Path, work: Path) -> dict[str, list[str | Path]]:
     }
 
 
-@pytest.mark.parametrize("overlay", versions_and_layouts(quick=2), indirect=True)
+@pytest.mark.parametrize("overlay", versions_and_layouts(quick=1), indirect=True)
 def test_the_overlay_wins_however_python_is_started(overlay: tuple[BaseHere, Path], place: Path) -> None:
     here, folder = overlay
     decoy = place / "decoy"

@@ -79,6 +79,7 @@ class TestNoBase:
         assert accepted.code == 0, accepted.stderr
 
 
+@pytest.mark.slow
 def test_an_overlay_that_is_made_again_on_another_base_says_so(
     here: BaseHere, cli: Callable[..., Answer], place: Path
 ) -> None:

@@ -197,6 +197,7 @@ def test_hostile_words_reach_the_program_as_they_are(site: Site, place: Path, la
 CHARACTERS = " \t\n\"'`$(){}[]<>|&;*?!#~\\-=%@:,./0aZé\u2028\U0001f600"
 
 
+@pytest.mark.slow
 def test_any_words_reach_the_program_through_sbatch_and_srun(site: Site, place: Path) -> None:
     chance = random.Random(15)
     words = ["".join(chance.choices(CHARACTERS, k=chance.randrange(12))) for _ in range(300)]

@@ -35,6 +35,7 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
     return load
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version_and_layout", versions_and_layouts(quick=1))
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, version_and_layout: tuple[str, str]
@@ -92,6 +93,7 @@ def test_the_same_inputs_give_the_same_image(
     assert sums[0] == sums[1]
 
 
+@pytest.mark.slow
 def test_an_image_alone_is_updated_and_the_old_one_kept(
     stack: Callable[..., BaseHere],
     cli: Callable[..., Answer],

@@ -521,6 +521,7 @@ with prepared(folder, image, on_note=lambda text: None) as new:
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_leaves_the_old_image_and_the_next_one_no_stray(venv: Path, image: Path) -> None:
     old = sha256(image)
     (venv / "more").write_bytes(random.Random(2).randbytes(3_000_000))

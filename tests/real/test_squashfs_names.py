@@ -34,7 +34,7 @@ NAMES = st.tuples(FOLDERS, PARTS).map(b"".join)
 ROLES = st.sampled_from([KEPT, KEPT, REPLACED, LEFT_OUT, ADDED, LINK])
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(NAMES, ROLES, max_size=6), st.sampled_from([b"x", MARK, COMMAND, b"1 2 3", b"\\", b" a "]))
 @example({COMMAND: ADDED}, b"x")
 @example({b"D\n/y f 755 0 0 touch owned": REPLACED}, b"x")
