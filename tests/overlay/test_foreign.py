@@ -140,6 +140,7 @@ def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(wheels: Pa
     assert next(Path("v.previous.2").glob("lib/python3*/site-packages/alpha/__init__.py")).read_text() == "patched"
 
 
+@pytest.mark.slow
 def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: Cli) -> None:
     need("mksquashfs", "unsquashfs")
     wheel(wheels, "alpha", "1.0")

@@ -118,6 +118,7 @@ exit 3
 """
 
 
+@pytest.mark.slow
 def test_a_job_is_looked_at_by_its_id(slurm: Slurm, environ: dict[str, str], place: Path) -> None:
     (place / "job.sh").write_text(SCRIPT)
     sent = slurm.run("sbatch", "--parsable", "--wait", "job.sh", env=environ, cwd=place)

@@ -89,6 +89,7 @@ def test_the_ranks_of_srun_meet(site: Site) -> None:
     assert {env["NCCL_NET"] for env in ranks} == {"AWS Libfabric"}
 
 
+@pytest.mark.slow
 def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
     path = site.job(sys.executable, str(MEET))
     jobs = [site.slurm.run("sbatch", "--parsable", str(path), cwd=site.place).stdout.strip() for _ in range(2)]
@@ -102,6 +103,7 @@ def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
         assert {env["MASTER_PORT"] for env in ranks} == {str(10000 + int(number) % 20000)}
 
 
+@pytest.mark.slow
 def test_each_job_of_an_array_has_its_own_port(site: Site) -> None:
     path = site.job(sys.executable, str(MEET), options=("--array", "0-1", "--nodes", "1"))
 

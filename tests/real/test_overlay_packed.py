@@ -77,6 +77,7 @@ def test_the_image_carries_what_the_uenv_client_reads(
     assert "mounts = " not in answer.stderr  # its base, a uenv, is not there in a container
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_image(
     stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +117,7 @@ def test_an_image_alone_is_updated_and_the_old_one_kept(
     assert (new["mount"], old["mount"]) == ("/my/tools", "/my/tools")
 
 
+@pytest.mark.slow
 def test_an_unpacked_image_is_an_overlay_again(
     stack: Callable[..., BaseHere],
     cli: Callable[..., Answer],
