@@ -127,7 +127,7 @@ def _read(image: Path, unwanted: Unwanted) -> tuple[Contents, dict[bytes, _FileF
             read[found.name] = _read_large(found, unwanted)
         else:
             read.update(_read_batch(found, unwanted))
-    env = read.get(os.fsencode(ENV))
+    env = read.get(_ENV)
     texts = {ENV: env.text.decode("utf-8", "surrogateescape")} if env is not None and env.text else {}
     return Contents(path=image, head=head, entries=entries, by_name=by_name(entries), texts=texts), read
 

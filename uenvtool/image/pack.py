@@ -34,6 +34,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
     """Write a tree into a new image beside its final place (`files.workplace`), and read it back.
 
     epoch: the time of everything in it, in seconds since 1970. The same tree and epoch give the same bytes.
+    The file has the mode that the user's umask gives to new ones.
     Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or the disk fails, or
     if the image is not the tree.
     """
@@ -45,6 +46,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
         read_back(programs, image, tree, scratch, epoch)
         on_disk.result()
         sha256 = digest.result()
+    files.set_shared_mode(image)
     return Packed(
         path=image,
         bytes=image.stat().st_size,

@@ -102,7 +102,6 @@ def prepared(
         with files.working_folder(SCRATCH_BYTES) as scratch:
             tree = overlay_tree(folder, target.stem, mount, scratch)
             packed = pack(programs, tree, work / "new", scratch, epoch)
-        files.set_shared_mode(work / "new")
         yield Prepared(replace(packed, path=target), work / "new")
 
 

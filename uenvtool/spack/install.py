@@ -83,8 +83,7 @@ def install(
         )
     with _work_folder(store, options) as work:
         write_scope(work / "configuration", _configuration(environment, options))
-        if f"{COMPILER}/{MANIFEST}" in environment.texts:
-            _install_compiler(spack, environment, store, work, options, on_step)
+        _install_compiler(spack, environment, store, work, options, on_step)
         view = False if options.beside_others else _view(environment)
         if view:
             _remove_unfinished_views(store / "env" / environment.view)
@@ -129,10 +128,10 @@ def _work_folder(store: Path, options: InstallOptions) -> Iterator[Path]:
 def _install_compiler(
     spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions, on_step: Step | None
 ) -> None:
-    """Resolve, on this node, and install the environment of the compiler."""
-    import yaml
-
-    manifest = yaml.load(environment.texts[f"{COMPILER}/{MANIFEST}"], Loader=yaml.CSafeLoader)["spack"]
+    """Resolve, on this node, and install the environment of the compiler, if it has one."""
+    manifest = environment.compiler_manifest
+    if manifest is None:
+        return
     write_all(work / COMPILER, {MANIFEST: isolated_manifest(manifest)})
     runner = _runner(spack, environment, store, work, work / COMPILER)
     _judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
@@ -141,8 +140,7 @@ def _install_compiler(
 
 def _staged(spack: Spack, environment: Installable, store: Path, work: Path, manifest: Mapping[str, Any]) -> Runner:
     """A runner on a copy of an environment, with another manifest."""
-    texts = {name: text for name, text in environment.texts.items() if not name.startswith(f"{COMPILER}/")}
-    write_all(work / "environment", {**texts, MANIFEST: isolated_manifest(manifest)})
+    write_all(work / "environment", {**environment.own_texts, MANIFEST: isolated_manifest(manifest)})
     return _runner(spack, environment, store, work, work / "environment")
 
 

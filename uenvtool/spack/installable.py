@@ -37,6 +37,17 @@ class Installable:
         """Where the view lies."""
         return f"{self.mount}/env/{self.view}"
 
+    @property
+    def own_texts(self) -> dict[str, str]:
+        """Its files without those of the compiler's environment."""
+        return {name: text for name, text in self.texts.items() if not name.startswith(f"{COMPILER}/")}
+
+    @property
+    def compiler_manifest(self) -> Mapping[str, Any] | None:
+        """The `spack:` part of the environment that installs its compiler first; None if the system has one."""
+        text = self.texts.get(f"{COMPILER}/{MANIFEST}")
+        return None if text is None else _manifest(text)
+
 
 def read_installable(folder: Path) -> Installable:
     """A resolved environment in a folder.
@@ -47,7 +58,7 @@ def read_installable(folder: Path) -> Installable:
 
     try:
         texts = {name: (folder / name).read_text(encoding="utf-8") for name in _names(folder)}
-        manifest = yaml.load(texts[MANIFEST], Loader=yaml.CSafeLoader)["spack"]
+        manifest = _manifest(texts[MANIFEST])
     except (OSError, KeyError, TypeError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise BadInput(f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST))) from error
     if LOCK not in texts:
@@ -64,6 +75,13 @@ def read_installable(folder: Path) -> Installable:
         view=next(iter(views)) if isinstance(views, dict) and views else "default",
         texts=texts,
     )
+
+
+def _manifest(text: str) -> Mapping[str, Any]:
+    import yaml
+
+    found: Mapping[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)["spack"]
+    return found
 
 
 def _names(folder: Path) -> list[str]:

@@ -111,9 +111,8 @@ def _runner(
     repos: Mapping[str, Path],
     mirrors: tuple[str, ...],
 ) -> Runner:
-    texts = {name: text for name, text in resolved.texts.items() if not name.startswith(f"{COMPILER}/")}
     manifest = isolated_manifest({**resolved.manifest, "view": False})
-    write_all(scratch / "environment", {**texts, MANIFEST: manifest})
+    write_all(scratch / "environment", {**resolved.own_texts, MANIFEST: manifest})
     config = {
         **places(environment, scratch),
         "build_stage": [os.fspath(scratch / "stage")],
@@ -133,12 +132,9 @@ def _of_the_compiler(
     runner: Runner, spack: Spack, environment: Environment, resolved: Installable, scratch: Path, log: Path
 ) -> Runner | None:
     """A runner on the environment that builds the compiler first, resolved as on a node; None if there is none."""
-    import yaml
-
-    text = resolved.texts.get(f"{COMPILER}/{MANIFEST}")
-    if text is None:
+    manifest = resolved.compiler_manifest
+    if manifest is None:
         return None
-    manifest = yaml.load(text, Loader=yaml.CSafeLoader)["spack"]
     write_all(scratch / COMPILER, {MANIFEST: isolated_manifest({**manifest, "view": False})})
     first = replace(runner, folder=scratch / COMPILER)
     _run(first, spack, ["python", *resolving(spack, node_answers(environment), scratch)], log, None)

@@ -88,13 +88,12 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:
                 packed = pack(programs, _tree(plan), work / "new", scratch)
-            files.set_shared_mode(work / "new")
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         if marked not in (None, packed.sha256):
             files.remove_file(marker_of(plan.target))  # of the image that was there before
         notes = _pushed(request, plan, progress) if request.push else ()
     result = _result(plan, dataclasses.replace(packed, path=plan.target))
-    kept = keep(plan.push_places, plan.target, plan.key, progress) if plan.push_places else ()
+    kept = keep(plan.push_places, plan.target, plan.key, progress, sha256=packed.sha256)
     warnings = (*found.warnings, *absent_caches(request), *_not_from_caches(request, installed), *kept)
     return dataclasses.replace(result, warnings=warnings, notes=(*result.notes, *notes))
 
@@ -112,7 +111,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
         raise ToolMissing("Spack is not here", hint="name one with --spack; `uenvtool build` says how to get it")
     environment, name = _environment(request, progress)
     inputs = inputs_hash(environment)
-    usual = f"{name}-{inputs}.squashfs" if request.tag_by_inputs else f"{name}.squashfs"
+    usual = Key(name=name, inputs=inputs).file_name if request.tag_by_inputs else f"{name}.squashfs"
     output = request.output or Path(usual)
     target = Path(os.path.abspath(output / usual if output.is_dir() else output))
     refuse_foreign(target)
@@ -221,7 +220,7 @@ def found_before(request: ImageRequest, plan: ImagePlan, progress: Progress) -> 
         if not taken.place:
             return FoundBefore(warnings=taken.warnings)
     others = [kept for kept in plan.push_places if kept.shown != taken.place]
-    kept = tuple(keep(others, plan.target, plan.key, progress)) if others else ()
+    kept = tuple(keep(others, plan.target, plan.key, progress))
     result = _made_before(plan, taken.place)
     return FoundBefore(result=dataclasses.replace(result, warnings=(*taken.warnings, *kept)))
 

@@ -52,6 +52,13 @@ def tested_sha256(image: Path) -> str | None:
     return words[0]
 
 
+def mark(image: Path, sha256: str) -> Path:
+    """Write beside an image with this sum that it was tested; gives the file, which `sha256sum --check` reads."""
+    marker = marker_of(image)
+    files.write(marker, f"{sha256}  {image.name}\n")
+    return marker
+
+
 def has_mark_of_another(image: Path) -> bool:
     """If the image that is marked as tested is not this one. Raises as `tested_sha256`."""
     tested = tested_sha256(image)

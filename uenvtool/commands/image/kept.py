@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from uenvtool import files
-from uenvtool.commands.image.inputs import is_made_of, marker_of, tested_sha256
+from uenvtool.commands.image.inputs import is_made_of, mark, marker_of, tested_sha256
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.image import registry
 from uenvtool.image.pack import file_sha256
@@ -92,7 +92,7 @@ class Folder:
         elif file_sha256(target) != sha256:
             return False
         if tested:
-            files.write(marker_of(target), f"{sha256}  {target.name}\n")
+            mark(target, sha256)
         return True
 
 
@@ -175,19 +175,24 @@ def take(places: Sequence[Place], key: Key, target: Path, progress: Progress) ->
                 continue
             _publish(work / "new", target)
         if tested:
-            files.write(marker_of(target), f"{tested}  {target.name}\n")
+            mark(target, tested)
         else:
             files.remove_file(marker_of(target))  # of an image that was there before
         return Taken(place=place.shown, warnings=tuple(warnings))
     return Taken(warnings=tuple(warnings))
 
 
-def keep(places: Sequence[Place], image: Path, key: Key, progress: Progress) -> Iterator[str]:
+def keep(
+    places: Sequence[Place], image: Path, key: Key, progress: Progress, *, sha256: str | None = None
+) -> Iterator[str]:
     """Put an image and its marker, if it has one, into places; a sentence for each that keeps another one.
 
-    Raises ToolFailed if a place does not take it; BadInput if the marker is another image's.
+    sha256: of the image, if that is known. Raises ToolFailed if a place does not take it; BadInput if the
+    marker is another image's.
     """
-    sha256 = file_sha256(image)
+    if not places:
+        return
+    sha256 = sha256 or file_sha256(image)
     marked = tested_sha256(image)
     if marked not in (None, sha256):
         raise BadInput(f"{marker_of(image)} has the sum of another image", hint="test this one, and mark it again")

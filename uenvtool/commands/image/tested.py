@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from uenvtool import files
-from uenvtool.commands.image.inputs import inputs_of, marker_of
+from uenvtool.commands.image.inputs import inputs_of, mark
 from uenvtool.commands.image.kept import Key, keep, place_of
 from uenvtool.errors import BadInput
 from uenvtool.image.pack import file_sha256
@@ -23,9 +22,9 @@ def mark_tested(image: Path, push_images: Sequence[str] = (), progress: Progress
     require_image(image)
     places = [place_of(text) for text in push_images]
     key = _key(image) if places else None
-    marker, digest = marker_of(image), file_sha256(image)
-    files.write(marker, f"{digest}  {image.name}\n")
-    warnings = tuple(keep(places, image, key, progress)) if key else ()
+    digest = file_sha256(image)
+    marker = mark(image, digest)
+    warnings = tuple(keep(places, image, key, progress, sha256=digest)) if key else ()
     data = {"image": str(image), "sha256": digest, "marker": str(marker)}
     return Result(data=data, text=str(marker), warnings=warnings)
 
