@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from uenvtool.image import elf
-from uenvtool.image.contents import Contents, by_name
-from uenvtool.image.listing import SYMLINK, listing
+from uenvtool.image.contents import Contents
+from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, require_image

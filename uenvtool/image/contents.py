@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from uenvtool.image.listing import FILE, FOLDER, Listed, listing
+from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
@@ -140,26 +140,28 @@ def _change(update: ListUpdate) -> str:
 def read(image: Path) -> Contents:
     """What an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
     head = require_image(image)
-    entries = listing(find_program("unsquashfs"), image)
-    names = by_name(entries)
+    entries: list[Listed] = []
+    names = by_name(_noted(listed(find_program("unsquashfs"), image), entries))
     described = [DATABASE, *(name for name in names if name.endswith(RECORD))]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:
         described.append(ENV)
-    texts = read_texts(image, described, largest=LARGEST_DATABASE, entries=entries)
+    texts = read_texts(image, described, largest=LARGEST_DATABASE, known=names)
     return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts)
 
 
-def by_name(entries: Sequence[Listed]) -> dict[str, Listed]:
-    """The names of an image as text, each with what it is."""
-    return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
+def _noted(found: Iterable[Listed], entries: list[Listed]) -> Iterator[Listed]:
+    """The same names, which are added to a list on their way."""
+    for entry in found:
+        entries.append(entry)
+        yield entry
 
 
 def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
     """Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
     bytecode: dict[str, int] = {}
     for name in [name for name in names if name.endswith(".pyc")]:
-        source = _BYTECODE.sub(r"\1.py", name)
-        if source != name:
+        if found := _BYTECODE.search(name):
+            source = f"{name[: found.start()]}{found[1]}.py"
             bytecode[source] = bytecode.get(source, 0) + names[name].size
     for folder in [name for name in names if name.endswith(".dist-info")]:
         found = _INFO.fullmatch(folder)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from uenvtool import tools
 from uenvtool.errors import BadInput, ToolFailed
@@ -17,7 +17,7 @@ LARGEST_LISTING = 256 << 20
 """Bytes of the listing of an image; that of two million files is shorter."""
 FILE, FOLDER, SYMLINK = "-", "d", "l"
 KINDS = {kind.encode(): kind for kind in (FILE, FOLDER, SYMLINK)}
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 18
 
 
 def limits() -> list[str]:
@@ -38,40 +38,60 @@ class Listed(NamedTuple):
 
 
 def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Listed]:
-    """Every name in an image but its root, or only those on the way to and below some names.
+    """Every name in an image but its root, or only those on the way to and below some names. Raises as `listed`."""
+    return list(listed(unsquashfs, image, below))
+
+
+def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
+    """The names of an image as text, each with what it is; the last one counts of a name that is there twice."""
+    return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
+
+
+def listed(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> Iterator[Listed]:
+    """The same as `listing`, one by one: an image has many, and unsquashfs goes on while they are looked at.
 
     Raises BadInput if the image cannot be read, or lists more than LARGEST_LISTING.
     """
     token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
     words: list[str | Path] = [unsquashfs, *limits(), "-lln", "-d", token.decode(), image, *below]
-    content = b""
     env = {**os.environ, "TZ": "UTC0"}  # with a zone of the machine's it looks at /etc/localtime for every name
     try:
         with tools.reading(words, env=env, memory_bytes=MEMORY_BYTES) as stream:
-            pieces: list[bytes] = []
-            while piece := stream.read(_PIECE_BYTES):
-                pieces.append(piece)
-                if len(pieces) * _PIECE_BYTES > LARGEST_LISTING:
-                    raise BadInput(f"{image} lists more than {LARGEST_LISTING >> 20} MiB of names; it is not opened")
-            content = b"".join(pieces)
+            yield from _entries(_pieces(stream, image), token)
     except ToolFailed as error:
         reason = error.problems[0].message
         raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
-    return list(_entries(content, token))
 
 
-def _entries(content: bytes, token: bytes) -> Iterator[Listed]:
+def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
+    """A listing as it comes."""
+    read = 0
+    while piece := stream.read(_PIECE_BYTES):
+        read += len(piece)
+        if read > LARGEST_LISTING:
+            raise BadInput(f"{image} lists more than {LARGEST_LISTING >> 20} MiB of names; it is not opened")
+        yield piece
+
+
+def _entries(pieces: Iterator[bytes], token: bytes) -> Iterator[Listed]:
     """The names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
-    before, *rest = content.split(b" " + token)
-    attributes = before[before.rfind(b"\n") + 1 :]
-    for text in rest:  # a name, a line break, and the attributes of the next one, which have no line break
-        end = text.rfind(b"\n")
-        kind, number = attributes[:1], attributes.split(None, 3)[2]
-        attributes = text[end + 1 :]
-        if end <= 0:  # the root
-            continue
-        size = int(number) if number.isdigit() else 0  # a device has two numbers, with a comma
-        if kind == b"l":  # its size is the length of what it points at
-            yield Listed(text[1 : end - size - len(b" -> ")], SYMLINK, size, text[end - size : end])
-        else:
-            yield Listed(text[1:end], KINDS.get(kind) or kind.decode(), size)
+    mark = b" " + token
+    attributes, rest = b"", b"\n"
+    for piece in pieces:
+        *texts, rest = (rest + piece).split(mark)
+        for text in texts:  # a name, a line break, and the attributes of the next one, which have no line break
+            end = text.rfind(b"\n")
+            if end > 0 and attributes:  # else the root, and what comes before it
+                yield _entry(attributes, text[1:end])
+            attributes = text[end + 1 :]
+    end = rest.rfind(b"\n")
+    if end > 0 and attributes:
+        yield _entry(attributes, rest[1:end])
+
+
+def _entry(attributes: bytes, text: bytes) -> Listed:
+    kind, number = attributes[:1], attributes.split(None, 3)[2]
+    size = int(number) if number.isdigit() else 0  # a device has two numbers, with a comma
+    if kind == b"l":  # its size is the length of what it points at
+        return Listed(text[: len(text) - size - len(b" -> ")], SYMLINK, size, text[len(text) - size :])
+    return Listed(text, KINDS.get(kind) or kind.decode(), size)

@@ -13,7 +13,7 @@ from pathlib import Path
 from uenvtool import files, tools
 from uenvtool.errors import BadInput, ToolFailed
 from uenvtool.image import listing as listings
-from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, listing
+from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, by_name, listing
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.programs import find_program
 from uenvtool.image.tree import parents
@@ -64,9 +64,9 @@ def superblock(image: Path) -> Superblock | None:
 
 
 def read_texts(
-    image: Path, names: Sequence[str], *, largest: int = LARGEST_TEXT, entries: Sequence[Listed] | None = None
+    image: Path, names: Sequence[str], *, largest: int = LARGEST_TEXT, known: Mapping[str, Listed] | None = None
 ) -> dict[str, str]:
-    """The text of those of these files that the image holds. entries: its listing, if that is known already.
+    """The text of those of these files that the image holds. known: all that it holds (`by_name`), if that is known.
 
     Only regular files of at most `largest` bytes count, in real folders: what an image holds is not
     followed out of it, and nothing else is taken out of it. A name with a character that unsquashfs
@@ -75,9 +75,7 @@ def read_texts(
     """
     require_image(image)
     unsquashfs = find_program("unsquashfs")
-    listed = listing(unsquashfs, image, names) if entries is None else entries
-    wanted = {part for name in map(os.fsencode, names) for part in (name, *parents(name))}
-    held = {os.fsdecode(entry.name): entry for entry in listed if entry.name in wanted}
+    held = by_name(listing(unsquashfs, image, names)) if known is None else known
     small = [name for name in names if _is_text(name, held, largest)]
     total = sum(held[name].size for name in small)
     if total > LARGEST_TEXTS:

@@ -21,7 +21,7 @@ from typing import Any
 
 from uenvtool import files, tools
 from uenvtool.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.image.listing import FILE, listing
+from uenvtool.image.listing import FILE, by_name, listing
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import read_texts
 
@@ -144,7 +144,7 @@ def metadata_of(image: Path) -> dict[str, bytes]:
     """The files below `meta` in an image, by their names."""
     entries = listing(find_program("unsquashfs"), image, ["meta"])
     names = [os.fsdecode(entry.name) for entry in entries if entry.kind == FILE and entry.name.startswith(b"meta/")]
-    texts = read_texts(image, names, entries=entries)
+    texts = read_texts(image, names, known=by_name(entries))
     return {name: text.encode("utf-8", "surrogateescape") for name, text in sorted(texts.items())}
 
 

@@ -107,17 +107,20 @@ def render(listed: Listed) -> str:
     whole = _whole(listed)
     names = [f"{package.kind}:{package.name}@{package.version}" for package in listed.packages]
     digest = hashlib.sha256("\n".join([listed.file, *names]).encode("utf-8", "surrogateescape")).hexdigest()
-    bom = Bom(components=components, serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
+    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
-    bom.dependencies = dependencies(whole, components, listed.packages)
+    for component in components:
+        bom.components.add(component)  # in their order: to sort them takes the library ten times as long
+    for dependency in dependencies(whole, components, listed.packages):
+        bom.dependencies.add(dependency)
     for cve, affected in known_vulnerabilities(listed.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
 def dependencies(whole: Component, components: Sequence[Component], packages: Sequence[Package]) -> list[Dependency]:
-    """That the whole has each of its parts, and what each part needs.
+    """That the whole has each of its parts, and what each part needs, in the order of the library.
 
     `Bom.register_dependency` looks through all of them for each one.
     """
@@ -128,12 +131,17 @@ def dependencies(whole: Component, components: Sequence[Component], packages: Se
         for component, package in zip(components, packages, strict=True)
     }
     needing = [
-        Dependency(
-            ref=parts[package.kind, package.folder].ref, dependencies=[parts[SPACK, need] for need in package.needs]
-        )
-        for package in packages
+        Dependency(ref=part.ref, dependencies=[parts[SPACK, need] for need in needs])
+        for part, needs in zip(parts.values(), (package.needs for package in packages), strict=True)
     ]
-    return [Dependency(ref=whole.bom_ref, dependencies=parts.values()), *needing]
+    everything = Dependency(ref=whole.bom_ref)
+    for part in sorted(parts.values(), key=_address):
+        everything.dependencies.add(part)
+    return sorted([everything, *needing], key=_address)
+
+
+def _address(dependency: Dependency) -> str:
+    return str(dependency.ref.value)
 
 
 def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
