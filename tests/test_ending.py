@@ -150,3 +150,23 @@ def test_ctrl_c_at_any_moment_gives_no_traceback(place: Path) -> None:
 
     assert ends <= {(-signal.SIGINT, ""), (130, "interrupted\n"), (0, "")}  # the first: nothing was loaded yet
     assert (130, "interrupted\n") in ends
+
+
+AS_THE_TOOL_LOADS = """
+import os, runpy, signal, sys
+class Strike:
+    def find_spec(self, name, path=None, target=None):
+        if name == "uenvtool":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Strike())
+runpy.run_path(sys.argv.pop(), run_name="__main__")
+"""
+
+
+def test_ctrl_c_gives_no_traceback_from_the_first_line_of_the_installed_script_on(place: Path) -> None:
+    command = [sys.executable, "-c", AS_THE_TOOL_LOADS, ROOT / "scripts" / "uenvtool"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run(command, env=environ, cwd=place, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

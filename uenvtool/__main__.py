@@ -59,8 +59,10 @@ def run(arguments: list[str]) -> int:
         from uenvtool.cli import call
         from uenvtool.console import flush
 
-        code = call(arguments)
-        flush()
+        try:
+            code = call(arguments)
+        finally:
+            flush()
         return _interrupted() if code == ending.INTERRUPTED else code
     except KeyboardInterrupt:
         return _interrupted()
@@ -69,11 +71,14 @@ def run(arguments: list[str]) -> int:
 
 
 def _print_version() -> int:
+    """Print it; the console, which takes longer to load, is asked only where stdout does not take it."""
     try:
         sys.stdout.write(f"uenvtool {__version__}\n")
         sys.stdout.flush()
-    except BrokenPipeError:
-        pass
+    except OSError:
+        from uenvtool.console import flush
+
+        flush()
     return 0
 
 
