@@ -148,6 +148,30 @@ def test_the_command_takes_the_image_and_builds_nothing(cli: Cli, place: Path, w
     assert not (place / "store").exists()
 
 
+def test_an_image_that_a_place_has_needs_no_spack(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "kept").mkdir()
+    (place / "empty").mkdir()
+    packed_image(place / "kept" / f"{NAME}-{inputs()}.squashfs", inputs())
+    monkeypatch.delenv("SPACK_ROOT", raising=False)
+    words = ["image", "build", ENVIRONMENT, "--store", place / "store", "--tag", "hash", "-o", place / "image.squashfs"]
+
+    without = cli(*words, "--images", place / "empty")
+    taken = cli(*words, "--images", place / "kept", "--json")
+
+    assert without.code == 3
+    assert "Spack is not here" in without.stderr
+    assert json.loads(taken.stdout)["taken_from"] == str(place / "kept")
+    assert not (place / "store").exists()
+
+
+def test_without_spack_a_recipe_that_is_not_resolved_says_how_to_get_it(cli: Cli, place: Path) -> None:
+    answer = cli("image", "build", "hello", "--system", "local", "-o", place / "image.squashfs")
+
+    assert answer.code == 3
+    assert "not concretized: Spack is not here" in answer.stderr
+    assert "git clone" in answer.stderr
+
+
 def test_the_mark_of_another_image_marks_none(cli: Cli, place: Path, words: list[str | Path]) -> None:
     image = packed_image(place / "image.squashfs", inputs())
     assert cli("image", "mark-tested", image).code == 0

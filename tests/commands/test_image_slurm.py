@@ -40,7 +40,7 @@ def script(
     push_places: tuple[Place, ...] = (),
 ) -> str:
     plan = ImagePlan(
-        spack=Spack(place / "spack" / "bin" / "spack", "1.1.0", "--spack"),
+        found_spack=Spack(place / "spack" / "bin" / "spack", "1.1.0", "--spack"),
         environment=environment,
         name="pytorch-2.6",
         inputs="0" * 12,

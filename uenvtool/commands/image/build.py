@@ -41,11 +41,12 @@ SCRATCH_BYTES = 1 << 30
 class ImagePlan:
     """An image that is to be built.
 
-    name: of what it is an image of. inputs: their hash. store: the folder that is installed into.
-    places, push_places: those that are asked for it, and those that get it.
+    found_spack: None where there is none: an image that somebody else built needs none. name: of what it is
+    an image of. inputs: their hash. store: the folder that is installed into. places, push_places: those
+    that are asked for it, and those that get it.
     """
 
-    spack: Spack
+    found_spack: Spack | None
     environment: Installable
     name: str
     inputs: str
@@ -53,6 +54,13 @@ class ImagePlan:
     store: Path
     places: tuple[Place, ...] = ()
     push_places: tuple[Place, ...] = ()
+
+    @property
+    def spack(self) -> Spack:
+        """What installs it. Raises ToolMissing if it is not here."""
+        if self.found_spack is None:
+            raise ToolMissing("Spack is not here", hint="name one with --spack; `uenvtool build` says how to get it")
+        return self.found_spack
 
     @property
     def key(self) -> Key:
@@ -80,9 +88,9 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     found = found_before(request, plan, progress)
     if found.result:
         return found.result
-    marked = tested_sha256(plan.target)
+    spack, marked = plan.spack, tested_sha256(plan.target)
     with files.locked(plan.store, shared=request.install_only):
-        installed = _install(request, plan, progress)
+        installed = _install(request, plan, spack, progress)
         if request.install_only:
             return _installed(plan, installed)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
@@ -106,9 +114,6 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     places, push_places = tuple(map(place_of, request.images)), tuple(map(place_of, request.push_images))
     if (places or push_places) and not request.tag_by_inputs:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
-    spack = find_spack(request.spack)
-    if spack is None:
-        raise ToolMissing("Spack is not here", hint="name one with --spack; `uenvtool build` says how to get it")
     environment, name = _environment(request, progress)
     inputs = inputs_hash(environment)
     usual = Key(name=name, inputs=inputs).file_name if request.tag_by_inputs else f"{name}.squashfs"
@@ -117,7 +122,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     refuse_foreign(target)
     store = Path(os.path.abspath(request.store or _usual_store(environment, name)))
     return ImagePlan(
-        spack=spack,
+        found_spack=find_spack(request.spack),
         environment=environment,
         name=name,
         inputs=inputs,
@@ -141,11 +146,12 @@ def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable
     order = BuildRequest(recipe=request.source, spack=request.spack, repos=request.repos)
     outcome = build_environment(planned, usual_folder(planned), order, progress)
     if outcome.lock is None:
-        raise BadInput(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
+        kind = BadInput if find_spack(request.spack) else ToolMissing
+        raise kind(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
     return read_installable(outcome.folder), recipe.name
 
 
-def _install(request: ImageRequest, plan: ImagePlan, progress: Progress) -> Installed:
+def _install(request: ImageRequest, plan: ImagePlan, spack: Spack, progress: Progress) -> Installed:
     options = InstallOptions(
         jobs=request.jobs,
         repos={name: repository_folder(name, path) for name, path in request.repos.items()},
@@ -156,7 +162,7 @@ def _install(request: ImageRequest, plan: ImagePlan, progress: Progress) -> Inst
     )
     environment = plan.environment
     with progress(f"installing {len(environment.lock.packages)} packages") as on_step:
-        return install(plan.spack, environment, plan.store, options, on_step=on_step)
+        return install(spack, environment, plan.store, options, on_step=on_step)
 
 
 def _pushed(request: ImageRequest, plan: ImagePlan, progress: Progress) -> tuple[str, ...]:

@@ -51,10 +51,10 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
     found = found_before(request, plan, progress)
     if found.result:
         return found.result
-    work = plan.store / WORK
+    work, text = plan.store / WORK, job_script(request, slurm, plan)
     script = work / "build.sh"
     files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts
-    files.write(script, job_script(request, slurm, plan))
+    files.write(script, text)
     data = {"image": str(plan.target), "store": str(plan.store), "script": str(script)}
 
     def keep(line: str) -> None:
