@@ -27,10 +27,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from image_store import make_store
 
-from uenvtool.image.pack import pack
+from uenvtool.image.pack import pack, write
 from uenvtool.image.programs import Programs, find_programs
-from uenvtool.image.tree import Tree, walk
-from uenvtool.image.write import EPOCH, options, write_image
+from uenvtool.image.tree import Tree
+from uenvtool.image.write import EPOCH, options
 
 BEYOND = {"show": 1.0, "verify": 1.0, "sbom": None}
 """Seconds that a command may take beyond reading; `sbom` has a bar for all of it."""
@@ -67,12 +67,12 @@ def packing(programs: Programs, store: Path, folder: Path, rounds: int) -> dict[
 
     def ours(work: Callable[[Programs, Tree, Path, Path, int], object]) -> None:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            work(programs, Tree(folder=store, entries=walk(store)), image, Path(scratch), EPOCH)
+            work(programs, Tree(folder=store), image, Path(scratch), EPOCH)
 
     for _ in range(rounds):
         for label, work in (
             (ALONE, lambda: bare(programs, store, folder / "bare.squashfs")),
-            (WRITTEN, lambda: ours(write_image)),
+            (WRITTEN, lambda: ours(write)),
             (READ_BACK, lambda: ours(pack)),
         ):
             for image in folder.glob("*.squashfs"):

@@ -14,7 +14,7 @@ from uenvtool.image.write import COPY_BYTES, file_content
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_a_file_that_changed_its_size_gives_another_number_of_bytes(tmp_path: Path, size: int, more: int) -> None:
     (tmp_path / "file").write_bytes(b"x" * (size + more))
-    tree = Tree(folder=tmp_path, entries={b"file": Entry(kind="f", mode=0o644, size=size)})
+    tree = Tree(folder=tmp_path, known={b"file": Entry(kind="f", mode=0o644, size=size)})
 
     read = sum(len(piece) for piece in file_content(tree, b"file", size))
 

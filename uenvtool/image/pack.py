@@ -40,7 +40,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
     """
     begun = time.monotonic()
     epoch = EPOCH if epoch is None else epoch
-    write_image(programs, tree, image, scratch, epoch)
+    write(programs, tree, image, scratch, epoch)
     with ThreadPoolExecutor(2) as beside:
         on_disk, digest = beside.submit(files.sync, image), beside.submit(file_sha256, image)
         read_back(programs, image, tree, scratch, epoch)
@@ -54,6 +54,21 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
         compression=programs.compression,
         seconds=time.monotonic() - begun,
     )
+
+
+def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:
+    """Write an image, and know afterwards all that it has to hold. Raises as `pack` does.
+
+    mksquashfs looks through the folder on one processor before it begins, so that we can do so on another.
+    """
+    with ThreadPoolExecutor(1) as beside:
+        expected = beside.submit(lambda: tree.expected)
+        try:
+            write_image(programs, tree, image, scratch, epoch)
+        except ToolFailed:
+            expected.result()  # if it cannot be read, or holds what no image should, that is the reason
+            raise
+        expected.result()
 
 
 def file_sha256(path: Path) -> str:

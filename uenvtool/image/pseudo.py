@@ -98,7 +98,7 @@ def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_f
     end = b" 0\n" if sparse_field else b"\n"
     offset = 0
     for name in names:
-        entry = tree.expected[name]
+        entry = tree.put_in(name)
         yield b"%b R %d %o 0 0 %d %d%b" % (quoted(name), epoch, entry.mode, entry.size, offset, end)
         offset += entry.size
 

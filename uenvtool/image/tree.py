@@ -8,15 +8,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
+from uenvtool import ending
 from uenvtool.errors import BadInput, ToolFailed
 
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One name in an image.
+class Entry(NamedTuple):
+    """One name in an image. A tuple, since an image has many.
 
     kind: d (folder), f (file) or l (symlink). mode: as in the image, whatever the umask was.
     size: a file's, in bytes. target: a symlink's.
@@ -48,17 +49,38 @@ class Bundle:
 class Tree:
     """A folder, and what differs from it in the image; names are bytes, relative, as the kernel has them.
 
-    entries: what is taken from the folder. added: what is put in or replaced, with its content.
-    bundles: more of that. left_out: the names that are not taken. skipped: names of folders that are
-    not taken wherever they lie.
+    known: what is taken from the folder, if somebody looked already. added: what is put in or replaced,
+    with its content. bundles: more of that. left_out: the names that are not taken. skipped: names of
+    folders that are not taken wherever they lie.
     """
 
     folder: Path
-    entries: Mapping[bytes, Entry]
+    known: Mapping[bytes, Entry] | None = None
     added: Mapping[bytes, bytes] = field(default_factory=dict)
     bundles: Sequence[Bundle] = ()
     left_out: Collection[bytes] = ()
     skipped: Collection[bytes] = ()
+
+    @cached_property
+    def entries(self) -> Mapping[bytes, Entry]:
+        """All that is taken from the folder. Raises as `walk`, if it is not known."""
+        return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
+
+    def replaced(self, name: bytes) -> Entry | None:
+        """What the folder has under a name that is put in; the folder need not be walked for it."""
+        if self.known is not None:
+            return self.known.get(name)
+        if any(part in self.left_out or os.path.basename(part) in self.skipped for part in (name, *parents(name))):
+            return None
+        if any(os.path.islink(self.path_of(parent)) for parent in parents(name)):
+            return None
+        try:
+            status = os.lstat(self.path_of(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            return _link(self.path_of(name))
+        return FOLDER if stat.S_ISDIR(status.st_mode) else _file(status)
 
     @cached_property
     def contents(self) -> dict[bytes, bytes | memoryview]:
@@ -72,10 +94,14 @@ class Tree:
     def expected(self) -> dict[bytes, Entry]:
         """Everything that the image has to hold."""
         found = {name: entry for name, entry in self.entries.items() if name not in self.contents}
-        for name, content in self.contents.items():
-            old = self.entries.get(name)
-            found[name] = Entry(kind="f", mode=old.mode if old else FILE_MODE, size=len(content))
+        found.update((name, self.put_in(name)) for name in self.contents)
         return {**found, **dict.fromkeys(self.added_folders(), FOLDER)}
+
+    def put_in(self, name: bytes) -> Entry:
+        """What is put in under a name; it has the mode of the file that it replaces."""
+        old = self.replaced(name)
+        mode = old.mode if old and old.kind == "f" else FILE_MODE
+        return Entry(kind="f", mode=mode, size=len(self.contents[name]))
 
     def path_of(self, name: bytes) -> bytes:
         """Where an entry of the folder lies."""
@@ -89,7 +115,7 @@ class Tree:
                 if parent in needed:
                     break  # and so are those above it
                 needed.add(parent)
-        return sorted(needed - self.entries.keys())
+        return sorted(name for name in needed if self.replaced(name) is None)
 
 
 def parents(name: bytes) -> Iterator[bytes]:
@@ -111,6 +137,8 @@ def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[
     root = os.fsencode(folder)
     try:
         while waiting:
+            if ending.has_begun():  # in a thread nothing else says so
+                raise KeyboardInterrupt
             parent = waiting.pop()
             with os.scandir(root + b"/" + parent) as children:
                 for child in children:
@@ -126,12 +154,19 @@ def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[
 
 
 def _entry(child: os.DirEntry[bytes], name: bytes) -> Entry:
-    status = child.stat(follow_symlinks=False)
-    if stat.S_ISDIR(status.st_mode):
+    """What a name is. The kernel told of links and folders when it listed them; of many files each call counts."""
+    if child.is_symlink():
+        return _link(child.path)
+    if child.is_dir(follow_symlinks=False):
         return FOLDER
-    if stat.S_ISREG(status.st_mode):
-        mode = PROGRAM_MODE if status.st_mode & 0o111 else FILE_MODE
-        return Entry(kind="f", mode=mode, size=status.st_size)
-    if stat.S_ISLNK(status.st_mode):
-        return Entry(kind="l", mode=SYMLINK_MODE, target=os.readlink(child.path))
+    if child.is_file(follow_symlinks=False):
+        return _file(child.stat(follow_symlinks=False))
     raise BadInput(f"{os.fsdecode(name)!r} is neither file, folder nor symlink", hint="remove it, then pack again")
+
+
+def _link(path: bytes) -> Entry:
+    return Entry(kind="l", mode=SYMLINK_MODE, target=os.readlink(path))
+
+
+def _file(status: os.stat_result) -> Entry:
+    return Entry(kind="f", mode=PROGRAM_MODE if status.st_mode & 0o111 else FILE_MODE, size=status.st_size)

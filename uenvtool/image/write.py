@@ -80,7 +80,7 @@ def _reason(completed: tools.Completed) -> str:
 
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
     """The options that leave out the names that are not taken, or are replaced."""
-    names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if name in tree.entries)]
+    names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if tree.replaced(name))]
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
     return ["-wildcards", "-ef", scratch / "excluded"]

@@ -117,7 +117,7 @@ def overlay_tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
     start = header_bytes(bytecode.cache_name(name, _LONGEST_TAG) for name in modules)
     bundles = bytecode.gather(folder / "bin" / "python", folder, modules, scratch, start)
     added = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem, VIEW), mount)}
-    return Tree(folder=folder, entries=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
+    return Tree(folder=folder, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
 
 
 def unpack_overlay(image: Path, folder: Path, python: Path | None = None) -> bool:

@@ -22,7 +22,7 @@ from uenvtool.image.metadata import uenv_name
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
-from uenvtool.image.tree import Tree, walk
+from uenvtool.image.tree import Tree
 from uenvtool.knowledge import choose, load_recipe
 from uenvtool.model.spec import parse_spec
 from uenvtool.result import Progress, Result, silent
@@ -187,7 +187,6 @@ def _tree(plan: ImagePlan) -> Tree:
     name = uenv_name(plan.target.stem, "environment")
     return Tree(
         folder=store,
-        entries=walk(store, left_out=left_out),
         added=described(environment, store, name=name, description=description, inputs=plan.inputs),
         left_out=left_out,
     )
