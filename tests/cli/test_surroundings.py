@@ -110,3 +110,13 @@ def test_an_overlay_is_not_begun_in_a_folder_that_may_not_be_entered(tmp_path: P
     assert f"error: you may not enter the current folder, {tmp_path}/here\nhint: go to one that you may read" in told
     assert told.endswith("[2]\n")
     assert not (tmp_path / "v").exists()
+
+
+def test_a_file_that_may_not_be_read_is_named_with_the_way_to_see_why(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("")
+    (tmp_path / "mine.yaml").chmod(0)
+
+    told = answers(tmp_path, ALL.replace(repr(COMMANDS), repr(["validate mine.yaml"])))
+
+    assert "Path 'mine.yaml' is not readable\nhint: check its permissions: ls -l" in told
+    assert told.endswith("[2]\n")

@@ -26,11 +26,11 @@ def call(arguments: Sequence[str]) -> int:
     except UsageError as error:
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "uenvtool"
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
         hint = f"`{command} --help` shows what it takes"
         if message.endswith("is not readable"):
             hint = "check its permissions: ls -l"
-        raise BadInput(message.rstrip("."), hint=hint) from error
+        raise BadInput(message, hint=hint) from error
     except SystemExit as stop:
         if COMPLETION in os.environ:
             raise
