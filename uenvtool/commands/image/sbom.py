@@ -111,7 +111,7 @@ def render(listed: Listed) -> str:
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
     for component in components:
-        bom.components.add(component)  # in their order: to sort them takes the library ten times as long
+        bom.components.add(component)  # in their order, so that the library compares each with the last alone
     for dependency in dependencies(whole, components, listed.packages):
         bom.dependencies.add(dependency)
     for cve, affected in known_vulnerabilities(listed.packages).items():
