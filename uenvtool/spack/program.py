@@ -33,6 +33,10 @@ class Spack:
         return "spack" if self.found_by == "PATH" else shlex.quote(str(self.program))
 
 
+REPOSITORY = "https://github.com/spack/spack.git"
+"""Where Spack is; a recipe may pin another."""
+
+
 def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> Spack | None:
     """The Spack to use: the named one, that of SPACK_ROOT, or the one on PATH; None if there is none.
 

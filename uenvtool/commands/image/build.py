@@ -24,6 +24,7 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.image.tree import Tree
 from uenvtool.knowledge import choose, load_recipe
+from uenvtool.model.parts import GitPin
 from uenvtool.model.spec import parse_spec
 from uenvtool.result import Progress, Result, silent
 from uenvtool.spack.environment import plan_environment
@@ -31,7 +32,7 @@ from uenvtool.spack.folder import PURPOSE
 from uenvtool.spack.install import Installed, InstallOptions, folder_of, install, push
 from uenvtool.spack.installable import Installable, read_installable
 from uenvtool.spack.manifest import MANIFEST
-from uenvtool.spack.program import Spack, find_spack, repository_folder
+from uenvtool.spack.program import REPOSITORY, Spack, find_spack, how_to_get, repository_folder
 from uenvtool.spack.store import usual_stores
 
 SCRATCH_BYTES = 1 << 30
@@ -59,7 +60,9 @@ class ImagePlan:
     def spack(self) -> Spack:
         """What installs it. Raises ToolMissing if it is not here."""
         if self.found_spack is None:
-            raise ToolMissing("Spack is not here", hint="name one with --spack; `uenvtool build` says how to get it")
+            pin = GitPin(url=REPOSITORY, tag=f"v{self.environment.lock.spack}")
+            words = ["uenvtool", "image", "build", os.fspath(self.environment.folder), "-o", os.fspath(self.target)]
+            raise ToolMissing("Spack is not here", hint=how_to_get(pin, shlex.join(words)))
         return self.found_spack
 
     @property
