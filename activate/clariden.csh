@@ -187,7 +187,7 @@ set ue_view_root = ''
 set ue_views = ( )
 if ( $?UENV_VIEW ) then
   set noglob
-  set ue_parts = ( $UENV_VIEW:as/,/ /:as/:/ / )
+  set ue_parts = ( $UENV_VIEW:as/)/?/:as/,/ /:as/:/ / )
   unset noglob
   while ( $#ue_parts >= 3 )
     set ue_name = "${ue_parts[1]}/env/${ue_parts[3]}"
@@ -253,8 +253,8 @@ if ( $ue_venv:q != '' ) then
 endif
 set ue_folders = ( )
 if ( $?LD_LIBRARY_PATH ) then
-  set noglob  # a brace in it would end the script
-  set ue_folders = ( $LD_LIBRARY_PATH:as/:/ / )
+  set noglob  # a brace in it would end the script, and so would a word that begins with a parenthesis
+  set ue_folders = ( $LD_LIBRARY_PATH:as/)/?/:as/:/ / )
   unset noglob
 endif
 set ue_folders = ( $ue_folders:q \
@@ -277,7 +277,7 @@ end
 if ( $#ue_seen ) then
   set ue_nccl = 1
   set noglob
-  set ue_parts = ( $ue_seen[1]:t:as/./ / )
+  set ue_parts = ( $ue_seen[1]:t:as/)/?/:as/./ / )
   unset noglob
   if ( $#ue_parts >= 4 ) then
     if ( "$ue_parts[3]$ue_parts[4]" !~ *[^0-9]* ) @ ue_nccl = $ue_parts[3] * 1000 + $ue_parts[4]
@@ -297,7 +297,7 @@ end
 if ( $#ue_seen ) then
   set ue_nvshmem = 1
   set noglob
-  set ue_parts = ( $ue_seen[1]:t:as/./ / )
+  set ue_parts = ( $ue_seen[1]:t:as/)/?/:as/./ / )
   unset noglob
   if ( $#ue_parts >= 4 ) then
     if ( "$ue_parts[3]$ue_parts[4]" !~ *[^0-9]* ) @ ue_nvshmem = $ue_parts[3] * 1000 + $ue_parts[4]
@@ -310,10 +310,10 @@ set ue_tasks = 1
 set ue_gpus = 1
 set noglob
 if ( $?SLURM_TASKS_PER_NODE ) then
-  set ue_tasks = ( $SLURM_TASKS_PER_NODE:as/(/ /:as/,/ / )
+  set ue_tasks = ( $SLURM_TASKS_PER_NODE:as/)/?/:as/(/ /:as/,/ / )
 endif
 if ( $?SLURM_STEP_TASKS_PER_NODE ) then
-  set ue_tasks = ( $SLURM_STEP_TASKS_PER_NODE:as/(/ /:as/,/ / )
+  set ue_tasks = ( $SLURM_STEP_TASKS_PER_NODE:as/)/?/:as/(/ /:as/,/ / )
 endif
 set ue_tasks = ( $ue_tasks 1 ) # a brace in it would end the script if it were a pattern
 unset noglob

@@ -120,8 +120,8 @@ if ( $ue_venv:q != '' ) then
 endif
 set ue_folders = ( )
 if ( $?LD_LIBRARY_PATH ) then
-  set noglob  # a brace in it would end the script
-  set ue_folders = ( $LD_LIBRARY_PATH:as/:/ / )
+  set noglob  # a brace in it would end the script, and so would a word that begins with a parenthesis
+  set ue_folders = ( $LD_LIBRARY_PATH:as/)/?/:as/:/ / )
   unset noglob
 endif
 set ue_folders = ( $ue_folders:q \
@@ -143,7 +143,7 @@ end
 if ( $#ue_seen ) then
   set ue_nccl = 1
   set noglob
-  set ue_parts = ( $ue_seen[1]:t:as/./ / )
+  set ue_parts = ( $ue_seen[1]:t:as/)/?/:as/./ / )
   unset noglob
   if ( $#ue_parts >= 4 ) then
     if ( "$ue_parts[3]$ue_parts[4]" !~ *[^0-9]* ) @ ue_nccl = $ue_parts[3] * 1000 + $ue_parts[4]

@@ -45,6 +45,10 @@ OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 @example(env={"SLURM_GPUS_ON_NODE": "a\nb"})
 @example(env={"SLURM_TASKS_PER_NODE": ""})
 @example(env={"SLURM_TASKS_PER_NODE": "0{"})
+@example(env={"SLURM_TASKS_PER_NODE": "2(x3),)"})
+@example(env={"NCCL_VERSION": ")"})
+@example(env={"LD_LIBRARY_PATH": "/a:)"})
+@example(env={"UENV_VIEW": "/a:),b"})
 def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: dict[str, str]) -> None:
     lines = f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n"
 

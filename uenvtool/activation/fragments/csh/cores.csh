@@ -5,10 +5,10 @@ set ue_tasks = 1
 set ue_gpus = 1
 set noglob
 if ( $?SLURM_TASKS_PER_NODE ) then
-  set ue_tasks = ( $SLURM_TASKS_PER_NODE:as/(/ /:as/,/ / )
+  set ue_tasks = ( $SLURM_TASKS_PER_NODE:as/)/?/:as/(/ /:as/,/ / )
 endif
 if ( $?SLURM_STEP_TASKS_PER_NODE ) then
-  set ue_tasks = ( $SLURM_STEP_TASKS_PER_NODE:as/(/ /:as/,/ / )
+  set ue_tasks = ( $SLURM_STEP_TASKS_PER_NODE:as/)/?/:as/(/ /:as/,/ / )
 endif
 set ue_tasks = ( $ue_tasks 1 ) # a brace in it would end the script if it were a pattern
 unset noglob

@@ -10,7 +10,7 @@ end
 if ( $#ue_seen ) then
   set ue_@FACT@ = 1
   set noglob
-  set ue_parts = ( $ue_seen[1]:t:as/./ / )
+  set ue_parts = ( $ue_seen[1]:t:as/)/?/:as/./ / )
   unset noglob
   if ( $#ue_parts >= 4 ) then
     if ( "$ue_parts[3]$ue_parts[4]" !~ *[^0-9]* ) @ ue_@FACT@ = $ue_parts[3] * 1000 + $ue_parts[4]

@@ -4,7 +4,7 @@ set ue_view_root = ''
 set ue_views = ( )
 if ( $?UENV_VIEW ) then
   set noglob
-  set ue_parts = ( $UENV_VIEW:as/,/ /:as/:/ / )
+  set ue_parts = ( $UENV_VIEW:as/)/?/:as/,/ /:as/:/ / )
   unset noglob
   while ( $#ue_parts >= 3 )
     set ue_name = "${ue_parts[1]}/env/${ue_parts[3]}"
