@@ -253,8 +253,8 @@ if ( $ue_venv:q != '' ) then
 endif
 set ue_folders = ( )
 if ( $?LD_LIBRARY_PATH ) then
-  set noglob  # a brace in it would end the script, and so would a word that begins with a parenthesis
-  set ue_folders = ( $LD_LIBRARY_PATH:as/)/?/:as/:/ / )
+  set noglob  # a brace in it would end the script
+  set ue_folders = ( $LD_LIBRARY_PATH:as/)/?/:as/:/ / )  # a word that begins with ) would, too
   unset noglob
 endif
 set ue_folders = ( $ue_folders:q \

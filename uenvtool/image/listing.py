@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -77,16 +78,13 @@ def _entries(pieces: Iterator[bytes], token: bytes) -> Iterator[Listed]:
     """The names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
     mark = b" " + token
     attributes, rest = b"", b"\n"
-    for piece in pieces:
+    for piece in chain(pieces, [mark]):  # as if one more name followed the last
         *texts, rest = (rest + piece).split(mark)
         for text in texts:  # a name, a line break, and the attributes of the next one, which have no line break
             end = text.rfind(b"\n")
             if end > 0 and attributes:  # else the root, and what comes before it
                 yield _entry(attributes, text[1:end])
             attributes = text[end + 1 :]
-    end = rest.rfind(b"\n")
-    if end > 0 and attributes:
-        yield _entry(attributes, rest[1:end])
 
 
 def _entry(attributes: bytes, text: bytes) -> Listed:

@@ -102,7 +102,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         if marked not in (None, packed.sha256):
             files.remove_file(marker_of(plan.target))  # of the image that was there before
-        notes = _pushed(request, plan, progress) if request.push else ()
+        notes = _pushed(request, plan, spack, progress) if request.push else ()
     result = _result(plan, dataclasses.replace(packed, path=plan.target))
     kept = keep(plan.push_places, plan.target, plan.key, progress, sha256=packed.sha256)
     warnings = (*found.warnings, *absent_caches(request), *_not_from_caches(request, installed), *kept)
@@ -117,7 +117,8 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     places, push_places = tuple(map(place_of, request.images)), tuple(map(place_of, request.push_images))
     if (places or push_places) and not request.tag_by_inputs:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
-    environment, name = _environment(request, progress)
+    spack = find_spack(request.spack)
+    environment, name = _environment(request, spack, progress)
     inputs = inputs_hash(environment)
     usual = Key(name=name, inputs=inputs).file_name if request.tag_by_inputs else f"{name}.squashfs"
     output = request.output or Path(usual)
@@ -125,7 +126,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     refuse_foreign(target)
     store = Path(os.path.abspath(request.store or _usual_store(environment, name)))
     return ImagePlan(
-        found_spack=find_spack(request.spack),
+        found_spack=spack,
         environment=environment,
         name=name,
         inputs=inputs,
@@ -136,7 +137,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     )
 
 
-def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable, str]:
+def _environment(request: ImageRequest, spack: Spack | None, progress: Progress) -> tuple[Installable, str]:
     """The resolved environment and a name for its image."""
     folder = Path(request.source)
     if (folder / MANIFEST).is_file():
@@ -149,7 +150,7 @@ def _environment(request: ImageRequest, progress: Progress) -> tuple[Installable
     order = BuildRequest(recipe=request.source, spack=request.spack, repos=request.repos)
     outcome = build_environment(planned, usual_folder(planned), order, progress)
     if outcome.lock is None:
-        kind = BadInput if find_spack(request.spack) else ToolMissing
+        kind = BadInput if spack else ToolMissing
         raise kind(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
     return read_installable(outcome.folder), recipe.name
 
@@ -168,11 +169,11 @@ def _install(request: ImageRequest, plan: ImagePlan, spack: Spack, progress: Pro
         return install(spack, environment, plan.store, options, on_step=on_step)
 
 
-def _pushed(request: ImageRequest, plan: ImagePlan, progress: Progress) -> tuple[str, ...]:
+def _pushed(request: ImageRequest, plan: ImagePlan, spack: Spack, progress: Progress) -> tuple[str, ...]:
     """Fill a build cache. The image is complete by then, and stays if this fails."""
     url = as_url(request.push)
     with progress(f"filling {url}"):
-        count = push(plan.spack, plan.environment, plan.store, url, unsigned=request.unsigned)
+        count = push(spack, plan.environment, plan.store, url, unsigned=request.unsigned)
     return (f"{count} packages are new in {url}",)
 
 
