@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -60,14 +62,30 @@ class Answer:
     stderr: str
 
 
+@pytest.fixture(scope="session")
+def path_without_uenv(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """PATH as it is, but that a folder with a uenv client is one of links to all else in it.
+
+    With the client, this would be a login node, where a plain environment is refused.
+    """
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    for at, folder in enumerate(folders):
+        if shutil.which("uenv", path=folder):
+            folders[at] = str(tmp_path_factory.mktemp("path"))
+            for program in filter(lambda program: program.name != "uenv", Path(folder).iterdir()):
+                Path(folders[at], program.name).symlink_to(program.absolute())
+    return os.pathsep.join(folders)
+
+
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder and HOME, on no known system, with no Spack."""
+def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder and HOME, on no known system, with no Spack and no uenv client."""
     home = tmp_path / "home"
     work = tmp_path / "work"
     home.mkdir()
     work.mkdir()
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", path_without_uenv)
     monkeypatch.setenv("NO_COLOR", "1")
     for name in ("XDG_CONFIG_HOME", "SPACK_ROOT", "CLUSTER_NAME", "SLURM_CLUSTER_NAME", "RUNAI_NUM_OF_GPUS"):
         monkeypatch.delenv(name, raising=False)

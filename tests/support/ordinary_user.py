@@ -60,6 +60,7 @@ def run_as_ordinary_user(
             if shutil.which(program) is None:
                 pytest.skip(f"needs {program}: apt-get install util-linux")
         give_to_ordinary_user(folder)
+        CACHE.mkdir(parents=True, exist_ok=True)  # only earlier runs made it, and mount wants a folder
         environment["REACH"] = " ".join(dict.fromkeys(map(str, (sys.base_prefix, sys.prefix, CACHE, ROOT))))
         hold = tempfile.mkdtemp(prefix="uenvtool-test-hold-")
         words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", REACHABLE, "sh", f"{hold}/at", *words]
