@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from uenvtool.errors import Position
 from uenvtool.model.condition import (
@@ -59,12 +59,20 @@ Value = str | None
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public."""
+    """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
+
+    files: paths in a repository of GitHub at a tag or commit (ref; none: its newest), or addresses. words: variable to
+    the words of a file that say it, where they are not the variable beside its value.
+    """
 
     name: str
     title: str
     date: str
     url: str = ""
+    repository: str = ""
+    ref: str = ""
+    files: tuple[str, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.title}, {self.date}"

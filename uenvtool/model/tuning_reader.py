@@ -88,7 +88,16 @@ def load_sources() -> dict[str, Source]:
 
 def _sources(tree: Node) -> dict[str, Source]:
     return {
-        name: Source(name, text(node, "title"), text(node, "date"), text(node, "url"))
+        name: Source(
+            name,
+            text(node, "title"),
+            text(node, "date"),
+            text(node, "url"),
+            repository=text(node, "repository"),
+            ref=text(node, "ref"),
+            files=_texts(files) if (files := node.get("files")) else (),
+            words={variable: str(child.value) for variable, child in children(node, "words")},
+        )
         for name, node in children(tree, SOURCES)
     }
 
