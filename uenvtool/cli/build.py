@@ -51,8 +51,8 @@ def build(
     """Write the Spack environment of RECIPE for a system, and resolve it if Spack is here."""
     from uenvtool import console
     from uenvtool.cli.options import named_paths
-    from uenvtool.commands.build import BuildRequest
-    from uenvtool.commands.build import build as build_environment
+    from uenvtool.commands.build.request import BuildRequest
+    from uenvtool.commands.build.build import build as build_environment
 
     request = BuildRequest(
         recipe=recipe,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool import files
-from uenvtool.commands.build import BuildRequest
+from uenvtool.commands.build.request import BuildRequest
 from uenvtool.commands.build.build import build_environment
 from uenvtool.commands.build.next_steps import usual_folder
 from uenvtool.commands.image.environment import described, omitted
