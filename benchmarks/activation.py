@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from uenvtool import quoting
+from uenvtool.core import quoting
 
 ROOT = Path(__file__).resolve().parent.parent
 SHELLS = {"bash": ("sh", ["--norc", "--noprofile"]), "zsh": ("sh", ["-f"]), "fish": ("fish", ["--no-config"])}

@@ -20,10 +20,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from uenvtool import tools
-from uenvtool.spack.install import WITH_MOUNT, InstallOptions, install
-from uenvtool.spack.installable import read_installable
-from uenvtool.spack.program import find_spack, repository_folder
+from uenvtool.core import tools
+from uenvtool.env.install import WITH_MOUNT, InstallOptions, install
+from uenvtool.env.installable import read_installable
+from uenvtool.env.program import find_spack, repository_folder
 
 BUDGET = 0.05
 

@@ -94,7 +94,7 @@ def by_tool(folder: Path, base: Path, packages: list[str]) -> None:
 
 def pip_places() -> list[str]:
     """pip's settings for uv, which does not read them."""
-    from uenvtool.overlay.settings import read_settings
+    from uenvtool.venv.settings import read_settings
 
     return list(read_settings(os.environ).arguments)
 

@@ -30,11 +30,11 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from uenvtool import files
+from uenvtool.core import files
 from uenvtool.image import pack as packing
 from uenvtool.image.write import write_image
-from uenvtool.overlay.bytecode import compile_tree
-from uenvtool.overlay.packed import prepared as prepared_image
+from uenvtool.venv.bytecode import compile_tree
+from uenvtool.venv.packed import prepared as prepared_image
 
 GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]
 """The options with which the published guide packs a virtual environment."""

@@ -55,13 +55,14 @@ def test_nothing_prints_but_the_console_and_the_entry_point() -> None:
     ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in other Pythons, without uenvtool
     found = {str(path.relative_to(ROOT)) for path in ours if any(map(printing.fullmatch, calls_in(path)))}
 
-    assert found == {"uenvtool/console.py", "uenvtool/__main__.py"}
+    assert found == {"uenvtool/core/console.py", "uenvtool/__main__.py"}
 
 
 def test_only_the_command_line_knows_the_console() -> None:
-    known = re.compile(r"^\s*(from uenvtool\.console|from uenvtool import .*\bconsole\b)", re.MULTILINE)
+    known = re.compile(r"^\s*(from uenvtool\.core\.console|from uenvtool\.core import .*\bconsole\b)", re.MULTILINE)
 
-    assert {path.parent.name for path in SOURCES if known.search(path.read_text())} == {"cli", "uenvtool"}
+    knowing = {path.name for path in SOURCES if known.search(path.read_text())}
+    assert knowing == {"cli.py", "__main__.py"}
 
 
 def test_files_are_written_in_files_alone() -> None:
@@ -71,44 +72,32 @@ def test_files_are_written_in_files_alone() -> None:
 
 
 KNOWS = {
-    "model": {"errors", "model"},
-    "spack": {"model", "spack"},
-    "activation": {"model", "activation"},
-    "overlay": {"model", "overlay", "image"},
-    "image": {"image"},
-    "job": {"model", "job"},
-    "doctor": {"model", "doctor"},
-    "container": {"model", "container"},
-    "commands": {"commands", "model", "spack", "activation", "overlay", "image", "job", "doctor", "container"},
+    "core": set(),
+    "knowledge": {"core"},
+    "env": {"core", "knowledge"},
+    "activation": {"core", "knowledge"},
+    "image": {"core", "knowledge", "env"},
+    "venv": {"core", "knowledge", "image"},
+    "job": {"core", "knowledge", "activation", "venv"},
+    "container": {"core", "knowledge", "activation", "job", "venv"},
+    "doctor": {"core", "knowledge", "activation", "image", "venv", "job"},
 }
-"""What a part may import beside the doors; cli knows commands and console."""
-DOORS = {
-    "errors",
-    "files",
-    "tools",
-    "result",
-    "console",
-    "host",
-    "knowledge",
-    "quoting",
-    "drift",
-    "filling",
-    "loaded",
-    "ending",
-    "rendezvous",
-}
+"""Which rooms a room may import from."""
 
 
-@pytest.mark.parametrize("part", KNOWS)
-def test_a_part_knows_only_what_it_may(part: str) -> None:
-    doors = set() if part == "model" else DOORS
+@pytest.mark.parametrize("room", KNOWS)
+def test_a_room_knows_only_what_it_may(room: str) -> None:
     strangers = {
         f"{path.name} imports {name}"
-        for path in (ROOT / "uenvtool" / part).rglob("*.py")
+        for path in (ROOT / "uenvtool" / room).rglob("*.py")
         for name in imports_of(path)
-        if name.startswith("uenvtool.") and name.split(".")[1] not in KNOWS[part] | doors
+        if name.startswith("uenvtool.") and name.split(".")[1] not in KNOWS[room] | {room}
     }
     assert strangers == set()
+
+
+def test_every_room_is_in_the_table() -> None:
+    assert {path.parent.name for path in (ROOT / "uenvtool").glob("*/__init__.py")} == set(KNOWS)
 
 
 def test_functions_fit_a_screen() -> None:

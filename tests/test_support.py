@@ -32,7 +32,7 @@ def test_slow_tests_are_left_out_unless_they_are_wanted() -> None:
         words = [sys.executable, "-m", "pytest", "-q", "-n0", "--collect-only", "-p", "no:cacheprovider", *options]
         env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
         listed = subprocess.run(
-            [*words, "tests/overlay/test_precedence.py"], cwd=ROOT, env=env, capture_output=True, text=True, check=True
+            [*words, "tests/venv/test_precedence.py"], cwd=ROOT, env=env, capture_output=True, text=True, check=True
         )
         return listed.stdout.count("::")
 

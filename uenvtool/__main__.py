@@ -10,7 +10,7 @@ from uenvtool import __version__
 
 TYPE_CHECKING = False  # typing itself takes longer to load than --version may take to answer
 if TYPE_CHECKING:
-    from uenvtool.errors import UenvtoolError
+    from uenvtool.core.errors import UenvtoolError
 
 COLLECT_AFTER = 200_000
 """Objects that come before the collector of cycles looks at them. A recipe is rendered with fewer; Python's
@@ -21,7 +21,7 @@ def main() -> None:
     """The entry point `uenvtool`."""
     _end_silently_while_loading()
     _open_standard_streams()
-    from uenvtool import ending
+    from uenvtool.core import signals as ending
 
     try:
         try:
@@ -51,13 +51,13 @@ def _leave_the_owner_access() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
-    from uenvtool import ending
+    from uenvtool.core import signals as ending
 
     try:
         if arguments == ["--version"]:  # answered before anything is loaded
             return _print_version()
         from uenvtool.cli import call
-        from uenvtool.console import flush
+        from uenvtool.core.console import flush
 
         try:
             code = call(arguments)
@@ -76,14 +76,14 @@ def _print_version() -> int:
         sys.stdout.write(f"uenvtool {__version__}\n")
         sys.stdout.flush()
     except OSError:
-        from uenvtool.console import flush
+        from uenvtool.core.console import flush
 
         flush()
     return 0
 
 
 def _interrupted() -> int:
-    from uenvtool import ending
+    from uenvtool.core import signals as ending
 
     ending.announce()
     return ending.INTERRUPTED
@@ -91,7 +91,7 @@ def _interrupted() -> int:
 
 def _failed(error: Exception, *, with_traceback: bool) -> int:
     """Tell the user of an error; the exit code."""
-    from uenvtool.console import failure
+    from uenvtool.core.console import failure
 
     if with_traceback:
         import traceback
@@ -104,7 +104,7 @@ def _failed(error: Exception, *, with_traceback: bool) -> int:
 
 def _as_known(error: Exception) -> UenvtoolError:
     """An error as one of those that say what to do."""
-    from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
+    from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 
     cause = error.__cause__ if isinstance(error, ToolFailed) else error
     if isinstance(cause, FileNotFoundError) and not os.path.isabs(cause.filename or "") and _is_adrift():

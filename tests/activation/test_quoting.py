@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
 from tests.support.shells import ALL, run
-from uenvtool import quoting
-from uenvtool.commands.activate import SHELLS, plan, text
-from uenvtool.errors import BadInput
+from uenvtool.activation.activate import SHELLS, plan, text
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
 
 VALUES = st.one_of(AWKWARD, TEXT)
 SET = {"fish": "set -gx V {}", "tcsh": "setenv V {}"}

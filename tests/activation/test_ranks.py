@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, Ran, run, script
-from uenvtool import rendezvous
 from uenvtool.activation.fragments import FOLDER, rank_program
-from uenvtool.filling import filled
+from uenvtool.core import rendezvous
+from uenvtool.core.filling import filled
 
 STEP = {
     "SLURM_JOB_ID": "4711",

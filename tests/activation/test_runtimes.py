@@ -9,9 +9,9 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.shells import ALL, run
-from uenvtool.model.kinds import RUNTIME as KIND
-from uenvtool.model.locate import available
-from uenvtool.model.runtime_reader import load_runtime
+from uenvtool.knowledge.kinds import RUNTIME as KIND
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.runtime_reader import load_runtime
 
 Cli = Callable[..., Answer]
 Write = Callable[..., Path]

@@ -14,10 +14,11 @@ import yaml
 from tests.conftest import ROOT, Answer
 from tests.support import toml
 from tests.support.shells import ALL, EXTENSION, run
-from uenvtool.cli import complete
-from uenvtool.files.generated import digest
-from uenvtool.model.system_reader import load_system
-from uenvtool.model.tuning_reader import load_all
+from uenvtool.activation import cli as activation_cli
+from uenvtool.core.files.generated import digest
+from uenvtool.knowledge import complete
+from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.tuning_reader import load_all
 
 Cli = Callable[..., Answer]
 LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
@@ -323,7 +324,7 @@ class TestExplain:
         (complete.workarounds, "cx", ["cxil-map"]),
         (complete.variables, "nccl_net_p", ["NCCL_NET_PLUGIN"]),
         (complete.variables, "docs", ["docs-2025", "docs-2026"]),
-        (complete.shells, "po", ["podman"]),
+        (activation_cli._shells, "po", ["podman"]),
     ],
 )
 def test_values_complete(names: Callable[[str], list[str]], incomplete: str, expected: list[str]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SMALL, Answer
-from uenvtool.cli.readers import SENTENCES
+from uenvtool.cli import COMMANDS
 
 Cli = Callable[..., Answer]
 
@@ -68,11 +68,11 @@ def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> N
 
 def test_words_by_chance_are_never_an_unexpected_error(cli: Cli, place: Path) -> None:
     chance = random.Random(3)
-    words = [*SENTENCES, *(f"--{name}" for name in ("system", "json", "check", "output", "all", "diff", "from", "add"))]
+    words = [*COMMANDS, *(f"--{name}" for name in ("system", "json", "check", "output", "all", "diff", "from", "add"))]
     words += ["hello", "rcp", "clariden", "", "-", "--", "-o", "a\nb", "\x1b[2J", "é", "\udcff", "/", "..", "x" * 5_000]
 
     for _ in range(60):
-        line = [chance.choice([*SENTENCES, "recipe"]), *chance.choices(words, k=chance.randrange(5))]
+        line = [chance.choice([*COMMANDS, "recipe"]), *chance.choices(words, k=chance.randrange(5))]
         answer = cli(*line, "--dry-run") if line[0] in ("venv", "job") else cli(*line)
         assert answer.code in range(5), line
         assert "please report" not in answer.stderr, (line, answer.stderr)

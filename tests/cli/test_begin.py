@@ -11,8 +11,7 @@ import pytest
 import typer
 
 from tests.conftest import ROOT, Answer
-from uenvtool.cli import application
-from uenvtool.cli.readers import SENTENCES
+from uenvtool.cli import COMMANDS, application
 
 Cli = Callable[..., Answer]
 
@@ -22,9 +21,9 @@ def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypa
 
     lines = cli("--help").stdout.splitlines()
 
-    assert set(SENTENCES) == set(typer.main.get_command(application([])).commands)  # type: ignore[attr-defined]
-    for name, sentence in SENTENCES.items():
-        assert any(line.split(maxsplit=1) == [name, sentence] for line in lines), name
+    assert set(COMMANDS) == set(typer.main.get_command(application([])).commands)  # type: ignore[attr-defined]
+    for name, command in COMMANDS.items():
+        assert any(line.split(maxsplit=1) == [name, command.sentence] for line in lines), name
     assert max(map(len, lines)) <= 80
 
 

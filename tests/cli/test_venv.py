@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conftest import Answer
-from uenvtool.cli.venv import with_empty_values
+from uenvtool.venv.cli import with_empty_values
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT, Answer
 from tests.container.recipes import Write, project
-from uenvtool.model.kinds import CONTAINER
+from uenvtool.knowledge.kinds import CONTAINER
 
 Cli = Callable[..., Answer]
 SHIPPED = sorted(path.parent.name for path in (ROOT / "recipes").glob("*/container.yaml"))

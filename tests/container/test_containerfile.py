@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from tests.conftest import Answer
 from tests.container.recipes import Write, component, instructions, project, recipe, stages, started
 from tests.support.needs import skip_without
-from uenvtool.commands.container.image import image_of
-from uenvtool.commands.container.planning import planned
-from uenvtool.model.container_reader import load_container
+from uenvtool.container.image import image_of
+from uenvtool.container.planning import planned
+from uenvtool.knowledge.container_reader import load_container
 
 Cli = Callable[..., Answer]
 ALPS6 = "ngc-pytorch-26.02-alps6"

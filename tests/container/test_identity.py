@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.container.recipes import BASE, SHA256, Write, component, recipe
-from uenvtool.commands.container.make import tag
-from uenvtool.commands.container.request import ContainerRequest
 from uenvtool.container.identity import content_hash
+from uenvtool.container.make import tag
+from uenvtool.container.request import ContainerRequest
 
 Cli = Callable[..., Answer]
 COMPONENTS: dict[str, dict[str, Any]] = {

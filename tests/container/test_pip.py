@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.overlays import install, wheel
-from uenvtool.overlay.protect import rules
+from uenvtool.venv.protect import rules
 
 SCRIPT = ROOT / "uenvtool/container/scripts/packages.py"
 KEPT = [f"--keep={rule.pattern}" for rule in rules()] + [

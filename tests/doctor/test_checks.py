@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from uenvtool.activation.activate import plan
 from uenvtool.activation.plan import settled
-from uenvtool.commands.activate import plan
+from uenvtool.core.session import Job, View
 from uenvtool.doctor.examine import CHECKS, as_findings, faults
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
-from uenvtool.loaded import Job, View
-from uenvtool.model.finding_reader import load_findings
+from uenvtool.knowledge.finding_reader import load_findings
 
 KNOWN = load_findings().findings
 JOB = Job(scheduler="slurm", id="17")

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Answer
-from tests.overlay.test_numpy_abi import FOR_1, compiled
-from tests.overlay.test_torch_abi import BYE, HELLO, library
 from tests.support.overlays import BaseHere, install, wheel
-from uenvtool.commands.doctor.here import examine_here
-from uenvtool.commands.doctor.python import start_asking
+from tests.venv.test_numpy_abi import FOR_1, compiled
+from tests.venv.test_torch_abi import BYE, HELLO, library
 from uenvtool.doctor.gather import disks, loader, machine
+from uenvtool.doctor.here import examine_here
+from uenvtool.doctor.python import start_asking
 
 Cli = Callable[..., Answer]
 Loaded = Callable[..., BaseHere]
@@ -31,7 +31,7 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith(("SLURM", "NCCL", "FI_", "MPICH", "OMP_", "MASTER", "KUBERNETES", "PYTHON", "VIRTUAL_ENV")):
             monkeypatch.delenv(name)
-    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ())
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
     monkeypatch.setenv("UENVTOOL_ROOT", "/nothing")
 
 
@@ -285,7 +285,7 @@ def test_variables_that_an_activation_set_on_the_host_are_found_in_a_container(
     environ = {"CLUSTER_NAME": "clariden", "SLURM_JOB_ID": "17", "container": "ce", "NCCL_NET": "AWS Libfabric"}
     for name, value in {**environ, "CXI_OTHER": "1", "UENVTOOL_SET": "uenv NCCL_NET CXI_OTHER"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("uenvtool.loaded.CONTAINER_MARKS", ("/proc",))
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ("/proc",))
 
     assert found(cli)["host-variable-left"] == "NCCL_NET, CXI_OTHER, of uenv"
     monkeypatch.delenv("UENVTOOL_SET")
@@ -398,7 +398,7 @@ def test_what_goes_wrong_while_python_is_asked_is_not_lost(monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("uenvtool.commands.doctor.python.probe", fail)
+    monkeypatch.setattr("uenvtool.doctor.python.probe", fail)
 
     with pytest.raises(OSError, match="No space left"):
         start_asking(os.environ)()

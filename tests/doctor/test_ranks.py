@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.doctor.test_here import nothing_else
-from uenvtool.commands.doctor.ranks import examine_ranks, place
+from uenvtool.doctor.all_ranks import examine_ranks, place
 from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.ranks import RankReport, parsed_report, together
-from uenvtool.model.finding_reader import load_findings
+from uenvtool.knowledge.finding_reader import load_findings
 
 __all__ = ["nothing_else"]
 Cli = Callable[..., Answer]
@@ -136,7 +136,7 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
 def test_whichever_ranks_are_dead_one_of_the_others_reports(
     place: Path, monkeypatch: pytest.MonkeyPatch, alive: list[int], silent: str, nodes: str
 ) -> None:
-    monkeypatch.setattr("uenvtool.commands.doctor.ranks.STANDBY_SECONDS", 0.2)
+    monkeypatch.setattr("uenvtool.doctor.all_ranks.STANDBY_SECONDS", 0.2)
 
     (found,) = reported(place / "ranks", alive, 8)
 
@@ -144,7 +144,7 @@ def test_whichever_ranks_are_dead_one_of_the_others_reports(
 
 
 def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uenvtool.commands.doctor.ranks.STANDBY_SECONDS", 0.2)
+    monkeypatch.setattr("uenvtool.doctor.all_ranks.STANDBY_SECONDS", 0.2)
     folder = place / "ranks"
     assert len(reported(folder, [1, 2], 3, seconds=0)) == 1
 
@@ -155,7 +155,7 @@ def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path, m
 def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("uenvtool.commands.doctor.ranks.STANDBY_SECONDS", 0.2)
+    monkeypatch.setattr("uenvtool.doctor.all_ranks.STANDBY_SECONDS", 0.2)
     folder = place / "ranks"
 
     def look() -> Examination:

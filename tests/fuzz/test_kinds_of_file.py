@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.needs import need
-from uenvtool.loaded import loaded_views
+from uenvtool.core.session import loaded_views
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]

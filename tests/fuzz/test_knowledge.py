@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Answer
 from tests.fuzz.mutation import damaged_lines
 from tests.fuzz.verdict import assert_is_an_answer
-from uenvtool.model.kinds import KINDS, Kind
+from uenvtool.knowledge.kinds import KINDS, Kind
 
 COUNT = 30
 Cli = Callable[..., Answer]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SMALL, Answer
-from uenvtool.commands.activate import SHELLS, plan, text
+from uenvtool.activation.activate import SHELLS, plan, text
 
 HOSTILE = [
     "x\ntouch ran",

@@ -14,7 +14,7 @@ from tests.fuzz.mutation import damaged_json
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.samples import sampled
 from tests.support.trees import snapshot
-from uenvtool.loaded import loaded_views
+from uenvtool.core.session import loaded_views
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]

@@ -16,20 +16,20 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
+from uenvtool.activation import activate
+from uenvtool.activation.activate import SHELLS
 from uenvtool.activation.formats import FORMATS
-from uenvtool.commands import activate
-from uenvtool.commands.activate import SHELLS
-from uenvtool.commands.container.image import image_of
-from uenvtool.commands.container.planning import planned as planned_container
-from uenvtool.commands.job.make import planned as planned_job
-from uenvtool.errors import BadInput
+from uenvtool.container.image import image_of
+from uenvtool.container.planning import planned as planned_container
+from uenvtool.core.errors import BadInput
+from uenvtool.env import manifest, stackinator
+from uenvtool.env.environment import plan_environment
+from uenvtool.job.make import planned as planned_job
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge import load_recipe
-from uenvtool.model.container_reader import load_container
-from uenvtool.model.system_reader import load_system
-from uenvtool.spack import manifest, stackinator
-from uenvtool.spack.environment import plan_environment
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.container_reader import load_container
+from uenvtool.knowledge.system_reader import load_system
 
 FREE = frozenset({"description", "reason", "title", "note", "cost", "limits"})
 """The names of fields that hold free text."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from uenvtool.errors import ExitCode, ToolMissing
+from uenvtool.core.errors import ExitCode, ToolMissing
 from uenvtool.image import programs
 
 HELP = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image import pseudo
 from uenvtool.image.tree import Bundle, Entry, Tree
 

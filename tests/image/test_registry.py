@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.errors import BadInput
+from uenvtool.core.errors import BadInput
 from uenvtool.image.registry import artifacts_of, image_sha256
 
 NAMES = st.from_regex(r"meta/([a-z]{1,8}/){0,3}[a-z]{1,8}\.json", fullmatch=True)

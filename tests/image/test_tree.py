@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import need
-from uenvtool.errors import BadInput
+from uenvtool.core.errors import BadInput
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.tree import FILE_MODE, PROGRAM_MODE, Tree, parents, walk

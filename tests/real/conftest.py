@@ -12,7 +12,7 @@ import pytest
 from tests.support import peers
 from tests.support.needs import skip_without
 from tests.support.project import CACHE
-from uenvtool.model.recipe import Recipe
+from uenvtool.knowledge.recipe import Recipe
 
 COMMIT_OF_2_9 = "e79ba9fc76dd02568da737230bd5f570822fcbb9"
 

@@ -10,12 +10,12 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Answer
 from tests.real.conftest import RealSpack
-from uenvtool.knowledge import load_recipe
-from uenvtool.model.system_reader import load_system
-from uenvtool.spack.compare import Match
-from uenvtool.spack.environment import plan_environment
-from uenvtool.spack.lock import Lock, read_lock
-from uenvtool.spack.table import compared
+from uenvtool.env.compare import Match
+from uenvtool.env.environment import plan_environment
+from uenvtool.env.lock import Lock, read_lock
+from uenvtool.env.table import compared
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.system_reader import load_system
 
 pytestmark = pytest.mark.real
 Cli = Callable[..., Answer]

@@ -12,8 +12,8 @@ import pytest
 from tests.conftest import Answer
 from tests.support.images import Builder, archive, base_image, python_image, storage
 from tests.support.overlays import wheel
-from uenvtool.commands.container.make import tag
-from uenvtool.commands.container.request import ContainerRequest
+from uenvtool.container.make import tag
+from uenvtool.container.request import ContainerRequest
 
 pytestmark = [pytest.mark.real, pytest.mark.build]
 Cli = Callable[..., Answer]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support.needs import needs, skip_without
-from uenvtool import quoting
-from uenvtool.commands.activate import plan, text
-from uenvtool.errors import BadInput
+from uenvtool.activation.activate import plan, text
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
 
 pytestmark = [pytest.mark.real, *needs("buildah")]
 

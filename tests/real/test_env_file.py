@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import need, skip_without
-from uenvtool import quoting
-from uenvtool.commands.activate import plan, text
+from uenvtool.activation.activate import plan, text
+from uenvtool.core import quoting
 
 pytestmark = pytest.mark.real
 

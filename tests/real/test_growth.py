@@ -14,15 +14,15 @@ import pytest
 from tests.conftest import Answer
 from tests.real.conftest import RealSpack
 from tests.support.project import ROOT
-from uenvtool.knowledge import load_recipe
-from uenvtool.model.kinds import RECIPE, SYSTEM, Kind
-from uenvtool.model.locate import available
-from uenvtool.model.reader import is_abstract
-from uenvtool.model.source import read
-from uenvtool.model.system_reader import load_system
-from uenvtool.spack.environment import plan_environment
-from uenvtool.spack.lock import read_lock
-from uenvtool.spack.manifest import render, render_manifest
+from uenvtool.env.environment import plan_environment
+from uenvtool.env.lock import read_lock
+from uenvtool.env.manifest import render, render_manifest
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.reader import is_abstract
+from uenvtool.knowledge.source import read
+from uenvtool.knowledge.system_reader import load_system
 
 pytestmark = pytest.mark.real
 Cli = Callable[..., Answer]

@@ -16,8 +16,8 @@ from tests.conftest import Answer
 from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, spack_that_only_has_a_version
 from tests.support.needs import needs
 from tests.support.registry import running_registry
-from uenvtool.commands.image.kept import Key, Registry, keep, place_of, take
-from uenvtool.result import silent
+from uenvtool.core.result import silent
+from uenvtool.image.kept import Key, Registry, keep, place_of, take
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs", "unsquashfs", "skopeo", "docker-registry")]
 Cli = Callable[..., Answer]

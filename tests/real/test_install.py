@@ -15,7 +15,7 @@ import pytest
 from tests.support.elf import elf_files
 from tests.support.installed import COMPILER, Installed, installed_hello
 from tests.support.project import CACHE
-from uenvtool.spack.installable import read_installable
+from uenvtool.env.installable import read_installable
 
 pytestmark = [
     pytest.mark.real,
@@ -76,7 +76,7 @@ def test_packages_are_compiled_for_the_target_by_the_compiler_that_came_late(hel
 
 
 def test_the_programs_and_the_extension_run_at_the_mount_point(hello: Installed) -> None:
-    from uenvtool.spack.install import WITH_MOUNT
+    from uenvtool.env.install import WITH_MOUNT
 
     view = f"{MOUNT}/env/default/bin"
     code = "import jinja2, markupsafe, markupsafe._speedups as c; print(markupsafe.__file__, jinja2.__version__, c)"

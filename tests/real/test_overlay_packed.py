@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.test_precedence import fill_base, looks, tool_wheel, versions_and_layouts
 from tests.support.disks import mounted
 from tests.support.kills import KILLED, chosen, killed_before, steps
 from tests.support.needs import needs
 from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
+from tests.venv.test_precedence import fill_base, looks, tool_wheel, versions_and_layouts
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 RIGHT = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.0"}
@@ -181,7 +181,7 @@ def test_without_mksquashfs_nothing_is_begun(
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("killed")  # as in tests/overlay/test_interrupted.py
+@pytest.mark.xdist_group("killed")  # as in tests/venv/test_interrupted.py
 def test_packing_killed_at_any_step_leaves_an_image_that_works(
     stack: Callable[..., BaseHere],
     cli: Callable[..., Answer],

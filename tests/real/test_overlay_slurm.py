@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.overlay.test_precedence import fill_base, ways
 from tests.support.overlays import LAYOUTS, BaseHere
 from tests.support.slurm import Slurm, running_slurm
+from tests.venv.test_precedence import fill_base, ways
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 

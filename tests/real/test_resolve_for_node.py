@@ -17,11 +17,11 @@ from tests.real.conftest import RealSpack
 from tests.support.made_once import made_once
 from tests.support.ordinary_user import give_to_ordinary_user, public_folder, run_as_ordinary_user
 from tests.support.project import CACHE, ROOT
-from uenvtool.knowledge import choose, load_recipe
-from uenvtool.spack.environment import plan_environment
-from uenvtool.spack.lock import Lock, read_lock, without_wrapper
-from uenvtool.spack.manifest import render_manifest
-from uenvtool.spack.resolve import SCRIPT
+from uenvtool.env.environment import plan_environment
+from uenvtool.env.lock import Lock, read_lock, without_wrapper
+from uenvtool.env.manifest import render_manifest
+from uenvtool.env.resolve import SCRIPT
+from uenvtool.knowledge.choice import choose, load_recipe
 
 pytestmark = [pytest.mark.real, pytest.mark.build, pytest.mark.xdist_group("spack")]
 Cli = Callable[..., Answer]

@@ -12,8 +12,8 @@ from tests.conftest import ROOT
 from tests.support.needs import need
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm, running_slurm
-from uenvtool import quoting
-from uenvtool.commands.activate import plan, text
+from uenvtool.activation.activate import plan, text
+from uenvtool.core import quoting
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""

@@ -16,13 +16,13 @@ from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
 from tests.support.project import CACHE, ROOT
-from uenvtool.host import on_this_machine
-from uenvtool.knowledge import load_recipe
-from uenvtool.model.system_reader import load_system
-from uenvtool.spack.environment import Environment, plan_environment
-from uenvtool.spack.installable import Installable, read_installable
-from uenvtool.spack.program import Spack, find_spack, repository_folder
-from uenvtool.spack.sources import make_mirror, sources_of
+from uenvtool.env.environment import Environment, plan_environment
+from uenvtool.env.installable import Installable, read_installable
+from uenvtool.env.program import Spack, find_spack, repository_folder
+from uenvtool.env.sources import make_mirror, sources_of
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.system_reader import load_system
 
 pytestmark = [
     pytest.mark.real,

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.real.conftest import RealSpack
-from uenvtool.model.spec import SpecSyntaxError, parse_spec
-from uenvtool.model.version import Version, versions
+from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
+from uenvtool.knowledge.version import Version, versions
 
 pytestmark = pytest.mark.real
 

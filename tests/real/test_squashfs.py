@@ -24,15 +24,15 @@ from tests.support.needs import needs, skip_without
 from tests.support.overlays import pack_overlay as pack
 from tests.support.samples import sampled
 from tests.support.tracing import traced
-from uenvtool import tools
-from uenvtool.errors import BadInput, ToolFailed
-from uenvtool.files import places
-from uenvtool.files.places import WORK_SUFFIX
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files import places
+from uenvtool.core.files.places import WORK_SUFFIX
 from uenvtool.image import read
 from uenvtool.image.programs import Programs
 from uenvtool.image.write import EPOCH
-from uenvtool.overlay import bytecode, packed
-from uenvtool.overlay.packed import MOUNT, info, unpack_overlay
+from uenvtool.venv import bytecode, packed
+from uenvtool.venv.packed import MOUNT, info, unpack_overlay
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 HOSTILE = [
@@ -511,9 +511,9 @@ def test_a_read_only_place_is_told(venv: Path, tmp_path: Path) -> None:
 
 PACK = """
 from pathlib import Path
-from uenvtool import files
-from uenvtool.files import places
-from uenvtool.overlay.packed import prepared
+from uenvtool.core import files
+from uenvtool.core.files import places
+from uenvtool.venv.packed import prepared
 folder, image, places.MEMORY = map(Path, sys.argv[1:])
 sys.addaudithook(hook)
 with prepared(folder, image, on_note=lambda text: None) as new:
@@ -560,7 +560,7 @@ def test_a_run_that_is_killed_while_mksquashfs_writes_takes_it_along(venv: Path,
 
 
 def test_a_second_run_is_refused(venv: Path, tmp_path: Path) -> None:
-    from uenvtool.files import workplace
+    from uenvtool.core.files import workplace
 
     target = tmp_path / "myenv.squashfs"
     with workplace(target), pytest.raises(ToolFailed, match="in use"):

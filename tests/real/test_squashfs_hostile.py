@@ -16,11 +16,11 @@ import pytest
 
 from tests.support.overlays import pack_overlay
 from tests.support.samples import sampled
-from uenvtool.errors import BadInput, ToolFailed, UenvtoolError
-from uenvtool.files import places
+from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
+from uenvtool.core.files import places
 from uenvtool.image import listing, read
 from uenvtool.image.metadata import ENV, PACKED
-from uenvtool.overlay.packed import info
+from uenvtool.venv.packed import info
 
 pytestmark = [
     pytest.mark.real,
@@ -59,8 +59,8 @@ def packed(source: Path, *options: str) -> Path:
 MEASURED = """
 import resource, sys
 from pathlib import Path
-from uenvtool.errors import BadInput
-from uenvtool.overlay.packed import info
+from uenvtool.core.errors import BadInput
+from uenvtool.venv.packed import info
 try:
     info(Path(sys.argv[1]))
 except BadInput as error:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from uenvtool.errors import BadInput
+from uenvtool.core.errors import BadInput
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import unpack

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.support.project import ROOT
-from uenvtool.model.kinds import KINDS
-from uenvtool.model.schema import CHECKED, check, digest
-from uenvtool.model.source import parse
+from uenvtool.knowledge.kinds import KINDS
+from uenvtool.knowledge.schema import CHECKED, check, digest
+from uenvtool.knowledge.source import parse
 
 
 def lines() -> Iterator[str]:

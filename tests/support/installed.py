@@ -14,9 +14,9 @@ from tests.support import peers
 from tests.support.made_once import made_once
 from tests.support.project import CACHE, ROOT
 from uenvtool.__main__ import run
-from uenvtool.spack.install import InstallOptions, install
-from uenvtool.spack.installable import read_installable
-from uenvtool.spack.program import find_spack, repository_folder
+from uenvtool.env.install import InstallOptions, install
+from uenvtool.env.installable import read_installable
+from uenvtool.env.program import find_spack, repository_folder
 
 COMPILER = CACHE / "late-compiler"
 """Where the compiler of the test's system is: absent while Spack resolves, there when it installs."""
@@ -30,7 +30,7 @@ packages:
       prefix: PREFIX
       compilers: {c: PREFIX/bin/gcc, cxx: PREFIX/bin/g++}
 """
-INPUTS = ("uenvtool/spack", "uenvtool/model", "uenvtool/host.py", "recipes/hello", "systems/local.yaml")
+INPUTS = ("uenvtool/env", "uenvtool/knowledge", "recipes/hello", "systems/local.yaml")
 
 
 @dataclass(frozen=True, kw_only=True)

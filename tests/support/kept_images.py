@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.support.needs import need
 from tests.support.project import ROOT
-from uenvtool.commands.image.inputs import inputs_hash
+from uenvtool.env.installable import read_installable
+from uenvtool.image.inputs import inputs_hash
 from uenvtool.image.metadata import ENV, PACKED, packed_json
-from uenvtool.spack.installable import read_installable
 
 ENVIRONMENT = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"
 NAME = "pytorch-2.6"

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from uenvtool.files import publish
+from uenvtool.core.files import publish
 from uenvtool.image.pack import Packed
-from uenvtool.overlay.packed import MOUNT, prepared
+from uenvtool.venv.packed import MOUNT, prepared
 
 __all__ = [
     "LAYOUTS",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uenvtool import quoting
 from uenvtool.activation.plan import ActivationPlan
 from uenvtool.activation.script import (
     LIBRARY_FOLDERS,
@@ -21,9 +20,10 @@ from uenvtool.activation.script import (
     wrapped,
 )
 from uenvtool.activation.versions import COMPARE, LOWEST, number, unseen_needs_care
-from uenvtool.model.condition import Term
-from uenvtool.model.runtime import Runtime
-from uenvtool.model.tuning import SOFTWARE
+from uenvtool.core import quoting
+from uenvtool.knowledge.condition import Term
+from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.tuning import SOFTWARE
 
 
 class Bash(Dialect):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from uenvtool import quoting
 from uenvtool.activation.plan import ActivationPlan, PlannedSetting, decided
 from uenvtool.activation.script import comments, legend, one_line, origin
-from uenvtool.model.tuning import UNSET
+from uenvtool.core import quoting
+from uenvtool.knowledge.tuning import UNSET
 
 UNSAID = "must be unset"
 

@@ -6,8 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
-from uenvtool import rendezvous
-from uenvtool.filling import filled
+from uenvtool.core import rendezvous
+from uenvtool.core.filling import filled
 
 FOLDER = Path(__file__).parent / "fragments"
 LONG = 118

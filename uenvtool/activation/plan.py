@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.errors import BadInput, Problem, unknown
-from uenvtool.model.condition import Facts, Term
-from uenvtool.model.runtime import VIEWS, Runtime
-from uenvtool.model.system import System
-from uenvtool.model.tuning import EXPECTED, FACTS, PREPEND, SOFTWARE, Setting, Tuning, Workaround, applicable
+from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.knowledge.condition import Facts, Term
+from uenvtool.knowledge.runtime import VIEWS, Runtime
+from uenvtool.knowledge.system import System
+from uenvtool.knowledge.tuning import EXPECTED, FACTS, PREPEND, SOFTWARE, Setting, Tuning, Workaround, applicable
 
 SHOWN = ("runtime", "container", "image", "overlay", *(fact for fact, known in SOFTWARE.items() if known.library))
 """The facts that a script finds out where it is sourced, beside variables that are set or not."""

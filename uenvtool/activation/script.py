@@ -8,21 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from uenvtool import quoting
 from uenvtool.activation.fragments import block, rank_program
 from uenvtool.activation.plan import ActivationPlan, term_text
-from uenvtool.model.condition import Term
-from uenvtool.model.runtime import VIEWS, Sign
-from uenvtool.model.tuning import (
-    AT_MOST,
-    EXPECTED,
-    PREPEND,
-    REQUIRED,
-    SOFTWARE,
-    UNSET,
-    Setting,
-    Source,
-)
+from uenvtool.core import quoting
+from uenvtool.knowledge.condition import Term
+from uenvtool.knowledge.runtime import VIEWS, Sign
+from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, SOFTWARE, UNSET, Setting, Source
 
 WIDTH = 120
 """No line is longer."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uenvtool import quoting
 from uenvtool.activation.fragments import fragment
 from uenvtool.activation.plan import ActivationPlan
 from uenvtool.activation.script import (
@@ -21,9 +20,10 @@ from uenvtool.activation.script import (
     seen_by_views,
 )
 from uenvtool.activation.versions import LOWEST, number, unseen_needs_care
-from uenvtool.model.condition import Term
-from uenvtool.model.runtime import Runtime
-from uenvtool.model.tuning import SOFTWARE
+from uenvtool.core import quoting
+from uenvtool.knowledge.condition import Term
+from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.tuning import SOFTWARE
 
 LATER = ("require", "remove", "at_most", "prepend", "expect", "need")
 """The verbs that are noted in the table and done after it."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from uenvtool.errors import BadInput
-from uenvtool.model.condition import Term
+from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.condition import Term
 
 STEP = 1000
 COMPARE = {">=": "-ge", "<": "-lt", ">": "-gt", "<=": "-le"}

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from uenvtool import quoting
 from uenvtool.container.plan import OUT, Argument, Command, ContainerPlan, Stage
-from uenvtool.filling import filled
-from uenvtool.model.component import Release
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.knowledge.component import Release
 
 HERE = Path(__file__).parent
 WIDTH = 116

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool import quoting
 from uenvtool.container.containerfile import template
 from uenvtool.container.identity import Identity
 from uenvtool.container.plan import ContainerPlan
-from uenvtool.filling import filled
-from uenvtool.model.container import NodeTest
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.knowledge.container import NodeTest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

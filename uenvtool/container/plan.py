@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from uenvtool.container.paths import can_meet
-from uenvtool.errors import BadInput, Problem, unknown
-from uenvtool.model.component import OPTIONS, Component, Release, Worded
-from uenvtool.model.component_reader import expanded
-from uenvtool.model.condition import Facts
-from uenvtool.model.container import Choice, Container
-from uenvtool.model.system import System
+from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.knowledge.component import OPTIONS, Component, Release, Worded
+from uenvtool.knowledge.component_reader import expanded
+from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.container import Choice, Container
+from uenvtool.knowledge.system import System
 
 OUT = "/out"
 """Where the build of a component installs."""

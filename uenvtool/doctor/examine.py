@@ -8,7 +8,7 @@ from uenvtool.doctor.checks import Check, Fault, container, disks, libraries, pa
 from uenvtool.doctor.finding import Finding
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import Snapshot
-from uenvtool.model.finding import KnownFinding
+from uenvtool.knowledge.finding import KnownFinding
 
 CHECKS: tuple[Check, ...] = (
     variables.check,

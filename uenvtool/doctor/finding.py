@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.model.finding import SEVERITIES, KnownFinding
+from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.model.finding import KnownFinding
+from uenvtool.knowledge.finding import KnownFinding
 
 SILENT, DIFFERS = "rank-silent", "rank-differs"
 MOST_DETAILS = 12

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from uenvtool.loaded import Job, View
+from uenvtool.core.session import Job, View
 
 if TYPE_CHECKING:
-    from uenvtool.model.tuning import Setting
+    from uenvtool.knowledge.tuning import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

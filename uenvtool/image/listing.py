@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from uenvtool import tools
-from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, ToolFailed
 
 MEMORY_BYTES = 4 << 30
 """What unsquashfs may use for an image; the tables of ten million files take less."""

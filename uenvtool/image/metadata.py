@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from uenvtool.errors import BadInput, Position
+from uenvtool.core.errors import BadInput, Position
 
 ENV = "meta/env.json"
 EXTRA = "meta/extra"

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool import files
-from uenvtool.errors import ToolFailed
+from uenvtool.core import files
+from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
 from uenvtool.image.readback import read_back
 from uenvtool.image.tree import Tree

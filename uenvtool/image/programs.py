@@ -8,9 +8,9 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from uenvtool import tools
-from uenvtool.errors import ToolMissing
-from uenvtool.loaded import loaded_views
+from uenvtool.core import tools
+from uenvtool.core.errors import ToolMissing
+from uenvtool.core.session import loaded_views
 
 HOW_TO_GET = (
     "load a uenv or module that has squashfs-tools, or install it: "

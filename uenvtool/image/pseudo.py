@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from uenvtool.errors import BadInput, ToolFailed
-from uenvtool.files import fill_from, fill_start
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files import fill_from, fill_start
 from uenvtool.image.programs import Programs
 from uenvtool.image.tree import Bundle, Tree
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool import files, tools
-from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.core import files, tools
+from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image import listing as listings
 from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, by_name, listing
 from uenvtool.image.metadata import PACKED

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from uenvtool import tools
-from uenvtool.errors import ToolFailed
+from uenvtool.core import tools
+from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
 from uenvtool.image.pseudo import read_definition, read_header
 from uenvtool.image.tree import FOLDER, Entry, Tree, walk

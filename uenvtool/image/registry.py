@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uenvtool import files, tools
-from uenvtool.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core import files, tools
+from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.image.listing import FILE, by_name, listing
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import read_texts

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from uenvtool import tools
-from uenvtool.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, limits
 from uenvtool.image.programs import HOW_TO_GET, find_programs
 from uenvtool.image.pseudo import read_definition, read_header, unescaped

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from uenvtool import ending
-from uenvtool.errors import BadInput, ToolFailed
+from uenvtool.core import signals as ending
+from uenvtool.core.errors import BadInput, ToolFailed
 
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
 

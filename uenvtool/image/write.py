@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from uenvtool import tools
-from uenvtool.errors import ToolFailed
-from uenvtool.files import fill, fill_from, link, make_folder, set_mode
+from uenvtool.core import tools
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.files import fill, fill_from, link, make_folder, set_mode
 from uenvtool.image.programs import ONE_TIME, Programs
 from uenvtool.image.pseudo import pattern, write_pseudo_files
 from uenvtool.image.tree import PROGRAM_MODE, Tree

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from uenvtool.errors import BadInput, unknown
+from uenvtool.core.errors import BadInput, unknown
 from uenvtool.job.request import NCCL_TEST, SRUN, TORCHRUN, JobRequest, Overlay
-from uenvtool.model.jobs import Explained, JobKnowledge
-from uenvtool.model.system import System
-from uenvtool.model.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting
+from uenvtool.knowledge.jobs import Explained, JobKnowledge
+from uenvtool.knowledge.system import System
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting
 
 UENV, CE, APPTAINER, RUNAI, LOCAL = "uenv", "ce", "apptainer", "runai", "local"
 WRITTEN = (UENV, CE, APPTAINER, RUNAI, LOCAL)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from uenvtool.errors import BadInput, Problem
+from uenvtool.core.errors import BadInput, Problem
 
 SRUN, TORCHRUN = "srun", "torchrun"
 LAUNCHERS = (SRUN, TORCHRUN)

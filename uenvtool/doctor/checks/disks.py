@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uenvtool import quoting
+from uenvtool.core import quoting
 from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.snapshot import Snapshot
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from uenvtool import quoting
+from uenvtool.core import quoting
 from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from uenvtool.model.tuning import Setting
+    from uenvtool.knowledge.tuning import Setting
 
 LISTED = 3
 

@@ -15,7 +15,7 @@ from uenvtool.doctor.log import origin
 from uenvtool.doctor.log.blocks import Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
 from uenvtool.doctor.secrets import without_secrets
-from uenvtool.model.finding import Known, LogLine
+from uenvtool.knowledge.finding import Known, LogLine
 
 BEFORE, AFTER = 600, 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""

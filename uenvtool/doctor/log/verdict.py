@@ -8,8 +8,8 @@ from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.doctor.secrets import without_secrets
-from uenvtool.model.condition import Condition, Facts
-from uenvtool.model.finding import Known, KnownFinding
+from uenvtool.knowledge.condition import Condition, Facts
+from uenvtool.knowledge.finding import Known, KnownFinding
 
 WATCHDOG = "watchdog-timeout"
 

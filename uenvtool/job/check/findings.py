@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from uenvtool.errors import Position, Problem
+from uenvtool.core.errors import Position, Problem
 from uenvtool.job.check import tuned
 from uenvtool.job.check.edf import read_edf
 from uenvtool.job.check.parts import Lines, Part, Source
 from uenvtool.job.check.script import read_script
 from uenvtool.job.check.words import with_outer
-from uenvtool.model.rule import Look, Rule
+from uenvtool.knowledge.rule import Look, Rule
 
 _IGNORED = re.compile(r"#.*\buenvtool: ignore ([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
 _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)

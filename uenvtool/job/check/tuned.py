@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from uenvtool.job.check.parts import OUTER, Part, Source
-from uenvtool.model.condition import Facts
-from uenvtool.model.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, Tuning, applicable
+from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, Tuning, applicable
 
 
 @dataclass(frozen=True, slots=True)

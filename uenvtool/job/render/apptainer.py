@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from uenvtool.core.lines import aligned, bash_word, mountable
 from uenvtool.job.plan import JobPlan, overlay_path
 from uenvtool.job.render.batch import batch_script
-from uenvtool.job.render.lines import aligned, bash_word, mountable
 from uenvtool.job.render.settings import exports
 
 

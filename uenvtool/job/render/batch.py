@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
-from uenvtool import quoting, rendezvous
-from uenvtool.errors import BadInput
-from uenvtool.filling import filled
+from uenvtool.core import quoting, rendezvous
+from uenvtool.core.errors import BadInput
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import aligned, bash_word, bash_words, in_comment, option_value
 from uenvtool.job.plan import APPTAINER, UENV, JobPlan, run_command, torchrun_words
-from uenvtool.job.render.lines import aligned, bash_word, bash_words, in_comment, option_value, template
 from uenvtool.job.render.staging import at_the_end, staging
+from uenvtool.job.render.templates import template
 from uenvtool.job.request import TORCHRUN
-from uenvtool.model.jobs import Explained
+from uenvtool.knowledge.jobs import Explained
 
 
 def batch_script(plan: JobPlan, name: str, *, options: str = "", monitor: str = "", **more: str) -> str:

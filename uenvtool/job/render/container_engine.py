@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from uenvtool import quoting
-from uenvtool.errors import BadInput
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
+from uenvtool.core.lines import bash_word, beside, mountable
 from uenvtool.job.plan import JobPlan, overlay_path
 from uenvtool.job.render.batch import batch_script
 from uenvtool.job.render.edf import EdfEntries, render_edf, table_lines
-from uenvtool.job.render.lines import bash_word, beside, mountable
 from uenvtool.job.render.settings import reason, threads
 from uenvtool.job.render.staging import copy_of
-from uenvtool.model.tuning import UNSET, Setting
+from uenvtool.knowledge.tuning import UNSET, Setting
 
 
 def container_engine_files(plan: JobPlan) -> dict[str, str]:

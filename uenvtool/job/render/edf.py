@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from uenvtool import quoting
-from uenvtool.filling import filled
-from uenvtool.job.render.lines import in_comment, template
-from uenvtool.model.jobs import ContainerEngine, Explained
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import in_comment
+from uenvtool.job.render.templates import template
+from uenvtool.knowledge.jobs import ContainerEngine, Explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from uenvtool.filling import filled
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import bash_words, in_comment
 from uenvtool.job.plan import JobPlan, torchrun_words
 from uenvtool.job.render.batch import path_line
-from uenvtool.job.render.lines import bash_words, in_comment, template
+from uenvtool.job.render.templates import template
 
 
 def local_files(plan: JobPlan) -> dict[str, str]:

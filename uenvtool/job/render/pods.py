@@ -6,11 +6,12 @@ import re
 import shlex
 from pathlib import PurePath
 
-from uenvtool import quoting
-from uenvtool.filling import filled
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import bash_word, bash_words, beside, in_comment, yaml_mapping
 from uenvtool.job.plan import JobPlan, torchrun_words
 from uenvtool.job.render.batch import path_line
-from uenvtool.job.render.lines import bash_word, bash_words, beside, in_comment, template, yaml_mapping
+from uenvtool.job.render.templates import template
 
 
 def pod_files(plan: JobPlan, activation: str) -> dict[str, str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from uenvtool.core.lines import aligned, bash_word, in_comment
 from uenvtool.job.plan import JobPlan
-from uenvtool.job.render.lines import aligned, bash_word, in_comment
-from uenvtool.model.jobs import Explained
-from uenvtool.model.tuning import AT_MOST, REQUIRED, UNSET, Setting
+from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, UNSET, Setting
 
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""

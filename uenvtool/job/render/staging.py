@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from uenvtool.errors import BadInput
+from uenvtool.core.errors import BadInput
+from uenvtool.core.lines import bash_word
 from uenvtool.job.plan import APPTAINER, CE, JobPlan, mounted_images
-from uenvtool.job.render.lines import bash_word, template
+from uenvtool.job.render.templates import template
 
 MEMORY = "/dev/shm"  # noqa: S108  a folder of the compute node, named in the job
 _IS_PATH = ("/", ".", "$")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from uenvtool.core.lines import bash_word
 from uenvtool.job.plan import JobPlan, mounted_images, uenv_views
 from uenvtool.job.render.batch import batch_script
-from uenvtool.job.render.lines import bash_word
 from uenvtool.job.render.settings import exports
 from uenvtool.job.render.staging import copy_of
 

@@ -1,0 +1,160 @@
+"""The door to the terminal: what goes where, what a terminal would obey, outputs that take nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.core import console
+from uenvtool.core.errors import ExitCode, Problem
+from uenvtool.core.result import Result, Table
+
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ESCAPE = "\x1b]0;owned\x07\x1b[2J"
+
+SHOW = "from uenvtool.core import console; from uenvtool.core.result import Result; console.show"
+
+
+def test_the_answer_is_on_stdout_and_the_rest_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    result = Result(
+        text="the answer",
+        tables=(Table(headings=("a", "b"), rows=[("long cell", "x")]),),
+        problems=(Problem("bad", hint="mend it"),),
+        warnings=("careful",),
+        notes=("noted",),
+        next=("do this\nand that",),
+        exit_code=ExitCode.NO,
+    )
+
+    code = console.show(result)
+
+    shown = capsys.readouterr()
+    assert code == 1
+    assert shown.out == "the answer\n\na          b\nlong cell  x\n"
+    assert shown.err == ("error: bad\nhint: mend it\nwarning: careful\nnoted\nnext:\n  do this\n  and that\n")
+
+
+def test_as_json_stdout_holds_the_data_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show(Result(data={"a": ["é", ESCAPE, "\udcff"]}, text="not this", notes=("noted",)), as_json=True)
+
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == {"a": ["é", ESCAPE, "\udcff"]}
+    assert "\x1b" not in shown.out
+    assert shown.err == "noted\n"
+
+
+@given(st.text())
+def test_nothing_that_a_terminal_obeys_is_shown(text: str) -> None:
+    shown = console.printable(text)
+
+    assert all(character.isprintable() or character in "\t\n" or ord(character) > 0x9F for character in shown)
+    assert console.printable(shown) == shown
+
+
+def test_told_text_is_printable_in_every_part(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(headings=(ESCAPE,), rows=[(f"one\n{ESCAPE}",)])
+    console.show(
+        Result(
+            text=ESCAPE, tables=(table,), problems=(Problem(ESCAPE, hint=ESCAPE),), warnings=(ESCAPE,), notes=(ESCAPE,)
+        )
+    )
+    with console.progress(ESCAPE) as step:
+        step(ESCAPE)
+
+    shown = capsys.readouterr()
+    assert "\x1b" not in shown.out + shown.err
+    assert "\\x1b]0;owned\\x07" in shown.out
+    assert "one\\n\\x1b" in shown.out
+
+
+def test_a_file_is_given_byte_for_byte() -> None:
+    text = "export A='\x1b\udcff'\n"
+    code = f"{SHOW}(Result(file={text!r}))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+
+    assert done.stdout == os.fsencode(text)
+
+
+def test_on_a_terminal_a_file_is_printable_too() -> None:
+    import pty
+
+    code = f"{SHOW}(Result(file={ESCAPE!r}))"
+    controller, terminal = pty.openpty()
+    done = subprocess.run([sys.executable, "-c", code], stdout=terminal, check=False)
+    os.close(terminal)
+
+    assert done.returncode == 0
+    assert b"\x1b" not in os.read(controller, 10_000)
+
+
+LIVE = """
+import time
+from uenvtool.core import console
+from uenvtool.env.install_output import InstallOutput
+
+output = InstallOutput(total=236, in_place=136, cached=["x"] * 100, built=["x"] * 30, current="py-torch-nvidia-apex-25")
+with console.progress("installing 236 packages") as step:
+    step(output.text())
+    time.sleep(0.5)
+"""
+
+
+def test_a_live_line_is_one_line_of_80_columns_with_all_that_counts_and_leaves_nothing() -> None:
+    drawn, after = drawn_on_a_terminal(LIVE, columns=80)
+
+    line = drawn[-1]
+    assert len(line) <= 80 - len("^C")  # which a terminal adds; on the next line the whole would stay
+    assert re.match(r". 0:00:0\d 136 done, 100 left, 100 cached, 30 built; building py-torch-nv", line), drawn
+    assert after == ""
+
+
+def drawn_on_a_terminal(code: str, columns: int) -> tuple[list[str], str]:
+    """The lines that code draws on a terminal, without what controls it, and what stays of the last one."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    variables = {name: text for name, text in os.environ.items() if name not in {"COLUMNS", "LINES"}}
+    done = subprocess.run(
+        [sys.executable, "-c", code], stderr=terminal, stdout=terminal, check=True, env={**variables, "TERM": "xterm"}
+    )
+    os.close(terminal)
+    *drawn, after = os.read(controller, 1 << 16).decode().split("\x1b[2K")  # a line is drawn again where it was
+    assert done.returncode == 0
+    shown = [CONTROL.sub("", text).strip("\r\n") for text in drawn]
+    return [line for line in shown if line.strip()], CONTROL.sub("", after).strip()
+
+
+def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(headings=("severity", "what"), rows=[("broken", "x" * 200)], colours={"broken": "red"}, cut=True)
+    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv("TERM", raising=False)
+
+    console.show(Result(tables=(table,)))
+
+    heading, row = capsys.readouterr().out.splitlines()
+    assert row == f"\x1b[31mbroken\x1b[0m    {'x' * 27}..."
+    assert heading == "\x1b[1mseverity  what\x1b[0m"
+
+
+def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(headings=("severity",), rows=[("x" * 300,)], cut=True)
+
+    console.show(Result(tables=(table,)))
+
+    assert "x" * 300 in capsys.readouterr().out

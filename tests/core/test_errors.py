@@ -1,0 +1,24 @@
+"""Messages of names that nobody knows."""
+
+from __future__ import annotations
+
+from uenvtool.core.errors import nearest, unknown
+
+
+def test_few_names_are_all_listed() -> None:
+    assert unknown("runtime", "docker", ["uenv", "ce"]).hint == "known: ce, uenv"
+
+
+def test_of_many_names_the_three_nearest_are_told() -> None:
+    known = [f"NCCL_{name}" for name in ("NET", "NETS", "NET_PLUGIN", "NETX", "PROTO", "DEBUG")] + list("abcdefghijkl")
+
+    hint = unknown("variable", "NCCL_NE", known, listed_by="uenvtool explain --all").hint
+
+    assert (
+        hint == "did you mean 'NCCL_NET', 'NCCL_NETX' or 'NCCL_NETS'? there are 18: `uenvtool explain --all` lists them"
+    )
+
+
+def test_case_does_not_matter_and_a_name_is_never_like_itself() -> None:
+    assert nearest("nccl_net", ["NCCL_NET", "PATH"]) == ["NCCL_NET"]
+    assert nearest("r", ["r"]) == []

@@ -1,0 +1,164 @@
+"""A folder of generated files: what is not the tool's is never touched, and a killed run is completed by the next."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.support.trees import snapshot
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+from uenvtool.core.files.generated import RECORD, Record, digest, read_record
+
+
+def generate(folder: Path, contents: dict[str, str], *, force: bool = False) -> None:
+    with files.locked(folder):
+        files.refuse_foreign(folder, contents, force=force)
+        files.write_generated(folder, contents)
+
+
+def test_what_the_inputs_give_no_more_is_removed_with_its_folders(place: Path) -> None:
+    generate(place, {"a": "1", "packages/x/package.py": "2"})
+
+    generate(place, {"a": "3"})
+
+    assert snapshot(place) == {"a": b"3", RECORD: Record(files={"a": digest("3")}).text().encode()}
+
+
+@pytest.mark.parametrize(
+    "name", ["../victim", "/etc/victim", "a/../../victim", "./a", "a//b", ".", "", RECORD, "a/", "a\0b"]
+)
+def test_a_name_that_leaves_the_folder_is_refused(place: Path, name: str) -> None:
+    folder, victim = place / "env", place / "victim"
+    folder.mkdir()
+    victim.write_text("x")
+    (folder / RECORD).write_text(json.dumps({"files": {name: digest("x")}}))
+
+    with pytest.raises(BadInput, match="cannot be read"):
+        generate(folder, {"b": "1"}, force=True)
+
+    assert victim.read_text() == "x"
+    assert os.listdir(folder) == [RECORD]
+
+
+@pytest.mark.parametrize("link", ["packages", "packages/x"])
+def test_nothing_is_removed_or_written_through_a_symlink(place: Path, link: str) -> None:
+    outside = place / "outside"
+    (outside / "x").mkdir(parents=True)
+    (outside / "p.py").write_text("2")
+    (outside / "x" / "p.py").write_text("2")
+    folder = place / "env"
+    generate(folder, {"packages/x/p.py": "2"})
+    (folder / "packages/x/p.py").unlink()
+    (folder / "packages/x").rmdir()
+    if link == "packages":
+        (folder / "packages").rmdir()
+    (folder / link).symlink_to(outside)
+
+    for contents in ({"a": "1"}, {"packages/x/p.py": "3"}):
+        with pytest.raises(BadInput, match="symlink"):
+            generate(folder, contents, force=True)
+
+    assert (outside / "p.py").read_text() == (outside / "x" / "p.py").read_text() == "2"
+
+
+@pytest.mark.parametrize("contents", [{"a": "new"}, {"b": "new"}])
+def test_a_file_that_was_changed_is_neither_replaced_nor_removed(place: Path, contents: dict[str, str]) -> None:
+    generate(place, {"a": "old"})
+    (place / "a").write_text("mine")
+
+    with pytest.raises(BadInput, match="was changed since"):
+        generate(place, contents)
+
+    assert (place / "a").read_text() == "mine"
+
+
+def test_force_replaces_a_changed_file_but_removes_none(place: Path) -> None:
+    generate(place, {"a": "old"})
+    (place / "a").write_text("mine")
+
+    with pytest.raises(BadInput, match="move it away"):
+        generate(place, {"b": "new"}, force=True)
+    generate(place, {"a": "new"}, force=True)
+
+    assert (place / "a").read_text() == "new"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "dangling symlink", "pipe"])
+def test_what_the_tool_did_not_make_is_never_replaced(place: Path, kind: str) -> None:
+    path = place / "env" / "a"
+    path.parent.mkdir()
+    make = {
+        "file": Path.touch,
+        "folder": Path.mkdir,
+        "dangling symlink": lambda path: path.symlink_to("nowhere"),
+        "pipe": os.mkfifo,
+    }
+    make[kind](path)
+    before = os.lstat(path)
+
+    with pytest.raises(BadInput):
+        generate(path.parent, {"a": "new"}, force=True)
+
+    assert os.lstat(path).st_ino == before.st_ino
+    assert os.listdir(path.parent) == ["a"]
+
+
+WRONG_RECORDS = (
+    *("", "5", "[]", "{", '"files"', "[" * 100_000),
+    *('{"files": 5}', '{"files": null}', '{"files": ["a"]}', '{"files": {"a": 5}}', '{"files": {"a": null}}'),
+    *('{"files": {}, "writing": 5}', '{"files": {}, "writing": {"../x": "y"}}'),
+)
+
+
+@pytest.mark.parametrize("text", WRONG_RECORDS, ids=range(len(WRONG_RECORDS)))
+def test_a_record_of_wrong_types_is_bad_input_with_its_place(place: Path, text: str) -> None:
+    (place / RECORD).write_text(text)
+
+    with pytest.raises(BadInput) as found:
+        generate(place, {"a": "1"})
+
+    assert found.value.problems[0].position is not None
+    assert found.value.problems[0].position.file.endswith(RECORD)
+
+
+def test_a_record_without_end_is_told(place: Path) -> None:
+    (place / RECORD).write_text('{"a":' * 100_000)
+
+    with pytest.raises(BadInput, match="cannot be read: nested too deep"):
+        read_record(place)
+
+
+def test_a_full_disk_leaves_the_old_files_and_the_old_record(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    generate(place, {"a": "1", "b/c": "2"})
+    before = snapshot(place)
+    written = []
+
+    def full(path: Path, data: bytes, mode: int) -> Path:
+        written.append(path)
+        if len(written) == 4:
+            raise OSError(28, "No space left on device")
+        return stage(path, data, mode)
+
+    from uenvtool.core.files import atomic
+
+    stage = atomic._stage
+    monkeypatch.setattr(atomic, "_stage", full)
+    with pytest.raises(Exception, match="No space left"):
+        generate(place, {"a": "3", "d/e": "4", "f": "5"})
+
+    assert snapshot(place) == before
+
+
+def test_an_empty_folder_of_a_killed_run_is_no_leftover(place: Path) -> None:
+    record = Record(files={"a": digest("1")}, writing={"a": digest("2"), "b/c/d": digest("3")})
+    (place / "b/c").mkdir(parents=True)
+    (place / "a").write_text("2")
+    (place / RECORD).write_text(record.text())
+
+    generate(place, {"a": "1"})
+
+    assert snapshot(place) == {"a": b"1", RECORD: Record(files={"a": digest("1")}).text().encode()}

@@ -1,0 +1,87 @@
+"""What is loaded in a shell: read from what the uenv client, the container runtimes and schedulers set."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from uenvtool.core.session import Job, container_name, current_job, in_container, loaded_views, mounted_images
+from uenvtool.image.programs import find_program
+
+
+def test_views_are_read_as_the_uenv_client_writes_them(tmp_path: Path) -> None:
+    meta = tmp_path / "mount" / "meta"
+    meta.mkdir(parents=True)
+    (meta / "env.json").write_text(json.dumps({"views": {"special": {"root": "/elsewhere/view"}}}))
+    environ = {
+        "UENV_VIEW": f"{tmp_path}/mount:pytorch:special,/user-tools:tools:venv,junk",
+        "UENV_MOUNT_LIST": f"/images/p.squashfs:{tmp_path}/mount,/images/t.squashfs:/user-tools",
+    }
+
+    found = loaded_views(environ)
+
+    assert [(view.uenv, view.name, view.root, view.image) for view in found] == [
+        ("pytorch", "special", "/elsewhere/view", "/images/p.squashfs"),
+        ("tools", "venv", "/user-tools/env/venv", "/images/t.squashfs"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "not json", "{}", '{"views": {"v": {"root": 3}}}', '{"views": []}'])
+def test_a_view_without_a_root_on_record_lies_where_views_usually_lie(tmp_path: Path, text: str) -> None:
+    (tmp_path / "meta").mkdir()
+    (tmp_path / "meta" / "env.json").write_text(text)
+
+    (view,) = loaded_views({"UENV_VIEW": f"{tmp_path}:name:v"})
+
+    assert (view.root, view.image) == (f"{tmp_path}/env/v", "")
+
+
+def test_an_image_may_have_a_colon_in_its_path() -> None:
+    assert mounted_images({"UENV_MOUNT_LIST": "/a:b.squashfs:/mnt"}) == {"/mnt": "/a:b.squashfs"}
+
+
+def test_programs_are_found_in_the_view_whose_root_is_elsewhere(tmp_path: Path) -> None:
+    program = tmp_path / "view" / "bin" / "some-squashfs-tool"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    meta = tmp_path / "mount" / "meta"
+    meta.mkdir(parents=True)
+    (meta / "env.json").write_text(json.dumps({"views": {"v": {"root": f"{tmp_path}/view"}}}))
+
+    assert find_program(program.name, {"UENV_VIEW": f"{tmp_path}/mount:n:v"}) == str(program)
+
+
+def test_a_container_is_known_by_its_variables_and_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", (str(tmp_path / "mark"),))
+
+    assert not in_container({})
+    assert in_container({"APPTAINER_CONTAINER": "/x.sif"})
+    (tmp_path / "mark").touch()
+    assert in_container({})
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"NVIDIA_PYTORCH_VERSION": "25.06"}, "nvcr.io/nvidia/pytorch:25.06-py3"),
+        ({"APPTAINER_CONTAINER": "/x.sif"}, "/x.sif"),
+        ({}, ""),
+    ],
+)
+def test_a_container_has_the_name_that_its_image_or_runtime_gives(environ: dict[str, str], name: str) -> None:
+    assert container_name(environ) == name
+
+
+@pytest.mark.parametrize(
+    ("environ", "job"),
+    [
+        ({"SLURM_JOB_ID": "17"}, Job(scheduler="slurm", id="17")),
+        ({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "HOSTNAME": "pod-0"}, Job(scheduler="kubernetes", id="pod-0")),
+        ({}, None),
+    ],
+)
+def test_a_job_is_known_by_what_its_scheduler_sets(environ: dict[str, str], job: Job | None) -> None:
+    assert current_job(environ) == job

@@ -1,0 +1,174 @@
+"""A signal ends a command and all that it started, whenever it comes; what was ignored stays ignored."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.support.samples import sampled
+
+STUBBORN = "trap '' TERM INT HUP; sleep 300 & echo $! > grandchild; echo $$ > child; wait; sleep 300"
+"""A shell program that ignores what asks it to end, and so does what it starts."""
+
+IN_MAIN = """
+import sys
+from uenvtool import __main__
+from uenvtool.core import tools
+sys.argv = ["uenvtool", "list"]
+import uenvtool.cli
+uenvtool.cli.call = lambda words: tools.run(["bash", "-c", {program!r}]).code
+__main__.main()
+"""
+IN_THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from uenvtool import __main__
+from uenvtool.core import tools
+sys.argv = ["uenvtool", "list"]
+import uenvtool.cli
+def call(words):
+    with ThreadPoolExecutor(2) as pool:
+        return sum(done.code for done in pool.map(tools.run, [["bash", "-c", {program!r}]] * 6))
+uenvtool.cli.call = call
+__main__.main()
+"""
+BUSY = """
+import sys
+from uenvtool import __main__
+sys.argv = ["uenvtool", "list"]
+import uenvtool.cli
+def call(words):
+    open("child", "w").write("0"), open("grandchild", "w").write("0")
+    while True:
+        try:
+            while True:
+                pass
+        except KeyboardInterrupt:
+            pass
+uenvtool.cli.call = call
+__main__.main()
+"""
+
+
+def started(code: str, place: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", code.format(program=STUBBORN)]
+    process = subprocess.Popen(
+        command, cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True
+    )
+    while not all((place / name).is_file() and (place / name).read_text() for name in ("child", "grandchild")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
+
+
+def all_ended(place: Path) -> bool:
+    """If both programs have ended; a kill takes the kernel a moment."""
+    pids = [int((place / name).read_text()) for name in ("child", "grandchild")]
+    for _ in range(1000):
+        if not any(map(is_alive, pids)):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("number", sampled([signal.SIGTERM, signal.SIGINT, signal.SIGHUP]))
+@pytest.mark.parametrize("code", [IN_MAIN, IN_THREADS, BUSY], ids=["main", "threads", "busy"])
+def test_one_signal_ends_it_with_children_that_do_not_want_to(place: Path, code: str, number: int) -> None:
+    process = started(code, place)
+    began = time.monotonic()
+
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert errors == "interrupted\n"
+    assert time.monotonic() - began < 30, "it waited for a program"
+    assert code is BUSY or all_ended(place)
+
+
+@pytest.mark.parametrize("pause", [0, 0.05, 0.2])
+def test_a_second_signal_leaves_nothing_behind_either(place: Path, pause: float) -> None:
+    process = started(IN_MAIN, place)
+
+    process.send_signal(signal.SIGINT)
+    time.sleep(pause)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=60)
+
+    assert (process.returncode, errors) == (130, "interrupted\n")
+    assert all_ended(place)
+
+
+def test_what_was_ignored_at_the_start_stays_ignored(place: Path) -> None:
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + IN_MAIN.replace(
+        "{program!r}", "'sleep 1; exit 7'"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    time.sleep(0.3)
+
+    process.send_signal(signal.SIGHUP)
+
+    assert process.wait(60) == 7
+
+
+AT_ANY_MOMENT = """
+import _thread, os, signal, sys, time
+from uenvtool.__main__ import main
+at = float(sys.argv[1])
+sys.argv = ["uenvtool", *sys.argv[2:]]
+def strike():
+    time.sleep(at)
+    os.kill(os.getpid(), signal.SIGINT)
+_thread.start_new_thread(strike, ())
+main()
+"""
+
+
+def test_ctrl_c_at_any_moment_gives_no_traceback(place: Path) -> None:
+    chance = random.Random(1)
+    ends = set()
+    for _ in range(30):
+        when = chance.uniform(0.001, 0.3)
+        command = [sys.executable, "-c", AT_ANY_MOMENT, str(when), "list"]
+        done = subprocess.run(
+            command, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
+        )
+        ends.add((done.returncode, done.stderr))
+
+    assert ends <= {(-signal.SIGINT, ""), (130, "interrupted\n"), (0, "")}  # the first: nothing was loaded yet
+    assert (130, "interrupted\n") in ends
+
+
+AS_THE_TOOL_LOADS = """
+import os, runpy, signal, sys
+class Strike:
+    def find_spec(self, name, path=None, target=None):
+        if name == "uenvtool":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Strike())
+runpy.run_path(sys.argv.pop(), run_name="__main__")
+"""
+
+
+def test_ctrl_c_gives_no_traceback_from_the_first_line_of_the_installed_script_on(place: Path) -> None:
+    command = [sys.executable, "-c", AS_THE_TOOL_LOADS, ROOT / "scripts" / "uenvtool"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    done = subprocess.run(command, env=environ, cwd=place, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")

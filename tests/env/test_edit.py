@@ -1,0 +1,385 @@
+"""`uenvtool new` and `uenvtool edit`: what is asked for changes, and nothing else in the file."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.conftest import ROOT, SMALL, Answer
+from uenvtool.core.errors import BadInput
+from uenvtool.env.edit.changes import Changes, edited
+from uenvtool.env.environment import plan_environment
+from uenvtool.env.node import node_answers
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.system_reader import load_system
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+COMMENTED = """\
+# What this is for.
+
+description:   "A 'small' recipe."   # a remark
+home: 'clariden'
+uarchs: [ any,  ]
+spack: {url: https://github.com/spack/spack.git, tag: v1.1.0}
+repos: {builtin: {url: https://github.com/spack/spack-packages.git, tag: v2026.06.0}}
+groups:
+    all:
+        # the files
+        specs:
+          - zlib-ng      # fast
+
+          -   {spec: "hdf5@1.14 +mpi", reason: files}
+          - spec: zstd
+            reason: >-
+              small
+              and fast
+          # nothing more
+view: {link: all}
+
+# the end
+"""
+
+
+def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
+    """The lines that are only in the one or only in the other text."""
+    found = list(difflib.ndiff(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    return [line[2:] for line in found if line[0] == "-"], [line[2:] for line in found if line[0] == "+"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "removed", "added"),
+    [
+        (Changes(add=["pigz"]), [], ["          - pigz\n"]),
+        (Changes(add=["pigz@2"], reason="a: b"), [], ["          - {spec: pigz@2, reason: 'a: b'}\n"]),
+        (
+            Changes(add=["zlib-ng@2.2"]),
+            ["          - zlib-ng      # fast\n"],
+            ["          - zlib-ng@2.2      # fast\n"],
+        ),
+        (
+            Changes(add=["hdf5@1.12"]),
+            ['          -   {spec: "hdf5@1.14 +mpi", reason: files}\n'],
+            ['          -   {spec: "hdf5@1.12", reason: files}\n'],
+        ),
+        (Changes(remove=["hdf5"]), ['          -   {spec: "hdf5@1.14 +mpi", reason: files}\n'], []),
+        (
+            Changes(remove=["zstd"]),
+            [
+                "          - spec: zstd\n",
+                "            reason: >-\n",
+                "              small\n",
+                "              and fast\n",
+            ],
+            [],
+        ),
+        (Changes(pin=["zstd@1.5"]), [], ["require:\n", "  zstd: '1.5'\n"]),
+        (Changes(pin=["zstd@3.10"], reason="why"), [], ["require:\n", "  zstd: {version: '3.10', reason: why}\n"]),
+    ],
+)
+def test_a_change_touches_its_own_lines_alone(changes: Changes, removed: list[str], added: list[str]) -> None:
+    assert changed_lines(COMMENTED, edited(COMMENTED, changes)) == (removed, added)
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "expected"),
+    [
+        ("groups: {a: {specs: [x]}}", Changes(add=["w"]), "groups: {a: {specs: [x, w]}}"),
+        ("groups: {a: {specs: [x,]}}", Changes(add=["w"]), "groups: {a: {specs: [x, w,]}}"),
+        ("groups: {a: {specs: []}}", Changes(add=["w"]), "groups: {a: {specs: [w]}}"),
+        ("groups: {a: {specs: [x, w, z]}}", Changes(remove=["w"]), "groups: {a: {specs: [x, z]}}"),
+        ("groups: {a: {specs: [x, w]}}", Changes(remove=["w"]), "groups: {a: {specs: [x ]}}"),
+        ("groups: {a: {specs: [x]}}", Changes(remove=["x"]), "groups: {a: {specs: []}}"),
+        ("groups:\n  a:\n    specs:\n    - x\n", Changes(remove=["x"]), "groups:\n  a:\n    specs: []\n"),
+        ("require: {a: 1}", Changes(pin=["a@2"]), "require: {a: '2'}"),
+        (
+            "require:\n  a: {version: 1, reason: r}\n",
+            Changes(pin=["a@2"]),
+            "require:\n  a: {version: '2', reason: r}\n",
+        ),
+        (
+            "require:\n  a: {version: 1, reason: r}\n",
+            Changes(pin=["a@2"], reason="s"),
+            "require:\n  a: {version: '2', reason: s}\n",
+        ),
+        (
+            "require:\n  a: {version: 1} # c\n",
+            Changes(pin=["a@2"], reason="s"),
+            "require:\n  a: {version: '2', reason: s} # c\n",
+        ),
+        (
+            "require:\n  a: {variants: +x}\n",
+            Changes(pin=["a@2"]),
+            "require:\n  a: {variants: +x, version: '2'}\n",
+        ),
+        (
+            "require:\n  a:\n    variants: +x\n  b: 1\n",
+            Changes(pin=["a@2"], reason="s"),
+            "require:\n  a:\n    variants: +x\n    version: '2'\n    reason: s\n  b: 1\n",
+        ),
+        ("require:\n  a: null\n  b: 1\n", Changes(pin=["a@2"]), "require:\n  a: '2'\n  b: 1\n"),
+        ("require:\n  a: # c\n  b: 1\n", Changes(pin=["a@2"]), "require:\n  a: '2' # c\n  b: 1\n"),
+        ("a: 1\r\nrequire:\r\n  b: 1 # c\r\n", Changes(pin=["c@2"]), "a: 1\r\nrequire:\r\n  b: 1 # c\r\n  c: '2'\r\n"),
+        ("extends: x", Changes(add=["w"]), "extends: x\ngroups:\n  added:\n    specs:\n    - w\n"),
+        ("{extends: x}", Changes(add=["w"]), "{extends: x, groups: {added: {specs: [w]}}}"),
+    ],
+)
+def test_every_way_to_write_a_list_is_kept(text: str, changes: Changes, expected: str) -> None:
+    assert edited(text, changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("extends: x\n", "extends: x\nremove: [w]  # w: it's # slow\n"),
+        ("remove: [v]\n", "remove: [v, w]  # w: it's # slow\n"),
+        ("remove: [v] # v: old\na: 1\n", "remove: [v, w] # v: old  # w: it's # slow\na: 1\n"),
+        ("remove:\r\n- v\r\na: 1\r\n", "remove:\r\n- v\r\n- w  # w: it's # slow\r\na: 1\r\n"),
+        ("groups: {a: {specs: [w]}}", "groups: {a: {specs: []}}\nremove: [w]  # w: it's # slow\n"),
+    ],
+)
+def test_the_reason_of_a_removal_stands_beside_it(text: str, expected: str) -> None:
+    after = edited(text, Changes(remove=["w"], reason="it's\n# slow"), {"w": "a"})
+
+    assert after == expected
+    assert yaml.safe_load(after)["remove"][-1] == "w"
+
+
+@pytest.mark.parametrize("text", ["groups: {a: {specs: [w]}}", "{remove: [v], extends: x}"])
+def test_a_reason_that_would_be_lost_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match=r"reason|comment"):
+        edited(text, Changes(remove=["w"], reason="slow"), {"w": "a"} if "remove" in text else {})
+
+
+SHIPPED = sorted([*ROOT.glob("recipes/*/recipe.yaml"), *ROOT.glob("tests/real/growth/recipes/*/recipe.yaml")])
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_packages_of_a_recipe_that_ships_can_be_changed_and_the_rest_stays(path: Path) -> None:
+    text = path.read_text()
+    values = yaml.safe_load(text)
+    specs = [spec for group in values["groups"].values() for spec in group["specs"]]
+    roots = [str(spec["spec"] if isinstance(spec, dict) else spec).split()[0].partition("@")[0] for spec in specs]
+
+    packages = list(dict.fromkeys([*roots, *values.get("require", {})]))
+    for package in {
+        *packages[::7],
+        *{"py-torch", "rust", "openmpi"}.intersection(packages),
+    }:  # one in seven takes a second
+        orders = [Changes(pin=[f"{package}@9.9"], reason="because")]
+        if roots.count(package) == 1:
+            orders += [Changes(add=[f"{package}@9.9"]), Changes(remove=[package])]
+        for changes in orders:
+            after = edited(text, changes)
+
+            old, new = Counter(text.splitlines()), Counter(after.splitlines())
+            removed, added = [*(old - new)], [*(new - old)]
+            assert len(removed) <= 4, changes  # a folded spec and its reason
+            assert len(added) <= 2, changes
+            assert _in_order([line for line in text.splitlines() if line not in removed], after.splitlines()), changes
+            assert changes.reason in after
+            pinned = yaml.safe_load(after).get("require", {}).get(package)
+            assert not changes.pin or "9.9" in (pinned, *(pinned.values() if isinstance(pinned, dict) else ()))
+
+
+names = st.sampled_from(["zlib-ng", "hdf5", "zstd", "pigz", "boost", "fmt", "lz4"])
+remarks = st.sampled_from(["", "  # why: [a, 'b'", " #x", "   "])
+
+
+@st.composite
+def recipes(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A recipe's groups in one of the many ways that YAML has, and the packages in it."""
+    packages = draw(st.lists(names, min_size=1, max_size=5, unique=True))
+    quote = draw(st.sampled_from(["", "'", '"']))
+    newline = draw(st.sampled_from(["\n", "\r\n"]))
+    lines = [f"description: d{draw(remarks)}", f"groups:{draw(remarks)}", "  all:"]
+    if draw(st.booleans()):
+        inner = draw(st.sampled_from([", ", ",", " , "])).join(f"{quote}{name}{quote}" for name in packages)
+        lines.append(f"    specs: [ {inner} ]{draw(remarks)}")
+    else:
+        lines.append(f"    specs:{draw(remarks)}")
+        indent = " " * draw(st.integers(4, 8))
+        for name in packages:
+            lines += [f"{indent}# about {name}"] * draw(st.integers(0, 1)) + [""] * draw(st.integers(0, 1))
+            spec = f"{quote}{name}{quote}"
+            form = draw(st.sampled_from([f"- {spec}", f"- {{spec: {spec}, reason: r}}", f"-   spec: {spec}"]))
+            lines.append(f"{indent}{form}{draw(remarks)}")
+    lines += [f"view: {{link: all}}{draw(remarks)}", "# end"]
+    return newline.join(lines) + draw(st.sampled_from(["", newline])), packages
+
+
+@settings(max_examples=150)
+@given(recipes(), names, st.sampled_from(["add", "remove", "pin"]))
+def test_what_is_not_touched_stays_byte_for_byte(recipe: tuple[str, list[str]], name: str, action: str) -> None:
+    text, packages = recipe
+    if action == "remove" and name not in packages:
+        return
+    changes = Changes(**{action: [f"{name}@1.2" if action == "pin" else f"{name} +x" if action == "add" else name]})
+
+    after = edited(text, changes)
+
+    old, new = yaml.safe_load(text), yaml.safe_load(after)
+    assert {key: value for key, value in new.items() if key not in ("groups", "require")} == {
+        key: value for key, value in old.items() if key != "groups"
+    }
+    listed = [entry["spec"] if isinstance(entry, dict) else entry for entry in new["groups"]["all"]["specs"]]
+    expected = {
+        "add": [f"{name} +x" if each == name else each for each in packages] + [f"{name} +x"] * (name not in packages),
+        "remove": [each for each in packages if each != name],
+        "pin": packages,
+    }[action]
+    assert listed == expected
+    removed, added = changed_lines(text, after)
+    assert len(removed) <= 2
+    assert len(added) <= 2
+    kept = [line for line in _ended(text).splitlines(keepends=True) if name not in line and "specs:" not in line]
+    assert _in_order(kept, _ended(after).splitlines(keepends=True))
+    lost = [line for line in removed if not (action == "remove" and name in line)]  # its own remark goes with it
+    assert all(line.partition("#")[2] in after for line in lost)
+    if action == "pin":
+        assert "".join(line for line in after.splitlines(keepends=True) if line not in added).startswith(
+            text.rstrip("\r\n")
+        )
+
+
+def _ended(text: str) -> str:
+    """The text with a line break at its end, as the others of it are."""
+    return text if text.endswith("\n") else text + ("\r\n" if "\r\n" in text else "\n")
+
+
+def _in_order(lines: list[str], among: list[str]) -> bool:
+    """Whether lines are among others in their order, byte for byte."""
+    rest = iter(among)
+    return all(line in rest for line in lines)
+
+
+class TestEdit:
+    @pytest.mark.parametrize("mode", [0o600, 0o664])
+    def test_a_file_keeps_its_mode(self, cli: Cli, write: Write, mode: int) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+        path.chmod(mode)
+
+        assert cli("edit", "mine", "--add", "pigz").code == 0
+        assert path.stat().st_mode & 0o777 == mode
+
+    def test_what_comes_next_finds_a_file_that_has_no_name(self, cli: Cli, write: Write) -> None:
+        write("elsewhere/special.yaml", COMMENTED)
+
+        assert (
+            "uenvtool build elsewhere/special.yaml\n" in cli("edit", "elsewhere/special.yaml", "--add", "pigz").stderr
+        )
+
+    def test_a_package_that_cannot_be_removed_names_the_nearest(self, cli: Cli, write: Write) -> None:
+        write("recipes/mine/recipe.yaml", COMMENTED)
+
+        answer = cli("edit", "mine", "--remove", "zlib")
+
+        assert "unknown package to remove 'zlib'\nhint: did you mean 'zlib-ng'?" in answer.stderr
+
+    def test_the_change_is_shown_and_written(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+
+        answer = cli("edit", "mine", "--add", "pigz", "--reason", "parallel")
+
+        assert answer.code == 0, answer.stderr
+        assert "+          - {spec: pigz, reason: parallel}\n" in answer.stdout
+        assert "{spec: pigz, reason: parallel}" in path.read_text()
+        assert "pigz" in cli("show", "mine").stdout
+
+    def test_a_dry_run_writes_nothing(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+
+        assert "+          - pigz\n" in cli("edit", "mine", "--add", "pigz", "--dry-run").stdout
+        assert path.read_text() == COMMENTED
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["--add", "hdf5@1.14@@"],
+            ["--add", "+mpi"],
+            ["--remove", "nosuch"],
+            ["--pin", "hdf5"],
+            ["--pin", "hdf5@1.12"],  # the file asks for 1.14
+            [],
+        ],
+    )
+    def test_what_validate_would_refuse_leaves_the_file_as_it_was(
+        self, cli: Cli, write: Write, words: list[str]
+    ) -> None:
+        path = write("recipes/mine/recipe.yaml", COMMENTED)
+
+        answer = cli("edit", "mine", *words)
+
+        assert answer.code == 2
+        assert "hint:" in answer.stderr
+        assert path.read_text() == COMMENTED
+
+    def test_a_built_in_recipe_is_extended_by_one_of_the_users(self, cli: Cli, place: Path) -> None:
+        before = (ROOT / "recipes/hello/recipe.yaml").read_bytes()
+
+        first = cli("edit", "hello", "--add", "zstd@1.5.6", "--remove", "pigz")
+        second = cli("edit", "hello", "--add", "lz4")
+
+        assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
+        assert (ROOT / "recipes/hello/recipe.yaml").read_bytes() == before
+        values = json.loads(cli("show", "my-hello", "--json").stdout)["values"]
+        entries = [entry for group in values["groups"].values() for entry in group["specs"]]
+        specs = [entry["spec"] if isinstance(entry, dict) else entry for entry in entries]
+        assert {"lz4", "zlib-ng", "zstd@1.5.6"} <= set(specs)
+        assert not {"pigz", "zstd"} & set(specs)
+        assert cli("validate", "recipes/my-hello").code == 0
+
+    def test_an_inherited_package_is_removed_by_name(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", "extends: hello\ndescription: mine\n")
+
+        assert cli("edit", "mine", "--remove", "zstd").code == 0
+        assert path.read_text() == "extends: hello\ndescription: mine\nremove: [zstd]\n"
+
+
+class TestNew:
+    @pytest.mark.parametrize(
+        ("words", "path"),
+        [
+            (["recipe", "mine"], "recipes/mine/recipe.yaml"),
+            (["recipe", "mine", "--from", "pytorch-2.9"], "recipes/mine/recipe.yaml"),
+            (["system", "mine"], "systems/mine.yaml"),
+            (["system", "mine", "--from", "clariden"], "systems/mine.yaml"),
+        ],
+    )
+    def test_the_file_is_valid_as_it_stands_and_what_is_next_works(self, cli: Cli, words: list[str], path: str) -> None:
+        answer = cli("new", *words)
+
+        assert (answer.code, answer.stdout) == (0, f"{path}\n")
+        assert Path(path).read_text().startswith("# yaml-language-server: $schema=")
+        assert cli("validate", path).code == 0
+        build = answer.stderr.splitlines()[-1].split()
+        assert cli(*build[1:], "--no-concretize", "--dry-run").code == 0
+
+    @pytest.mark.parametrize("name", ["", "../mine", "a b", "-x", "a\nb", ".hidden", "x.yaml"])
+    def test_a_name_that_is_none_is_refused(self, cli: Cli, place: Path, name: str) -> None:
+        assert cli("new", "recipe", "--", name).code == 2
+        assert list(place.rglob("*.yaml")) == []
+
+    def test_a_file_that_is_there_is_not_replaced(self, cli: Cli, write: Write) -> None:
+        path = write("recipes/mine/recipe.yaml", SMALL)
+
+        assert cli("new", "recipe", "mine").code == 2
+        assert path.read_text() == SMALL
+
+    def test_a_new_system_says_all_that_spack_asks_for(self, cli: Cli) -> None:
+        cli("new", "system", "mine")
+
+        answers = node_answers(plan_environment(load_recipe("hello"), load_system("mine"), "cpu"))
+
+        assert (answers.target, answers.os, answers.libc) == ("x86_64_v3", "ubuntu22.04", "glibc@=2.35")
+        text = Path("systems/mine.yaml").read_text()
+        assert "# The network between the nodes: slingshot, roce, infiniband, ethernet or none.\n" in text

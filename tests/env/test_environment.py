@@ -1,0 +1,442 @@
+"""Rendering: what stands in spack.yaml, and that it depends on the inputs alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, SMALL, Answer
+from uenvtool.core.errors import BadInput
+from uenvtool.env.environment import Environment, plan_environment
+from uenvtool.env.folder import fingerprint
+from uenvtool.env.manifest import render, render_manifest
+from uenvtool.env.program import repository_folder
+from uenvtool.env.reasons import reasons
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.system_reader import load_system
+
+Write = Callable[[str, str | bytes], Path]
+
+
+def planned(recipe: str, system: str, uarch: str) -> Environment:
+    return plan_environment(load_recipe(recipe), load_system(system), uarch)
+
+
+def data(environment: Environment) -> Any:
+    return yaml.safe_load(render_manifest(environment))["spack"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "system", "uarch", "architecture"),
+    [
+        ("pytorch-2.6", "clariden", "gh200", "os=sles15 target=neoverse_v2"),
+        ("pytorch-2.6", "bristen", "a100", "os=sles15 target=zen3"),
+        ("pytorch-2.9", "olivia", "gh200", "os=sles15 target=neoverse_v2"),
+        ("pytorch-2.9", "rcp", "h100", "os=ubuntu22.04 target=x86_64_v3"),
+    ],
+)
+def test_every_root_names_the_nodes_architecture(recipe: str, system: str, uarch: str, architecture: str) -> None:
+    spack = data(planned(recipe, system, uarch))
+
+    groups = {name for definition in spack["definitions"] for name in definition}
+    matrix = spack["specs"][0]["matrix"]
+    assert spack["definitions"][-1] == {"arch": [architecture]}
+    assert {f"${name}" for name in groups - {"arch"}} == set(matrix[0])
+    assert matrix[1] == ["$arch"]
+    assert spack["concretizer"]["targets"] == {"host_compatible": False}
+
+
+def test_dependencies_get_the_architecture_also_where_they_have_requirements_of_their_own() -> None:
+    spack = data(planned("pytorch-2.6", "clariden", "gh200"))
+
+    virtual = {"c", "cxx", "fortran", "mpi"}
+    for name, settings in spack["packages"].items():
+        if "require" in settings and name not in virtual and name != "all":
+            assert "os=sles15 target=neoverse_v2" in settings["require"], name
+    assert spack["packages"]["all"]["require"] == ["target=neoverse_v2", "os=sles15"]
+
+
+def test_externals_carry_the_architecture() -> None:
+    spack = data(planned("pytorch-2.6", "bristen", "a100"))
+
+    specs = [external["spec"] for settings in spack["packages"].values() for external in settings.get("externals", [])]
+    assert specs
+    assert all(spec.endswith("os=sles15 target=zen3") for spec in specs)
+
+
+def test_the_coupled_versions_are_required_where_the_recipe_leaves_them_open() -> None:
+    packages = data(planned("pytorch-2.9", "clariden", "gh200"))["packages"]
+
+    assert packages["py-triton"]["require"][0] == "@3.5.1"
+    assert packages["py-torchvision"]["require"][0] == "@0.24.1"
+    assert packages["py-torchaudio"]["require"][0] == "@2.9.1"
+
+
+def test_published_versions_are_preferred_but_for_the_differences() -> None:
+    packages = data(planned("pytorch-2.6", "clariden", "gh200"))["packages"]
+
+    assert packages["abseil-cpp"] == {"version": ["=20240722.0"]}
+    assert packages["cmake"] == {"version": ["=3.30.9"]}
+    assert "curl" not in packages
+
+
+def test_the_compiler_that_the_system_lacks_is_built_first() -> None:
+    environment = planned("pytorch-2.6", "clariden", "gh200")
+    files = render(environment)
+
+    first = yaml.safe_load(files["compiler/spack.yaml"])["spack"]
+    main = yaml.safe_load(files["spack.yaml"])["spack"]["packages"]
+    assert first["packages"]["c"]["require"] == ["gcc@12.3.0"]
+    assert first["packages"]["gcc:"]["externals"][0]["prefix"] == "/usr"
+    assert main["gcc:"]["externals"][0]["prefix"] == "/user-environment/compilers/gcc-13.3.0"
+    assert main["gcc:"]["buildable"] is False
+    assert main["cxx"]["require"] == ["gcc@13.3.0"]
+
+
+def test_roots_for_one_fabric_are_left_out_on_another() -> None:
+    slingshot = {root.package for root in planned("pytorch-2.6", "clariden", "gh200").roots}
+    roce = {root.package for root in planned("pytorch-2.6", "rcp", "a100").roots}
+
+    assert "aws-ofi-nccl" in slingshot
+    assert "aws-ofi-nccl" not in roce
+    assert {"cray-mpich"} == slingshot & {"cray-mpich", "openmpi"}
+    assert {"openmpi"} == roce & {"cray-mpich", "openmpi"}
+
+
+def test_the_view_of_2_9_sets_no_pythonpath() -> None:
+    env = data(planned("pytorch-2.9", "clariden", "gh200"))["env_vars"]
+
+    assert set(env["unset"]) == {"PYTHONPATH", "NCCL_NET_PLUGIN"}
+    assert env["set"]["PYTHONUSERBASE"] == "/user-environment/env/default"
+    assert env["set"]["NCCL_PROTO"] == "^LL128"
+    assert env["set"]["FI_CXI_DEFAULT_TX_SIZE"] == "16384"
+
+
+def test_the_view_of_2_6_leaves_nccl_proto_alone() -> None:
+    assert "NCCL_PROTO" not in data(planned("pytorch-2.6", "clariden", "gh200"))["env_vars"]["set"]
+
+
+def test_every_value_that_a_view_sets_is_text() -> None:
+    for recipe in ("pytorch-2.6", "pytorch-2.9"):
+        values = data(planned(recipe, "clariden", "gh200"))["env_vars"]["set"].values()
+        assert all(isinstance(value, str) for value in values)
+
+
+def test_the_pinned_vulnerabilities_are_named_beside_the_setting_that_lets_them_in() -> None:
+    environment = planned("pytorch-2.6", "clariden", "gh200")
+    text = render_manifest(environment)
+
+    assert "CVE-2025-46148" in text[text.index("config:") : text.index("deprecated: true")]
+    assert "CVE-2025-32434" not in text  # fixed in 2.6.0
+    assert {cve.id for cve in environment.cves} >= {"CVE-2025-46148", "CVE-2026-24747", "CVE-2025-71176"}
+
+
+def test_the_same_inputs_give_the_same_bytes_from_any_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = render(planned("pytorch-2.9", "bristen", "a100"))
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("USER", "somebody")
+
+    assert render(planned("pytorch-2.9", "bristen", "a100")) == here
+    for text in here.values():
+        assert str(ROOT) not in text
+        assert str(place) not in text
+
+
+def test_clusters_of_one_kind_get_the_same_environment() -> None:
+    clariden, santis = planned("pytorch-2.9", "clariden", "gh200"), planned("pytorch-2.9", "santis", "gh200")
+
+    assert data(clariden) == data(santis)
+
+
+def test_hostile_text_in_a_recipe_is_data(write: Write) -> None:
+    hostile = 'it\'s "$(touch x)" `id` # no\\n: {a: [b]}'
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("recipes/hostile/recipe.yaml", "extends: mine\nview: {env: {V: " + _quoted(hostile) + "}}\n")
+
+    env = data(planned("hostile", "clariden", "gh200"))["env_vars"]
+
+    assert env["set"]["V"] == hostile
+
+
+def test_a_placeholder_without_a_value_is_refused_where_it_stands(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("- zlib-ng", "- zlib-ng cuda_arch=${cuda_arhc}"))
+    with pytest.raises(BadInput, match=r"recipes/mine/recipe.yaml:\d+:\d+: unknown fact 'cuda_arhc'"):
+        planned("mine", "clariden", "gh200")
+
+
+def test_ten_thousand_specs_are_all_rendered(write: Write) -> None:
+    specs = "".join(f"    - pkg-{i}@1.{i} +shared\n" for i in range(10_000))
+    write("recipes/large/recipe.yaml", SMALL.replace("    - zlib-ng\n", specs))
+
+    definitions = data(planned("large", "clariden", "gh200"))["definitions"]
+
+    assert len(definitions[0]["all"]) == 10_001
+
+
+SITE = """\
+description: A cluster.
+site: somewhere
+fabric: infiniband
+mpi: openmpi
+nodes:
+  a100: {target: zen3, os: rhel9, gpu: {vendor: nvidia, model: A100, arch: 80, count: 4}}
+  h100: {target: zen4, os: rhel9, gpu: {vendor: nvidia, model: H100, arch: 90, count: 4}}
+mount: /opt/software
+"""
+
+
+def packages(recipe: str, system: str, uarch: str) -> Any:
+    return data(planned(recipe, system, uarch))["packages"]
+
+
+def test_the_version_of_mpi_is_the_systems_and_the_recipe_may_bound_it(write: Write) -> None:
+    write("systems/mine.yaml", SITE.replace("mpi: openmpi", "mpi: {package: openmpi, versions: [5.0.9, 4.1.7]}"))
+    write("recipes/any/recipe.yaml", SMALL + "mpi: true\n")
+    write("recipes/old/recipe.yaml", SMALL + "mpi: {openmpi: 4.1}\n")
+    write("recipes/new/recipe.yaml", SMALL + "mpi: {openmpi: '6:'}\n")
+
+    assert packages("any", "mine", "a100")["mpi"]["require"] == ["openmpi@=5.0.9"]
+    assert packages("old", "mine", "a100")["mpi"]["require"] == ["openmpi@=4.1.7"]
+    with pytest.raises(BadInput, match=r"systems/mine.yaml:4:6: new needs openmpi@6:; mine has 5.0.9, 4.1.7"):
+        planned("new", "mine", "a100")
+
+
+def test_a_system_with_its_own_mpi_needs_no_change_of_a_recipe(write: Write) -> None:
+    own = "mpi: {package: mpich, versions: [4.3.0]}\npackages:\n  mpich:\n    buildable: false\n    externals:\n"
+    own += "    - {spec: mpich@4.3.0 netmod=ofi, prefix: /opt/mpich}\n"
+    glibc = "  glibc: {buildable: false, externals: [{spec: glibc@2.34, prefix: /usr}]}\n"
+    gcc = "  gcc: {externals: [{spec: gcc@13.3.0, prefix: /opt/gcc, compilers: {c: /opt/gcc/bin/gcc}}]}\n"
+    write("systems/mine.yaml", SITE.replace("mpi: openmpi\n", own + glibc + gcc).replace("infiniband", "slingshot"))
+
+    found = packages("pytorch-2.6", "mine", "a100")
+
+    assert found["mpi"]["require"] == ["mpich@=4.3.0"]
+    assert not [name for name in found if name.startswith("cray-")]
+
+
+def test_the_published_version_of_mpi_is_taken_if_the_system_has_it() -> None:
+    assert packages("pytorch-2.6", "clariden", "gh200")["mpi"]["require"] == ["cray-mpich@=8.1.32"]
+    assert packages("pytorch-2.9", "clariden", "gh200")["mpi"]["require"] == ["cray-mpich@=9.0.0"]
+
+
+def test_packages_of_a_system_take_conditions_and_facts(write: Write) -> None:
+    text = """packages:
+  libfabric:
+    require: ["fabrics=verbs", {spec: +cuda, when: uarch == h100, reason: GPU buffers}]
+    externals:
+    - {spec: "libfabric@2.0 +cuda cuda_arch=${cuda_arch}", prefix: /opt/fabric}
+    - {spec: libfabric@1.9, prefix: /opt/old, when: uarch == a100}
+  ucx: {when: uarch == h100, require: [+verbs]}
+"""
+    write("systems/mine.yaml", SITE + text)
+    write("recipes/mine/recipe.yaml", SMALL + "require: {zstd: {variants: 'cuda_arch=${cuda_arch}'}}\n")
+
+    a100, h100 = packages("mine", "mine", "a100"), packages("mine", "mine", "h100")
+
+    assert [external["prefix"] for external in a100["libfabric"]["externals"]] == ["/opt/fabric", "/opt/old"]
+    assert h100["libfabric"]["externals"][0]["spec"].startswith("libfabric@2.0 +cuda cuda_arch=90 ")
+    assert "+cuda" in h100["libfabric"]["require"]
+    assert "+cuda" not in a100["libfabric"]["require"]
+    assert ("ucx" in a100, "ucx" in h100) == (False, True)
+    assert a100["zstd"]["require"][0] == "cuda_arch=80"
+
+
+def test_a_condition_of_a_system_with_an_unknown_fact_is_refused(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "packages: {ucx: {when: uarhc == h100, require: [+verbs]}}\n")
+
+    with pytest.raises(BadInput, match="unknown fact 'uarhc'"):
+        load_system("mine")
+
+
+PREFERRED = SMALL + "published: {table: published.yaml, prefer: true}\n"
+TABLE = """\
+source: somewhere, 2025
+other:
+- {name: zstd, version: 1.5.6}
+- {name: ucx, version: 1.15.0}
+- {name: gawk, version: 4.2.1, when: site == CSCS}
+- {name: gcc-runtime, version: 13.3.0}
+"""
+
+
+def test_published_versions_are_preferred_only_if_the_environment_can_reach_them(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "packages: {ucx: {externals: [{spec: ucx@1.14, prefix: /usr}]}}\n")
+    write("recipes/mine/recipe.yaml", PREFERRED)
+    write("recipes/mine/published.yaml", TABLE)
+
+    found = packages("mine", "mine", "a100")
+
+    assert found["zstd"]["version"] == ["=1.5.6"]
+    assert "version" not in found["ucx"]
+    assert not {"gawk", "gcc-runtime"} & set(found)
+
+
+def test_the_published_table_is_not_a_preference_where_the_recipe_says_so(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", PREFERRED)
+    write("recipes/mine/published.yaml", TABLE)
+    write("recipes/child/recipe.yaml", "extends: mine\npublished: {prefer: false}\n")
+
+    assert "zstd" in packages("mine", "rcp", "a100")
+    assert "zstd" not in packages("child", "rcp", "a100")
+
+
+def test_what_the_system_prefers_wins_over_what_was_published(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "packages: {zstd: {prefer: [1.5.7, 1.5.5]}}\n")
+    write("recipes/mine/recipe.yaml", PREFERRED)
+    write("recipes/mine/published.yaml", TABLE)
+
+    assert packages("mine", "mine", "a100")["zstd"]["version"] == ["1.5.7", "1.5.5"]
+
+
+@pytest.mark.parametrize("fabric", ["infiniband", "roce"])
+@pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
+def test_infinibands_transports_are_in_ucx_and_open_mpi_uses_it(write: Write, recipe: str, fabric: str) -> None:
+    text = SITE.replace("infiniband", fabric) + "packages:\n"
+    text += "  glibc: {buildable: false, externals: [{spec: glibc@2.34, prefix: /usr}]}\n"
+    text += "  gcc: {externals: [{spec: gcc@11.4.1, prefix: /usr, compilers: {c: /usr/bin/gcc}}]}\n"
+    write("systems/mine.yaml", text)
+
+    environment = planned(recipe, "mine", "a100")
+
+    roots = {root.package: root.text for root in environment.roots}
+    assert all(word in roots["ucx"].split() for word in ("+verbs", "+rc", "+dc", "+ud", "+rdmacm", "+mlx5_dv"))
+    assert "rdma-core" in roots
+    assert "fabrics=ucx" in data(environment)["packages"]["openmpi"]["require"]
+    assert "+ucx" in roots.get("nvshmem", "+ucx")
+    assert ("nvshmem" in roots) == (recipe == "pytorch-2.9")
+
+
+def test_alps_takes_cray_mpich_from_the_sites_repository() -> None:
+    spack = data(planned("pytorch-2.6", "clariden", "gh200"))
+
+    assert spack["repos"]["alps"]["paths"] == ["site/spack_repo/alps"]
+    assert len(spack["repos"]["alps"]["commit"]) == 40
+    for name in ("cray-mpich", "cray-gtl", "cray-pmi", "cray-pals"):
+        assert spack["packages"][name]["buildable"] is True
+        assert "externals" not in spack["packages"][name]
+
+
+def test_a_users_own_system_finds_the_built_in_additions(write: Write) -> None:
+    write("systems/mine.yaml", SITE + "additions: [cray]\n")
+    write("systems/wrong.yaml", SITE + "additions: [crey]\n")
+
+    assert "cray_pmi/package.py" in [addition.target for addition in load_system("mine").additions]
+    with pytest.raises(BadInput, match=r"unknown folder of package additions 'crey'\nhint: did you mean 'cray'"):
+        load_system("wrong")
+
+
+def test_building_with_a_version_that_was_taken_back_warns(cli: Callable[..., Answer]) -> None:
+    answer = cli("build", "pytorch-2.6", "--system", "clariden", "--no-concretize")
+
+    assert answer.code == 0, answer.stderr
+    assert "py-zarr@3.0.1 was taken back by its makers: deletes data" in " ".join(answer.stderr.split())
+
+
+def test_a_checkout_is_searched_where_the_pin_says(write: Write, place: Path) -> None:
+    write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
+    pin = load_system("clariden").repos["alps"]
+
+    assert repository_folder("alps", place / "checkout", pin) == place / "checkout/site/spack_repo/alps"
+
+
+def test_versions_that_were_taken_back_are_known_to_the_environment() -> None:
+    environment = planned("pytorch-2.6", "clariden", "gh200")
+
+    assert [(known.package, str(known.versions)) for known in environment.yanked] == [("py-zarr", "=3.0.1")]
+    assert "deletes data" in environment.yanked[0].reason
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+@pytest.mark.parametrize("name", ["pytorch-2.6-gh200.yaml", "hello-a100.yaml"])
+def test_the_golden_files(name: str, request: pytest.FixtureRequest) -> None:
+    recipe, uarch = name.removesuffix(".yaml").rsplit("-", 1)
+    system = {"gh200": "clariden", "a100": "bristen"}[uarch]
+    golden = Path(__file__).parent / "golden" / name
+
+    text = render_manifest(planned(recipe, system, uarch))
+
+    assert text == golden.read_text(encoding="utf-8"), f"made by: uenvtool build {recipe} --system {system} --dry-run"
+
+
+class TestConfiguration:
+    """A system names the Spack configuration of its site that environments include."""
+
+    @pytest.fixture
+    def site(self, write: Write) -> Callable[[str], Environment]:
+        def site(configuration: str) -> Environment:
+            write("systems/site/packages.yaml", configuration)
+            write(
+                "systems/mine.yaml",
+                "extends: local\ndescription: Mine.\nconfiguration: [site/packages.yaml]\n",
+            )
+            return planned("hello", "mine", "host")
+
+        return site
+
+    def test_it_is_copied_and_included_and_nothing_else_is(self, site: Callable[[str], Environment]) -> None:
+        environment = site("packages:\n  zstd: {variants: +programs}\n")
+
+        files = render(environment)
+
+        assert files["configuration/site/packages.yaml"] == "packages:\n  zstd: {variants: +programs}\n"
+        assert data(environment)["include"] == ["configuration/site/packages.yaml"]
+        resolving = yaml.safe_load(render_manifest(environment, resolving=True))["spack"]
+        assert resolving["include:"] == ["configuration/site/packages.yaml"]
+
+    def test_a_lock_is_old_if_it_changes_but_not_if_a_comment_does(self, site: Callable[[str], Environment]) -> None:
+        text = "packages:\n  zstd: {variants: +programs}\n"
+
+        first, reworded, changed = (
+            fingerprint(render(site(text))) for text in (text, f"# why\n{text}", text.replace("+", "~"))
+        )
+
+        assert first == reworded != changed
+
+    @pytest.mark.parametrize(
+        ("configuration", "message"),
+        [
+            ("- packages\n", "expected `name"),
+            ("a: [\n", "not YAML"),
+            (None, "is not in the system's folder"),
+        ],
+    )
+    def test_what_spack_could_not_read_is_refused(self, write: Write, configuration: str | None, message: str) -> None:
+        if configuration is not None:
+            write("systems/site.yaml", configuration)
+        write("systems/mine.yaml", "extends: local\ndescription: Mine.\nconfiguration: [site.yaml]\n")
+
+        with pytest.raises(BadInput, match=message):
+            load_system("mine")
+
+    def test_a_link_that_leads_out_is_refused(self, write: Write, tmp_path: Path) -> None:
+        write("systems/mine.yaml", "extends: local\ndescription: Mine.\nconfiguration: [site.yaml]\n")
+        (tmp_path / "outside.yaml").write_text("packages: {}\n")
+        Path("systems/site.yaml").symlink_to(tmp_path / "outside.yaml")
+
+        with pytest.raises(BadInput, match="leads out of the system's folder"):
+            load_system("mine")
+
+
+@pytest.mark.parametrize(
+    ("system", "uarch", "package", "ours", "said"),
+    [
+        ("olivia", "gh200", "cray-mpich", (), "published for mpi == cray-mpich; olivia has mpi openmpi"),
+        ("rcp", "a100", "aws-ofi-nccl", (), "published for fabric == slingshot; rcp has fabric roce"),
+        ("bristen", "a100", "cray-pals", ("cray-pals",), "bristen: the newest that the site has for x86_64"),
+        ("olivia", "gh200", "libcxi", (), "for the libfabric that is built from source where the site is CSCS"),
+        ("clariden", "gh200", "libiconv", (), "the nodes' C library serves instead"),
+        ("clariden", "gh200", "libcxi", (), ""),
+        ("olivia", "gh200", "libcxi", ("libcxi",), ""),
+    ],
+)
+def test_a_difference_from_the_published_table_has_the_reason_that_holds_on_the_system(
+    system: str, uarch: str, package: str, ours: tuple[str, ...], said: str
+) -> None:
+    assert reasons(planned("pytorch-2.9", system, uarch), ours).get(package, "") == said

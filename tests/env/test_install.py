@@ -1,0 +1,272 @@
+"""Installing: what Spack sees at the mount point, and what a failure says; with stand-ins for Spack."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.ordinary_user import public_folder, run_as_ordinary_user
+from tests.support.project import ROOT
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.tools import Completed
+from uenvtool.env.explain_failure import explain_failed_install, explain_failure
+from uenvtool.env.install import MAX_RUNS, WITH_MOUNT, InstallOptions, install
+from uenvtool.env.installable import read_installable
+from uenvtool.env.program import Spack
+from uenvtool.env.runner import Runner
+
+SPACK = Spack(Path("/spack/bin/spack"), "1.1.0", "PATH")
+HASH = "q7z6cxi3epbr7e73s6ljvxn42zarvmle"
+
+
+def stood_in(folder: Path) -> None:
+    (folder / "store").mkdir()
+    (folder / "mount").mkdir()
+    (folder / "mount" / "of-another").write_text("image")
+
+
+def test_only_the_command_sees_the_store_at_the_mount_point(place: Path) -> None:
+    stood_in(place)
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount", "touch", place / "mount" / "installed"]
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    if "a private mount namespace" in done.stderr:
+        pytest.skip("needs a mount namespace, which this container forbids")
+    assert done.returncode == 0, done.stderr
+    assert os.listdir(place / "store") == ["installed"]
+    assert os.listdir(place / "mount") == ["of-another"]
+
+
+TRIES = """
+tried() { if sh -c "echo x > $1/written" 2> /dev/null; then echo "$2 written"; else echo "$2 kept"; fi; }
+tried "$1/mount" mount; tried "$1/store" store; tried "$1/cache" cache; tried . here
+tried "$1/home" home; tried "$1/home/.spack" own; tried "$2" project; tried /etc system
+folder=$(mktemp -d) && rmdir "$folder" && echo tmp written
+echo x > /dev/null && echo null written
+"""
+KEPT_IN = {
+    **dict.fromkeys(("mount", "store", "cache", "own", "tmp", "here", "null"), "written"),
+    **dict.fromkeys(("home", "project", "system"), "kept"),
+}
+
+
+def tried(place: Path, project: Path) -> tuple[list[str | Path], dict[str, str]]:
+    """The words that try to write to many places, in folders that are made here, and their variables."""
+    stood_in(place)
+    for name in ("cache", "home", "home/.spack"):
+        (place / name).mkdir(exist_ok=True)
+    writable = [word for name in ("cache", "home/.spack") for word in ("--writable", place / name)]
+    script = ["sh", "-c", f"cd {place}/store; {TRIES}", "sh", place, project]
+    return [sys.executable, WITH_MOUNT, *writable, place / "store", place / "mount", *script], {
+        "HOME": str(place / "home")
+    }
+
+
+def test_a_build_writes_nowhere_but_where_it_may(place: Path) -> None:
+    elsewhere = Path("/var/lib") if ROOT.is_relative_to(tempfile.gettempdir()) else ROOT
+    words, more = tried(place, elsewhere)
+
+    done = subprocess.run(words, env={**os.environ, **more}, capture_output=True, text=True, check=False)
+
+    skip_if_not_kept_in(done.stderr)
+    assert dict(line.split() for line in done.stdout.splitlines()) == KEPT_IN, done.stderr
+    assert os.listdir(place / "home") == [".spack"]
+    assert not (elsewhere / "written").exists()
+
+
+def test_a_build_of_an_ordinary_user_writes_nowhere_else_either() -> None:
+    with public_folder() as folder, public_folder() as project:
+        words, more = tried(folder, project)
+
+        done = run_as_ordinary_user(words, folder=folder, env=more)
+
+        skip_if_not_kept_in(done.stderr)
+        found = dict(line.split() for line in done.stdout.splitlines())
+        assert {**found, "project": "kept"} == KEPT_IN, done.stderr  # that one lies below /tmp
+        assert os.listdir(folder / "home") == [".spack"]
+
+
+def skip_if_not_kept_in(errors: str) -> None:
+    """Skip where a kernel has no mount_setattr, or a container forbids mounts."""
+    if "a private mount namespace" in errors or "builds are not kept in" in errors:
+        pytest.skip("needs a mount namespace of Linux 5.12 or later, which this machine does not give")
+
+
+def test_an_ordinary_user_has_a_mount_point_too() -> None:
+    with public_folder() as folder:
+        stood_in(folder)
+        words = [
+            sys.executable,
+            WITH_MOUNT,
+            folder / "store",
+            folder / "mount",
+            "touch",
+            folder / "mount" / "installed",
+        ]
+
+        done = run_as_ordinary_user(words, folder=folder, env={})
+
+        if "a private mount namespace" in done.stderr:
+            pytest.skip("needs user namespaces: sysctl kernel.unprivileged_userns_clone=1")
+        assert done.returncode == 0, done.stderr
+        assert os.listdir(folder / "store") == ["installed"]
+        assert os.listdir(folder / "mount") == ["of-another"]
+
+
+def test_a_mount_point_that_is_absent_is_told(place: Path) -> None:
+    (place / "store").mkdir()
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "absent", "true"]
+
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 125
+    assert done.stderr.startswith("with_mount: no ")
+
+
+def test_a_failed_build_says_which_package_and_how_its_log_ends(place: Path) -> None:
+    log = place / f"spack-stage-zlib-ng-2.2.2-{HASH}" / "spack-build-out.txt"
+    log.parent.mkdir()
+    log.write_text("".join(f"line {i}\n" for i in range(40)) + "make: *** [all] Error 1\n")
+    output = f"==> Error: ProcessError: Command exited with status 2:\n\nSee build log for details:\n  {log}\n"
+
+    error = explain_failed_install(SPACK, code=1, output=output, log=place / "spack.log")
+
+    assert "could not install zlib-ng-2.2.2: ProcessError: Command exited with status 2\n" in str(error)
+    assert "  make: *** [all] Error 1" in str(error)
+    assert "line 1\n" not in str(error)
+    assert f"the package's log: {log}" in str(error)
+
+
+def test_a_source_that_cannot_be_fetched_is_named(place: Path) -> None:
+    output = f"==> Error: FetchError: All fetchers failed for spack-stage-compiler-wrapper-1.1.0-{HASH}\n"
+
+    error = explain_failed_install(SPACK, code=1, output=output, log=place / "spack.log")
+
+    assert "could not fetch the source of compiler-wrapper-1.1.0" in str(error)
+    assert "--mirror URL" in str(error)
+
+
+def test_a_repository_that_could_not_be_fetched_is_named_with_its_option(tmp_path: Path) -> None:
+    # as Spack v1.1.0 prints it without a network
+    output = (
+        "==> Warning: Error constructing repository '/c/4jk47i3': Failed to clone repository alps\n"
+        "==> Error: cannot concretize 'cray-pals os=sles15 target=neoverse_v2', since 'cray-pals' does not exist.\n"
+    )
+
+    error = explain_failure(SPACK, code=1, output=output, log=tmp_path / "log")
+
+    assert "could not fetch the package repository alps" in str(error)
+    assert "--repo alps=FOLDER" in str(error)
+
+
+def test_what_the_command_started_ends_with_it_also_by_a_kill(place: Path) -> None:
+    stood_in(place)
+    beat = place / "beat"
+    code = f"while :; do echo . >> {beat}; sleep 0.05; done"
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount", "sh", "-c", f"({code}) & wait"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as run:
+        until(lambda: beat.exists() or run.poll() is not None)
+        if run.poll() is not None and "a private mount namespace" in str(run.stderr and run.stderr.read()):
+            pytest.skip("needs a mount namespace, which this container forbids")
+
+        run.kill()
+    time.sleep(0.3)
+    size = beat.stat().st_size
+    time.sleep(0.3)
+
+    assert beat.stat().st_size == size
+
+
+def test_a_command_ends_with_its_own_exit_code(place: Path) -> None:
+    stood_in(place)
+    words = [sys.executable, WITH_MOUNT, place / "store", place / "mount"]
+
+    codes = {
+        script: subprocess.run([*words, "sh", "-c", script], capture_output=True, check=False).returncode
+        for script in ("exit 0", "exit 7", "kill -9 $$")
+    }
+
+    if set(codes.values()) == {125}:
+        pytest.skip("needs a mount namespace, which this container forbids")
+    assert codes == {"exit 0": 0, "exit 7": 7, "kill -9 $$": 137}
+
+
+def until(ready: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if ready():
+            return
+        time.sleep(0.05)
+
+
+RACE = "Failed to upgrade to a write lock for zlib-ng due to LockUpgradeError: Cannot upgrade lock from read to write"
+
+
+@pytest.mark.parametrize(
+    ("ends", "beside_others", "runs"),
+    [
+        ([RACE, RACE, ""], True, 3),
+        ([RACE] * MAX_RUNS, True, MAX_RUNS),
+        (["ProcessError: make", ""], True, 1),
+        ([RACE, ""], False, 1),
+    ],
+)
+def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch, ends: list[str], beside_others: bool, runs: int
+) -> None:
+    (place / "mount").mkdir()
+    (place / "store").mkdir()
+    environment = replace(read_installable(ROOT / "envs/hello/clariden-gh200"), mount=str(place / "mount"))
+    errors = iter(ends)
+    ran: list[str] = []
+
+    def run(self: Runner, *words: str, **_: object) -> Completed:
+        error = next(errors)
+        ran.append(words[0])
+        return Completed((), 1 if error else 0, "", error)
+
+    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr("uenvtool.env.install._install_compiler", lambda *_: None)
+    work = (SPACK, environment, place / "store", InstallOptions(beside_others=beside_others))
+
+    if ends[runs - 1]:
+        with pytest.raises(ToolFailed):
+            install(*work)
+    else:
+        install(*work)
+    assert ran == ["install"] * runs
+
+
+@pytest.mark.parametrize("complete", ["", "of-an-earlier-lock"])
+def test_a_view_that_a_killed_run_left_half_made_is_not_in_the_way(
+    place: Path, monkeypatch: pytest.MonkeyPatch, complete: str
+) -> None:
+    (place / "mount").mkdir()
+    environment = replace(read_installable(ROOT / "envs/hello/clariden-gh200"), mount=str(place / "mount"))
+    views = place / "store" / "env" / f"._{environment.view}"
+    for name in filter(None, ("half-made", complete)):
+        (views / name / "bin").mkdir(parents=True)
+    if complete:
+        (views.parent / environment.view).symlink_to(f"{environment.mount}/env/{views.name}/{complete}")
+    seen: list[list[str]] = []
+
+    def run(self: Runner, *words: str, **_: object) -> Completed:
+        seen.append(os.listdir(views))
+        return Completed((), 0, "", "")
+
+    monkeypatch.setattr(Runner, "run", run)
+    monkeypatch.setattr("uenvtool.env.install._install_compiler", lambda *_: None)
+
+    install(SPACK, environment, place / "store", InstallOptions(beside_others=True))
+    install(SPACK, environment, place / "store", InstallOptions())
+
+    rest = [complete] if complete else []
+    assert [sorted(names) for names in seen] == [sorted(["half-made", *rest]), rest]

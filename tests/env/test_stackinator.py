@@ -1,0 +1,81 @@
+"""A recipe of Stackinator: what the recipe knows of how a site names, serves and tests the image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from uenvtool.core.errors import BadInput
+from uenvtool.env.environment import plan_environment
+from uenvtool.env.stackinator import render_recipe
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.system_reader import load_system
+
+Write = Callable[[str, str | bytes], Path]
+MINE = "extends: pytorch-2.9\ndescription: Mine.\n"
+
+
+def rendered(recipe: str, system: str = "clariden") -> dict[str, str]:
+    loaded = load_system(system)
+    return render_recipe(plan_environment(load_recipe(recipe), loaded, next(iter(loaded.nodes))), 2)
+
+
+def test_the_image_has_the_published_name_and_entry() -> None:
+    files = rendered("pytorch-2.9")
+
+    assert yaml.safe_load(files["config.yaml"])["name"] == "pytorch"
+    assert yaml.safe_load(files["deployment.yaml"]) == {
+        "pytorch": {
+            "v2.9.1": {
+                "recipes": {"gh200": "v2.9.1/gh200"},
+                "deploy": {"clariden": ["gh200"], "daint": ["gh200"], "santis": ["gh200"]},
+            }
+        }
+    }
+
+
+@pytest.mark.parametrize("recipe", ["pytorch-2.6", "pytorch-2.9"])
+def test_spack_and_its_packages_are_named_by_commit_and_not_by_a_tag(recipe: str) -> None:
+    spack = yaml.safe_load(rendered(recipe)["config.yaml"])["spack"]
+
+    for pin in (spack, spack["packages"]):
+        assert re.fullmatch("[0-9a-f]{40}", pin["commit"])
+
+
+def test_reframe_finds_what_the_view_has() -> None:
+    found = yaml.safe_load(rendered("pytorch-2.9")["extra/reframe.yaml"])["default"]
+
+    assert {"cuda", "mpi", "nccl", "pytorch"} <= set(found["features"])
+    assert (found["cc"], found["views"]) == ("mpicc", ["default"])
+
+
+def test_no_cluster_serves_a_node_type_that_is_not_named() -> None:
+    assert "deployment.yaml" not in rendered("pytorch-2.9", "bristen")
+
+
+def test_a_recipe_that_extends_one_is_another_image(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", MINE)
+
+    files = rendered("mine")
+
+    assert yaml.safe_load(files["config.yaml"])["name"] == "mine"
+    assert "deployment.yaml" not in files
+
+
+def test_a_script_of_the_recipe_runs_before_packing(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", MINE + "deployment: {post_install: last.sh}\n")
+    write("recipes/mine/last.sh", "#!/bin/bash\necho last\n")
+
+    assert rendered("mine")["post-install"] == "#!/bin/bash\necho last\n"
+
+
+def test_a_script_outside_of_the_recipe_is_refused(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", MINE + "deployment: {post_install: ../last.sh}\n")
+    write("recipes/last.sh", "#!/bin/bash\n")
+
+    with pytest.raises(BadInput, match="leads out of the recipe's folder"):
+        load_recipe("mine")

@@ -1,0 +1,164 @@
+"""The batch script that builds an image, and what is read from a store; without Slurm and Spack."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Answer
+from tests.support.needs import need
+from uenvtool.env.installable import Installable, read_installable
+from uenvtool.env.lock import Package
+from uenvtool.env.program import Spack
+from uenvtool.image.build import ImagePlan
+from uenvtool.image.kept import Place, place_of
+from uenvtool.image.request import ImageRequest
+from uenvtool.image.slurm import SlurmOptions, job_script
+
+Cli = Callable[..., Answer]
+HOSTILE = "a 'b\" $(touch hacked) \\"
+FOLDER = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"
+
+
+@pytest.fixture(scope="module")
+def environment() -> Installable:
+    return read_installable(FOLDER)
+
+
+def script(
+    environment: Installable,
+    place: Path,
+    request: ImageRequest,
+    slurm: SlurmOptions,
+    name: str = HOSTILE,
+    push_places: tuple[Place, ...] = (),
+) -> str:
+    plan = ImagePlan(
+        found_spack=Spack(place / "spack" / "bin" / "spack", "1.1.0", "--spack"),
+        environment=environment,
+        name="pytorch-2.6",
+        inputs="0" * 12,
+        target=place / f"{name}.squashfs",
+        store=place / name,
+        push_places=push_places,
+    )
+    return job_script(request, slurm, plan)
+
+
+def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installable, place: Path) -> None:
+    request = ImageRequest(source="pytorch-2.6", caches=("https://site/cache",), push="https://site/cache", jobs=8)
+    slurm = SlurmOptions(nodes=4, partition="normal", account="g123", time="24:00:00")
+
+    text = script(environment, place, request, slurm)
+
+    for line in ("nodes=4", "partition=normal", "account=g123", "time=24:00:00", "no-kill", "requeue", "exclusive"):
+        assert f"#SBATCH --{line}" in text
+    assert text.count('"${build[@]}"') == 2
+    assert text.index("--install-only") < text.rindex('"${build[@]}"')
+
+
+def test_the_job_puts_the_image_where_it_is_kept(environment: Installable, place: Path) -> None:
+    request = ImageRequest(source="hello", tag_by_inputs=True, push_images=("kept",))
+
+    text = script(environment, place, request, SlurmOptions(), push_places=(place_of("kept"),))
+
+    assert f"--tag hash --push-image {place}/kept" in text
+
+
+def test_one_node_needs_no_step_that_shares(environment: Installable, place: Path) -> None:
+    text = script(environment, place, ImageRequest(source="hello"), SlurmOptions())
+
+    assert "srun" not in text
+    assert "--account" not in text
+
+
+def test_hostile_paths_are_data_to_bash(environment: Installable, place: Path) -> None:
+    request = ImageRequest(source=f"x\n{HOSTILE}", repos={"builtin": place / HOSTILE}, mirrors=(HOSTILE,))
+    text = script(environment, place, request, SlurmOptions(nodes=2))
+    recording = text.replace('"${build[@]}"', "printf '%s\\0' \"${build[@]}\"").replace("srun", ":")
+
+    ran = subprocess.run(["bash", "-c", recording], capture_output=True, text=True, check=True)
+
+    words = ran.stdout.split("\0")
+    assert str(place / f"{HOSTILE}.squashfs") in words
+    assert f"builtin={place / HOSTILE}" in words
+    assert f"file://{place / HOSTILE}" in words
+    assert not (place / "hacked").exists()
+
+
+def test_shellcheck_finds_nothing(environment: Installable, place: Path) -> None:
+    path = place / "build.sh"
+    path.write_text(script(environment, place, ImageRequest(source="hello"), SlurmOptions(nodes=2), "hello"))
+
+    found = subprocess.run([need("shellcheck"), path], capture_output=True, text=True, check=False)
+
+    assert found.returncode == 0, found.stdout
+
+
+def test_without_sbatch_it_says_so_before_it_does_anything(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+
+    answer = cli("image", "build", "hello", "--slurm", "--store", place / "store")
+
+    assert answer.code == 3
+    assert "sbatch is not here" in answer.stderr
+    assert not (place / "store").exists()
+
+
+def store_of(place: Path, environment: Installable, *, installed: list[Package], begun: list[Package]) -> Path:
+    """A store in which some packages are registered and others are being built."""
+    store = place / "store"
+    (store / ".uenvtool-install" / "environment").mkdir(parents=True)
+    shutil.copy(FOLDER / "spack.lock", store / ".uenvtool-install" / "environment")
+    (store / ".spack-db").mkdir()
+    rows = {package.hash: {"installed": True, "path": "/x"} for package in installed}
+    (store / ".spack-db" / "index.json").write_text(json.dumps({"database": {"installs": rows}}))
+    for package in begun:
+        folder = store / ".uenvtool-install" / "stage" / f"spack-stage-{package.name}-{package.version}-{package.hash}"
+        folder.mkdir(parents=True)
+        (folder / "spack-build-out.txt").write_text("make: *** [all] Error 1\n")
+    return store
+
+
+def test_the_status_counts_what_is_there_begun_and_left(cli: Cli, place: Path, environment: Installable) -> None:
+    packages = [package for package in environment.lock.packages if not package.external]
+    external = len(environment.lock.packages) - len(packages)
+    store = store_of(place, environment, installed=packages[:5], begun=packages[5:7])
+
+    answer = cli("image", "status", store)
+    found = json.loads(cli("image", "status", store, "--json").stdout)
+
+    assert answer.code == 0, answer.stderr
+    assert f"{external + 5} of {len(packages) + external} packages are there, 2 begun, " in answer.stdout
+    assert {build["package"] for build in found["building"]} == {f"{p.name}@{p.version}" for p in packages[5:7]}
+    assert len(found["waiting"]) == len(packages) - 7
+
+
+def test_a_package_that_failed_is_shown_with_the_end_of_its_log(
+    cli: Cli, place: Path, environment: Installable
+) -> None:
+    package = next(package for package in environment.lock.packages if not package.external)
+    store = store_of(place, environment, installed=[], begun=[package])
+    (store / ".spack-db" / "failures").mkdir()
+    (store / ".spack-db" / "failures" / f"{package.name}-{package.hash}").touch()
+
+    answer = cli("image", "status", store)
+
+    assert answer.code == 1
+    assert "1 failed" in answer.stdout
+    assert "make: *** [all] Error 1" in answer.stdout
+
+
+def test_a_folder_that_is_no_store_is_refused(cli: Cli, place: Path) -> None:
+    answer = cli("image", "status", place)
+
+    assert answer.code == 2
+    assert shlex.quote(str(place)) in answer.stderr

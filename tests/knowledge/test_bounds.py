@@ -1,0 +1,193 @@
+"""Files that are hostile, or a mistake, are refused with their place, before they take time or end the process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL, Answer
+from tests.support.needs import need
+from tests.support.samples import sampled
+from uenvtool.knowledge import extend
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+TEXTS = {
+    "deep flow list": "a: " + "[" * 20_000 + "]" * 20_000,
+    "deep flow mapping": "a: " + "{b: " * 20_000,
+    "deep block list": "- " * 20_000 + "x",
+    "deep block mapping": "".join(f"{' ' * depth}a:\n" for depth in range(1_000)),
+    "deep keys": "? " * 20_000 + "x",
+    "an anchor": "a: &x [1]\nb: *x\n",
+    "aliases of aliases": "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 1}]\n" for i in range(12)),
+    "a tag": "a: !!python/object:os.system x\n",
+    "two documents": "a: 1\n---\nb: 2\n",
+    "many values": "a: [" + "1," * 400_000 + "]",
+    "many unknown keys": "".join(f"k{i}: 1\n" for i in range(100_000)),
+    "a number of 5,000 digits": SMALL.replace("link: all", "link: " + "9" * 5_000),
+    "a NUL in a path": 'extends: "./a\\0b"\n',
+    "a space in a package's name": SMALL + 'require: {"a: b": "1"}\n',
+    "a newline in a package's name": SMALL + 'require: {"a\\nb": "1"}\n',
+    "a newline behind a package's name": SMALL + 'require: {"a\\n": "1"}\n',
+    "a newline behind the view's name": SMALL.replace("{link: all}", '{link: all, name: "a\\n"}'),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_hostile_yaml_is_bad_input_with_its_place(cli: Cli, write: Write, name: str) -> None:
+    path = write("recipes/bad/recipe.yaml", TEXTS[name])
+
+    for words in (["validate", str(path)], ["build", "bad", "--no-concretize"]):
+        answer = cli(*words)
+        assert answer.code == 2, answer.stderr[-500:]
+        assert "recipes/bad/recipe.yaml:" in answer.stderr
+        assert "unexpected" not in answer.stderr
+    assert not Path("envs").exists()
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "1." * 5_000 + "1"])
+def test_a_version_of_many_digits_is_no_crash(cli: Cli, write: Write, value: str) -> None:
+    write("recipes/bad/recipe.yaml", SMALL.replace("hdf5@1.14", f"hdf5@{value}"))
+
+    answer = cli("build", "bad", "--no-concretize")
+
+    assert answer.code in (0, 2)
+    assert "unexpected" not in answer.stderr
+
+
+def test_a_pipe_or_device_in_place_of_a_file_is_refused(cli: Cli, place: Path) -> None:
+    folder = place / "recipes" / "pipe"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / "recipe.yaml")
+    (place / "systems").mkdir()
+    (place / "systems" / "endless.yaml").symlink_to("/dev/zero")
+
+    assert cli("build", "pipe").code == 2
+    assert cli("validate", "systems/endless.yaml").code == 2
+    assert cli("build", "hello", "--system", "endless").code == 2
+
+
+@pytest.mark.parametrize("name", sampled(["deep flow list", "aliases of aliases", "many unknown keys"], keep=2))
+def test_a_file_that_merely_lies_in_systems_is_not_in_the_way(cli: Cli, write: Write, place: Path, name: str) -> None:
+    write("systems/bad.yaml", TEXTS[name])
+    os.mkfifo(place / "systems" / "pipe.yaml")
+
+    for words in (["list"], ["build", "hello", "--no-concretize"], ["activate", "--system", "rcp"]):
+        answer = cli(*words)
+        assert answer.code == 0, answer.stderr[-500:]
+
+
+def test_a_chain_of_many_files_is_refused(cli: Cli, write: Write) -> None:
+    for number in range(500):
+        write(f"recipes/r{number}/recipe.yaml", f"extends: r{number + 1}\n" if number < 499 else SMALL)
+
+    answer = cli("build", "r0", "--no-concretize")
+
+    assert answer.code == 2
+    assert "`extends` leads through more than" in answer.stderr
+
+
+def test_files_that_many_others_extend_are_checked_once(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`list` reads each file with the 16 below it: 500 took a minute."""
+    checked: list[str] = []
+    check = extend.check
+    monkeypatch.setattr(extend, "check", lambda tree, kind: (checked.append(tree.position.file), check(tree, kind)))
+    write("systems/r0.yaml", "extends: rcp\ndescription: x\n")
+    for number in range(1, 100):
+        write(f"systems/r{number}.yaml", f"extends: r{number - 1}\ndescription: x\n")
+
+    answer = cli("list", "systems")
+
+    assert answer.code == 0
+    assert "r99 " in answer.stdout
+    assert sorted(checked) == sorted({*checked})
+    assert len(checked) == 100
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to nowhere"])
+def test_what_is_no_file_is_told_to_whom_names_it(cli: Cli, place: Path, kind: str) -> None:
+    file = place / "systems" / "mine.yaml"
+    file.parent.mkdir()
+    os.mkfifo(file) if kind == "pipe" else file.symlink_to("gone")
+
+    answer = cli("activate", "--system", "mine")
+
+    assert answer.code == 2
+    why = "this is not a regular file" if kind == "pipe" else "cannot read it: No such file or directory"
+    assert answer.stderr.startswith(f"systems/mine.yaml:1:1: {why}\nhint: ")
+
+
+def test_a_file_that_is_extended_in_many_ways_is_read_once(cli: Cli, write: Write) -> None:
+    for number in range(14):
+        write(f"recipes/r{number}/recipe.yaml", f"extends: [r{number + 1}, s{number + 1}]\n")
+        write(f"recipes/s{number}/recipe.yaml", f"extends: [r{number + 1}, s{number + 1}]\n")
+    write("recipes/r14/recipe.yaml", SMALL)
+    write("recipes/s14/recipe.yaml", SMALL)
+
+    assert cli("validate", "recipes/r0").code == 0
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME"])
+def test_commands_work_with_a_home_that_may_not_be_read(place: Path, variable: str) -> None:
+    need("setpriv")
+    closed = place / "closed"
+    closed.mkdir(mode=0)
+    as_user = "setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-all" if os.geteuid() == 0 else ""
+
+    for words in ("list", "show hello", "build hello --no-concretize", "activate --system rcp"):
+        done = sh(f"{as_user} $UENVTOOL {words}", {variable: str(closed)})
+        assert done.returncode == 0, done.stderr
+
+
+def test_commands_work_in_a_folder_that_was_deleted(place: Path) -> None:
+    gone = place / "gone"
+    for words in ("list", "show hello", f"validate {ROOT}/recipes/hello", "activate --system rcp"):
+        gone.mkdir()
+        done = sh(f"cd {gone} && rmdir {gone} && $UENVTOOL {words}", {})
+        assert done.returncode == 0, done.stderr
+
+
+def sh(line: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash, in which $UENVTOOL is the program."""
+    program = f"{sys.executable} -m uenvtool"
+    known = {**os.environ, "PYTHONPATH": str(ROOT), "UENVTOOL": program, **env}
+    return subprocess.run(["bash", "-c", line], env=known, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('require: {"a: b": "1"}', "it has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
+        (
+            'repos: {"9": {url: x, tag: y}}',
+            "it has letters, digits, `_` and `-`, and does not begin with digits or `-`",
+        ),
+        ('remove: ["+"]', "it has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
+    ],
+)
+def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str, hint: str) -> None:
+    field = line.partition(":")[0]
+    text = "".join(row for row in SMALL.splitlines(keepends=True) if not row.startswith(field))
+    write("recipes/bad/recipe.yaml", f"{text}{line}\n")
+    column = line.index('"') + 1
+
+    answer = cli("validate", "recipes/bad/recipe.yaml")
+
+    assert answer.code == 2
+    assert f"recipe.yaml:{len(text.splitlines()) + 1}:{column}: " in answer.stderr
+    assert f"hint: {hint}\n" in answer.stderr
+
+
+def test_words_with_a_sign_between_them_are_said_so(cli: Cli, write: Write) -> None:
+    answer = cli("validate", write("rules/mine.yaml", "description: x\nrules: {'a&b': {why: x}}\n"))
+
+    assert answer.code == 2
+    assert "hint: it has small letters and digits, in words with `-` between them\n" in answer.stderr

@@ -1,0 +1,101 @@
+"""The table of kinds: each kind of file is known everywhere by its one row."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL, Answer
+from tests.support import checked
+from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.schema import CHECKED, SCHEMA_FOLDER
+from uenvtool.knowledge.source import parse
+from uenvtool.knowledge.system_reader import load_system
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+
+def test_each_schema_is_of_one_kind_and_each_kind_has_a_reader() -> None:
+    assert {kind.name for kind in KINDS} == {path.stem for path in SCHEMA_FOLDER.glob("*.json")}
+    for kind in KINDS:
+        module, function = kind.reader.split(":")
+        assert callable(getattr(importlib.import_module(module), function)), kind.name
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_every_file_that_ships_is_of_the_kind_of_its_place_and_valid(kind: Kind, cli: Cli) -> None:
+    files = sorted((ROOT / kind.folder).glob(kind.pattern))
+
+    answer = cli("validate", *files)
+
+    assert files
+    assert answer.code == 0, answer.stderr
+    assert answer.stderr.count(": fine") == len(files)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("extends: pytorch-2.6\ndescription: mine\n", RECIPE),
+        ("description: mine\nnodes: {}\nfabric: none\n", SYSTEM),
+        ("description: mine\nvariables: {}\n", TUNING),
+        ("source: somewhere\npython: []\n", PUBLISHED),
+    ],
+)
+def test_a_file_in_no_known_folder_is_of_the_kind_that_knows_its_names(text: str, kind: Kind) -> None:
+    assert kind_of(Path("x.yaml"), parse(text.encode(), "x.yaml")) is kind
+
+
+def test_a_tuning_file_is_read_as_tuning_although_its_names_are_wrong(cli: Cli, write: Write) -> None:
+    write("tuning/mine.yaml", "description: mine\nvariabels: {}\n")
+
+    answer = cli("validate", "tuning/mine.yaml")
+
+    assert answer.code == 2
+    assert "tuning/mine.yaml:2:1: unknown key 'variabels'" in answer.stderr
+    assert "did you mean 'variables'" in answer.stderr
+
+
+def test_list_and_show_know_every_kind_that_has_names(cli: Cli) -> None:
+    assert "slingshot" in cli("list", "tuning").stdout
+    assert cli("show", "slingshot").stdout.startswith("description:")
+
+
+def test_the_users_own_file_of_each_kind_is_found_by_name(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("systems/mine.yaml", "extends: clariden\n")
+    write("tuning/mine.yaml", "description: mine\n")
+
+    assert all("mine" in available(kind) for kind in (RECIPE, SYSTEM, TUNING))
+
+
+def test_the_list_of_checked_files_is_what_ships() -> None:
+    again = "python -m tests.support.checked"
+
+    assert CHECKED.read_text().splitlines() == list(checked.lines()), again
+
+
+def test_a_shipped_file_that_changed_is_checked_again(write: Write) -> None:
+    text = (ROOT / "systems" / "clariden.yaml").read_text()
+    write("systems/clariden.yaml", text.replace("description:", "descripton:"))
+
+    with pytest.raises(BadInput, match="unknown key 'descripton'"):
+        load_system("clariden")
+
+
+def test_no_validator_is_loaded_for_files_that_ship() -> None:
+    code = (
+        "import sys, uenvtool.knowledge.choice as k; k.load_recipe('pytorch-2.6'); print('jsonschema' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert done.stdout == "False\n"

@@ -1,0 +1,62 @@
+"""This machine as a node: what is taken from it for the system `local`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.system import SystemPackage
+from uenvtool.knowledge.system_reader import load_system
+
+Program = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def program(place: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
+    """Writes a stand-in for a program of the machine, which has no others."""
+    folder = place / "usr" / "bin"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(folder))
+
+    def write(name: str, prints: str) -> Path:
+        (folder / name).write_text(f"#!/bin/sh\nprintf '{prints}'\n")
+        (folder / name).chmod(0o755)
+        return folder.parent
+
+    return write
+
+
+def packages() -> dict[str, SystemPackage]:
+    return dict(on_this_machine(load_system("local")).packages)
+
+
+def test_build_tools_of_the_machine_are_externals(program: Program) -> None:
+    prefix = program("make", r"GNU Make 4.3\nBuilt for x86_64-pc-linux-gnu\n")
+    program("perl", "5.36.0")
+    program("python3", r"3.11.7 /opt/python\n")
+
+    found = packages()
+
+    externals = {name: (str(found[name].externals[0].spec), found[name].externals[0].prefix) for name in found}
+    assert externals["gmake"] == ("gmake@4.3", str(prefix))
+    assert externals["perl"] == ("perl@5.36.0", str(prefix))
+    assert externals["python"] == ("python@3.11.7", "/opt/python")
+
+
+def test_a_python_without_headers_or_a_strange_make_is_left_out(program: Program) -> None:
+    program("python3", "")
+    program("make", "bmake")
+
+    assert packages().keys() <= {"glibc"}
+
+
+@pytest.mark.skipif("glibc" not in (os.confstr("CS_GNU_LIBC_VERSION") or ""), reason="needs a machine with glibc")
+def test_the_c_library_is_the_machines(program: Program) -> None:
+    glibc = packages()["glibc"]
+
+    assert f"glibc {glibc.externals[0].spec.versions}" == os.confstr("CS_GNU_LIBC_VERSION")
+    assert glibc.buildable is False

@@ -1,0 +1,108 @@
+"""Reading YAML: positions are right, and everything that could surprise is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.source import MAX_BYTES, parse
+
+
+def problem(data: str | bytes) -> str:
+    with pytest.raises(BadInput) as caught:
+        parse(data.encode() if isinstance(data, str) else data, "f.yaml")
+    text = str(caught.value)
+    assert "\nhint: " in text
+    return text
+
+
+def test_values_carry_their_positions() -> None:
+    tree = parse(b"a: 1\nb:\n- x\n- y: z\n", "f.yaml")
+
+    assert str(tree.at(("b", 1, "y")).position) == "f.yaml:4:6"
+    assert str(tree.at(("b", 1, "y")).key) == "f.yaml:4:3"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3.10", "3.10"),
+        ("2024-09-26", "2024-09-26"),
+        ("1.0e5", "1.0e5"),
+        ("no", "no"),
+        ("012", "012"),
+        ("12", 12),
+        ("true", True),
+        ("null", None),
+        ("'true'", "true"),
+        ("'12'", "12"),
+        ("0x10", "0x10"),
+        ("1_000", "1_000"),
+        ("12:30:45", "12:30:45"),
+    ],
+)
+def test_a_scalar_keeps_its_text_where_yaml_would_change_it(text: str, value: object) -> None:
+    assert parse(f"v: {text}\n".encode(), "f.yaml").plain() == {"v": value}
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        ("a: 1\nb: 2\na: 3\n", "f.yaml:3:1:", "'a' is here twice"),
+        ("a:\n\tb: 1\n", "f.yaml:2:1:", "spaces"),
+        ("a: &x [1]\nb: *x\n", "f.yaml:1:4:", "anchors and aliases"),
+        ("a: !!python/object:os.system x\n", "f.yaml:1:4:", "tag"),
+        ("a: [1, 2\nb: 3\n", "f.yaml:2:", "not YAML"),
+        ("- a\n", "f.yaml:1:1:", "name: value"),
+        ("", "f.yaml:1:1:", "empty"),
+        ("? [a]\n: b\n", "f.yaml:1:3:", "a name must be text"),
+        ("a: 1\n---\nb: 2\n", "f.yaml:", "not YAML"),
+    ],
+)
+def test_what_could_surprise_is_refused_with_its_position(text: str, where: str, what: str) -> None:
+    said = problem(text)
+
+    assert said.startswith(where)
+    assert what in said
+
+
+def test_a_byte_order_mark_is_refused() -> None:
+    assert problem(b"\xef\xbb\xbfa: 1\n").startswith("f.yaml:1:1: starts with a byte order mark")
+
+
+def test_a_byte_that_is_not_utf8_is_refused_where_it_stands() -> None:
+    assert problem("ok: 1\nb: ä".encode() + b"\xff\n").startswith("f.yaml:2:5: byte 0xff is not UTF-8")
+
+
+def test_a_file_of_ten_megabytes_is_refused() -> None:
+    assert "larger than 2 MB" in problem(b"a: " + b"x" * 5 * MAX_BYTES)
+
+
+def test_an_alias_bomb_is_refused_before_it_grows() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+
+    assert "anchors and aliases" in problem("\n".join(lines))
+
+
+def test_deep_nesting_is_refused() -> None:
+    assert "nested deeper" in problem("a: " + "[" * 100 + "]" * 100)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        parse(data, "f.yaml")
+    except BadInput as error:
+        places = [problem.position for problem in error.problems]
+    else:
+        places = []
+    assert all(place and place.line >= 1 and place.column >= 1 for place in places)
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_quote_that_is_never_closed_is_told_where_it_opens(quote: str) -> None:
+    with pytest.raises(BadInput, match=r"x.yaml:2:4: not YAML: a quote is opened here"):
+        parse(f"a: 1\nb: {quote}text\nc: 3\n".encode(), "x.yaml")

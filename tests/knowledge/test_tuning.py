@@ -1,0 +1,178 @@
+"""Tuning: what is known is whole and consistent, and what is wrong in a file is said where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.condition import can_hold_together, parse_condition
+from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.tuning import EXPECTED, SOFTWARE, UNSET, recipe_facts, wrong_kind
+from uenvtool.knowledge.tuning_reader import load_all, load_sources, load_tuning
+
+KNOWN = """
+CPATH FI_CXI_DISABLE_NON_INJECT_MSG_IDC FI_HMEM_CUDA_USE_GDRCOPY HSA_FORCE_FINE_GRAIN_PCIE
+NCCL_COLLNET_ENABLE NCCL_GDRCOPY_ENABLE NCCL_MIN_NCHANNELS NCCL_NET_FORCE_FLUSH
+CUDA_CACHE_DISABLE CUPY_CACHE_IN_MEMORY FI_CXI_DEFAULT_CQ_SIZE FI_CXI_DEFAULT_TX_SIZE
+FI_CXI_DISABLE_HOST_REGISTER FI_CXI_RDZV_EAGER_SIZE FI_CXI_RDZV_GET_MIN FI_CXI_RDZV_PROTO
+FI_CXI_RDZV_THRESHOLD FI_CXI_RX_MATCH_MODE FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD FI_MR_CACHE_MAX_COUNT
+FI_MR_CACHE_MAX_SIZE FI_MR_CACHE_MONITOR FI_PROVIDER HSA_NO_SCRATCH_RECLAIM LD_LIBRARY_PATH
+LIBFABRIC_HOME LOCAL_RANK MASTER_ADDR MASTER_PORT MPICH_GPU_SUPPORT_ENABLED
+MPIR_CVAR_NO_LOCAL NCCL_CROSS_NIC NCCL_DEBUG NCCL_HOME
+ NCCL_IB_GID_INDEX NCCL_IB_HCA NCCL_MAX_NCHANNELS NCCL_NCHANNELS_PER_NET_PEER
+NCCL_NET NCCL_NET_GDR_C2C NCCL_NET_GDR_LEVEL NCCL_NET_GDR_READ NCCL_NET_PLUGIN NCCL_NSOCKS_PERTHREAD
+NCCL_P2P_LEVEL NCCL_PROTO NCCL_PXN_DISABLE NCCL_SOCKET_IFNAME NCCL_SOCKET_NTHREADS NNODES NVIDIA_HPC_HOME
+NVSHMEM_DISABLE_CUDA_VMM
+NVSHMEM_LIBFABRIC_PROVIDER NVSHMEM_REMOTE_TRANSPORT OMPI_MCA_btl OMPI_MCA_mtl
+OMPI_MCA_opal_common_ofi_provider_include OMPI_MCA_pml OMP_NUM_THREADS PMIX_MCA_psec PYTHONPATH PYTHONUSERBASE RANK
+TORCH_NCCL_ASYNC_ERROR_HANDLING TRITON_HOME UCX_HANDLE_ERRORS WORLD_SIZE
+"""
+"""Every variable that the sources of tuning/sources.yaml were seen to set."""
+SMALL = """\
+description: Small.
+sources:
+  mine: {title: a page of ours, date: 2026-01}
+variables:
+  NCCL_NET:
+    type: text
+    says: {mine: x}
+    settings:
+    - {value: x, when: fabric == slingshot, reason: because, source: mine}
+"""
+
+
+def test_every_variable_that_a_source_sets_is_known() -> None:
+    assert sorted({variable.name for variable in load_all().variables}) == sorted(KNOWN.split())
+
+
+def test_every_setting_has_a_reason_a_source_with_a_date_and_a_value_of_its_kind() -> None:
+    tuning = load_all()
+    kinds = {variable.name: variable for variable in tuning.variables}
+    settings = [*tuning.settings, *(each for found in tuning.workarounds.values() for each in found.settings)]
+    assert all(workaround.symptom and workaround.cost for workaround in tuning.workarounds.values())
+
+    for setting in settings:
+        assert setting.reason
+        assert setting.source.title
+        assert setting.source.date[:4].isdigit()
+        assert setting.value is None or not wrong_kind(kinds[setting.name], setting.value)
+
+
+def test_a_setting_is_what_its_source_says() -> None:
+    tuning = load_all()
+    says = {variable.name: variable.says for variable in tuning.variables}
+    says |= {
+        name: {**says[name], **{s: v for each in tuning.variables if each.name == name for s, v in each.says.items()}}
+        for name in says
+    }
+    for setting in tuning.settings:
+        assert setting.source.name in says[setting.name] or setting.policy in (UNSET, EXPECTED), setting.position
+        if not setting.computed and setting.policy != EXPECTED and setting.source.name in says[setting.name]:
+            assert says[setting.name][setting.source.name] == setting.value, setting.position
+
+
+def test_no_two_settings_of_a_variable_hold_at_once() -> None:
+    settings = load_all().settings
+
+    for one, other in combinations(settings, 2):
+        if one.name == other.name:
+            assert not can_hold_together(one.when, other.when), (one.position, other.position)
+
+
+def test_what_a_variable_conflicts_with_is_known_and_says_so_too() -> None:
+    conflicts = {setting.name: setting.conflicts for setting in load_all().settings if setting.conflicts}
+
+    for name, others in conflicts.items():
+        for other in others:
+            assert name in conflicts[other]
+
+
+def test_every_source_is_used() -> None:
+    tuning = load_all()
+    used = {name for variable in tuning.variables for name in variable.says}
+    used |= {found.source.name for found in tuning.workarounds.values()}
+
+    assert {"img"} == set(load_sources()) - used  # read, and it sets none of these
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        ("nccl < 2.27", "nccl >= 2.27", False),
+        ("nccl <= 2.27", "nccl >= 2.27", True),
+        ("nccl > 2.27", "nccl < 2.28", True),
+        ("runtime == ce", "runtime != ce", False),
+        ("runtime == ce", "runtime in uenv|ce", True),
+        ("overlay", "not overlay", False),
+        ("gpu", "fabric == roce", True),
+        ("gpu == nvidia and nccl < 2.27", "gpu == amd and nccl < 2.27", False),
+    ],
+)
+def test_whether_conditions_can_hold_together(one: str, other: str, together: bool) -> None:
+    assert can_hold_together(parse_condition(one), parse_condition(other)) is together
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("when: fabric == slingshot", "when: fabrik == slingshot", "9:24: unknown fact 'fabrik'"),
+        ("when: fabric == slingshot", "when: nccl >= 2.27.3", "scripts compare MAJOR.MINOR"),
+        ("source: mine}", "source: yours}", "unknown source 'yours'"),
+        ("says: {mine: x}", "says: {his: x}", "unknown source 'his'"),
+        ("type: text", "type: flag", "'x' is not 0 or 1"),
+        ("type: text", "type: integer", "'x' is not a whole number"),
+        ("type: text", "type: text\n    choices: [y, z]", "'x' is not one of y, z"),
+        ("value: x, ", "", "policy default needs either `value` or `from`"),
+        ("value: x, ", "value: x, policy: unset, ", "policy unset takes no value"),
+        ("reason: because, ", "", "reason"),
+        ("source: mine}", "source: mine}\n    - {value: y, reason: too, source: mine}", "both can hold at once"),
+        (
+            "source: mine}",
+            "source: mine, conflicts: [NCCL_NET_PLUGIN]}\n"
+            "  NCCL_NET_PLUGIN:\n    type: text\n    says: {mine: x}\n"
+            "    settings:\n    - {value: x, reason: too, source: mine}",
+            "must not be set together",
+        ),
+        (
+            "source: mine}",
+            "source: mine}\nworkarounds:\n"
+            "  slow:\n    symptom: slow\n    cost: none\n    source: mine\n    set: {NCCL_PROTOO: x}",
+            "unknown variable 'NCCL_PROTOO'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(before: str, after: str, said: str, write: Callable[..., Path]) -> None:
+    path = write("wrong.yaml", SMALL.replace(before, after))
+
+    with pytest.raises(BadInput) as caught:
+        load_tuning([str(path)])
+
+    assert said in str(caught.value)
+    assert all(problem.position for problem in caught.value.problems)
+
+
+def test_a_recipe_gives_the_versions_that_it_asks_for() -> None:
+    system = load_system("clariden")
+
+    old = recipe_facts(read_recipe("pytorch-2.6"), system.facts("gh200"))
+    new = recipe_facts(read_recipe("pytorch-2.9"), system.facts("gh200"))
+
+    assert (old["nccl"], old["nvshmem"]) == ("2.26.2-1", None)
+    assert str(new["nccl"]).startswith("2.29")
+    assert str(new["libfabric"]).startswith("2.4")
+    assert set(old) == set(SOFTWARE)
+
+
+def test_a_users_own_file_counts_beside_the_others(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:
+    write("tuning/mine.yaml", SMALL.replace("NCCL_NET:", "MY_OWN:"))
+
+    answer = cli("explain", "MY_OWN")
+
+    assert answer.code == 0
+    assert "a page of ours, 2026-01" in answer.stdout

@@ -1,0 +1,165 @@
+"""bin/activate of an overlay takes its own folder or refuses, and takes out of PATH what it put there alone."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.needs import how_to_get
+from tests.support.shells import ALL, PATH, run, script
+from uenvtool.venv.precedence import SITE, activation_scripts
+
+FILES = {"bash": "activate", "bash-4.2": "activate", "zsh": "activate", "fish": "activate.fish", "tcsh": "activate.csh"}
+POSIX = [param for param in ALL if param.values[0] not in ("fish", "tcsh")]
+TELLS_ITS_PLACE = [param for param in ALL if param.values[0] != "tcsh"]
+NAMES = [
+    "plain",
+    "a b",
+    "a\tb",
+    "new\nline",
+    "it's",
+    'say "hi"',
+    "$HOME",
+    "per%cent",
+    "[x]*?",
+    "back\\slash",
+    "a}b{",
+    "zweiß",
+]
+
+
+def overlay(folder: Path) -> Path:
+    """A folder with what bin/activate needs of an overlay."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    (folder / "bin" / "python").symlink_to("/bin/true")
+    for name, text in activation_scripts("lib/python3.12/site-packages", (), SITE).items():
+        (folder / "bin" / name).write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+def test_it_takes_its_own_folder_whatever_its_name(shell: str, name: str, tmp_path: Path) -> None:
+    folder = overlay(tmp_path / name)
+
+    ran = run(shell, 'source "$SCRIPT"\nSNAP\ndeactivate\nSNAP\n', {"SCRIPT": str(folder / "bin" / FILES[shell])})
+
+    assert ran.snaps[0][b"VIRTUAL_ENV"] == str(folder).encode(), ran.stderr
+    assert ran.snaps[0][b"PATH"] == f"{folder}/bin:{PATH}".encode()
+    assert ran.snaps[1][b"PATH"] == PATH.encode()
+    assert b"VIRTUAL_ENV" not in ran.snaps[1]
+
+
+@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+def test_a_symlink_leads_to_the_overlay(shell: str, tmp_path: Path) -> None:
+    folder = overlay(tmp_path / "ov")
+    link = tmp_path / "elsewhere" / "work"
+    link.parent.mkdir()
+    link.symlink_to(folder / "bin" / FILES[shell])
+
+    ran = run(shell, f"source {link}\nSNAP\n")
+
+    assert ran.env["VIRTUAL_ENV"] == str(folder), ran.stderr
+
+
+@pytest.mark.parametrize("shell", POSIX)
+def test_eval_is_refused_and_changes_nothing(shell: str, tmp_path: Path) -> None:
+    file = overlay(tmp_path / "ov") / "bin" / FILES[shell]
+
+    ran = run(shell, f'SNAP\neval "$(cat {file})"\necho "rc $?"\nSNAP\n')
+
+    assert ran.stdout == "rc 1\n"
+    assert "cannot tell where it lies" in ran.stderr
+    assert ran.snaps[0] == ran.snaps[1]
+
+
+def test_eval_in_fish_is_refused(tmp_path: Path) -> None:
+    if shutil.which("fish") is None:
+        pytest.skip(f"needs fish: {how_to_get('fish')}")
+    file = overlay(tmp_path / "ov") / "bin" / "activate.fish"
+
+    ran = run("fish", f"SNAP\ncat {file} | source\nSNAP\n")
+
+    assert "cannot tell where it lies" in ran.stderr
+    assert ran.snaps[0] == ran.snaps[1]
+
+
+def test_a_shell_that_does_not_say_what_it_reads_is_refused(tmp_path: Path) -> None:
+    if shutil.which("dash") is None:
+        pytest.skip(f"needs dash: {how_to_get('dash')}")
+    file = overlay(tmp_path / "ov") / "bin" / "activate"
+
+    ran = subprocess.run(
+        ["dash", "-c", f'. {file}; echo "rc $? ${{VIRTUAL_ENV-}} $PATH"'],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": PATH},
+        timeout=60,
+    )
+
+    assert ran.stdout == f"rc 1  {PATH}\n"
+    assert "cannot tell where it lies" in ran.stderr
+
+
+@pytest.mark.parametrize("shell", POSIX)
+@pytest.mark.parametrize("options", ["set -e; set +h", "set -eu", "set -o pipefail -e"])
+def test_the_users_options_do_not_end_the_shell(shell: str, options: str, tmp_path: Path) -> None:
+    file = overlay(tmp_path / "ov") / "bin" / "activate"
+
+    ran = run(shell, f"{options}\nsource {file}\nsource {file}\ndeactivate\necho end\n")
+
+    assert ran.stdout == "end\n", ran.stderr
+    assert ran.code == 0
+
+
+def test_tcsh_in_a_script_without_virtual_env_is_refused(tmp_path: Path) -> None:
+    if shutil.which("tcsh") is None:
+        pytest.skip(f"needs tcsh: {how_to_get('tcsh')}")
+    file = overlay(tmp_path / "ov") / "bin" / "activate.csh"
+
+    ran = run("tcsh", f"source {file}\necho status $status\n", {"VIRTUAL_ENV": "/nowhere"})
+
+    assert "cannot tell where it lies" in ran.stdout
+    assert ran.stdout.endswith("status 1\n")
+
+
+ORDERS = [
+    ["overlay", "system", "deactivate", "uenvtool_deactivate"],
+    ["overlay", "system", "uenvtool_deactivate", "deactivate"],
+    ["system", "overlay", "uenvtool_deactivate", "deactivate"],
+    ["system", "overlay", "deactivate", "uenvtool_deactivate"],
+    ["system", "overlay", "system", "overlay", "uenvtool_deactivate", "deactivate"],
+]
+
+
+@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+@pytest.mark.parametrize("order", ORDERS, ids=" ".join)
+@pytest.mark.parametrize("same", [True, False], ids=["one overlay", "two overlays"])
+def test_left_in_any_order_no_folder_of_an_overlay_stays_in_path(
+    shell: str, order: list[str], same: bool, tmp_path: Path
+) -> None:
+    folder = overlay(tmp_path / "a b" / "ov")
+    other = folder if same else overlay(tmp_path / "other")
+    sources = {"overlay": f"source '{folder}/bin/{FILES[shell]}'", "system": f"source {script('clariden', shell)}"}
+    lines = "".join(f"{sources.get(step, step)}\n" for step in order)
+    env = {"UENVTOOL_VENV": str(other), "UENVTOOL_QUIET": "1"}
+
+    ran = run(shell, f"SNAP\n{lines}SNAP\n", env)
+
+    assert ran.snaps[1][b"PATH"] == PATH.encode(), ran.stderr
+
+
+@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+def test_what_was_put_into_path_meanwhile_stays(shell: str, tmp_path: Path) -> None:
+    folder = overlay(tmp_path / "ov")
+    mine = "set -gx PATH /mine $PATH" if shell == "fish" else "export PATH=/mine:$PATH"
+    lines = f"source {script('clariden', shell)}\n{mine}\nuenvtool_deactivate\nSNAP\n"
+
+    ran = run(shell, lines, {"UENVTOOL_VENV": str(folder), "UENVTOOL_QUIET": "1"})
+
+    assert ran.env["PATH"] == f"/mine:{PATH}"

@@ -1,0 +1,244 @@
+"""What is taken for the base: the loaded view, the container, a named Python, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Answer
+from tests.support.overlays import BaseHere, install, run, wheel
+from uenvtool.venv.base import read_base
+from uenvtool.venv.reload import this_command
+from uenvtool.venv.where import find, label
+
+
+@pytest.fixture
+def activated(place: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plain virtual environment with a torch, which is activated."""
+    environment = place / "active"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    (site,) = environment.glob("lib/python3*/site-packages")
+    install(site, wheel(place / "wheels", "torch", "2.6.0"))
+    monkeypatch.setenv("VIRTUAL_ENV", str(environment))
+    monkeypatch.setenv("PATH", f"{environment}/bin", prepend=os.pathsep)
+    return environment
+
+
+def test_an_environment_that_is_activated_can_be_named(activated: Path) -> None:
+    found = read_base(find(str(activated / "bin" / "python"), os.environ), os.environ)
+
+    assert set(found.packages) == {"torch"}
+
+
+def test_another_environment_that_is_activated_is_no_part_of_a_base(activated: Path) -> None:
+    (site,) = activated.glob("lib/python3*/site-packages")
+    base = str(Path(sys.base_prefix, "bin", "python3"))
+
+    found = read_base(find(base, os.environ), {**os.environ, "PYTHONPATH": str(site)})
+
+    assert "torch" not in found.packages
+
+
+@pytest.mark.parametrize(("container", "is_base"), [("/images/rocm.sif", True), ("", False)])
+def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
+    activated: Path, container: str, is_base: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
+    if container:
+        monkeypatch.setenv("APPTAINER_CONTAINER", container)
+
+    found = find(None, os.environ)
+
+    assert (found.python == str(activated / "bin" / "python3")) is is_base
+
+
+@pytest.mark.parametrize("layout", ["pythonpath", "pythonuserbase", "python-venv"])
+def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Callable[..., BaseHere], layout: str) -> None:
+    here = loaded(layout)
+    install(here.site, wheel(here.root.parent, "tool", "1.0"))
+
+    found = read_base(find(None, os.environ), os.environ)
+
+    assert found.python == str(here.python)
+    assert found.found.root == str(here.root)
+    assert found.folders[0] == str(here.site)
+    assert found.packages["tool"].version == "1.0"
+    assert found.found.load == "uenv start /images/stack.squashfs --view=default"
+
+
+def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(
+    loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    here = loaded("pythonpath")
+    install(here.site, wheel(here.root.parent, "tool", "1.0"))
+    overlay = place / "user-tools"
+    (overlay / "bin").mkdir(parents=True)
+    (overlay / "bin" / "python").symlink_to(here.python)
+    (overlay / "meta").mkdir()
+    (overlay / "meta" / "env.json").write_text(json.dumps({"views": {"venv": {"root": str(overlay)}}}))
+    (overlay / "pyvenv.cfg").write_text("uenvtool-base = /somewhere\n")
+    monkeypatch.delenv("PYTHONPATH")
+    monkeypatch.setenv("UENV_VIEW", f"{overlay}:mine:venv,{os.environ['UENV_VIEW']}")
+
+    found = read_base(find(None, os.environ), os.environ)
+
+    assert found.python == str(here.python)
+    assert found.packages["tool"].version == "1.0"
+
+
+def test_the_users_own_pythonpath_is_not_the_uenvs(
+    loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    here = loaded("pythonpath")
+    install(place / "mine", wheel(place, "mine", "1.0"))
+    monkeypatch.setenv("PYTHONPATH", f"{place / 'mine'}:{here.site}")
+
+    found = read_base(find(None, os.environ), os.environ)
+
+    assert str(place / "mine") not in found.folders
+    assert "mine" not in found.packages
+
+
+def test_the_fingerprint_changes_with_what_the_base_has(loaded: Callable[..., BaseHere]) -> None:
+    here = loaded("pythonpath")
+    prints = []
+    for version in ("1.0", "1.0", "1.1"):
+        for old in here.site.glob("tool-*"):
+            for path in sorted(old.iterdir()):
+                path.unlink()
+            old.rmdir()
+        install(here.site, wheel(here.root.parent, "tool", version))
+        prints.append(read_base(find(None, os.environ), os.environ).fingerprint())
+
+    assert prints[0] == prints[1] != prints[2]
+
+
+def test_a_python_is_named_by_program_folder_or_name(
+    no_base: None, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "env" / "bin").mkdir(parents=True)
+    (place / "env" / "bin" / "python3").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", f"{place}/env/bin")
+
+    for named in ("env", "env/bin/python3", f"{place}/env/bin/python3", "python3"):
+        assert find(named, os.environ).python == f"{place}/env/bin/python3"
+
+
+def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = loaded("pythonpath")
+    wheel(wheels, "tool", "2.0")
+    assert cli("venv", "v", "tool").code == 0
+    for name in here.environment:
+        if name != "PATH":
+            monkeypatch.delenv(name)
+    here.python.unlink()
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
+
+    answer = cli("venv", "v", "--update")
+
+    assert answer.code == 1
+    assert "lies on stack, which is not loaded" in answer.stderr
+    assert "uenv start /images/stack.squashfs --view=default" in answer.stderr
+
+
+def test_a_uenv_is_loaded_for_the_command_by_the_uenv_client(
+    no_base: None, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "bin").mkdir()
+    client = place / "bin" / "uenv"
+    client.write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
+    client.chmod(0o755)
+    env = {**os.environ, "PATH": f"{client.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    words = ["venv", "a b", "six", "--uenv", "pytorch/v2.6.0:v1", "--view=other", "--squash"]
+
+    done = run([sys.executable, "-m", "uenvtool", *words], env)
+
+    assert done.stdout.splitlines() == [
+        *("run", "pytorch/v2.6.0:v1", "--view=other", "--", sys.executable, "-E", "-m", "uenvtool"),
+        *("venv", "a b", "six", "--squash"),
+    ]
+
+
+def test_what_follows_two_dashes_is_passed_on_as_it_is() -> None:
+    assert this_command(["/bin/uenvtool", "venv", "--uenv=x", "v", "--", "--view"])[2:] == [
+        *("/bin/uenvtool", "venv", "v", "--", "--view"),
+    ]
+
+
+def test_the_current_folder_is_not_replaced(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer]
+) -> None:
+    loaded("pythonpath")
+
+    for name in (".", "..", "/"):
+        answer = cli("venv", name)
+
+        assert answer.code == 2
+        assert "the current folder" in answer.stderr
+
+
+def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
+    for name in ("typer", "yaml", "packaging", "tomlkit"):
+        (place / "base" / name).mkdir(parents=True)
+        (place / "base" / name / "__init__.py").write_text("raise ImportError('for another Python')\n")
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from uenvtool.__main__ import main; main()"
+
+    done = run([sys.executable, "-c", code, "venv", "--help"], {**os.environ, "PYTHONPATH": str(place / "base")})
+
+    assert done.returncode == 0, done.stderr
+    assert "--squash" in done.stdout
+
+
+def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], write: Callable[..., Path], place: Path
+) -> None:
+    here = loaded("pythonpath")
+    install(here.site, wheel(place / "old", "backend", "1.0"))
+    wheel(wheels, "backend", "2.0", files={"backend/__init__.py": BACKEND})
+    text = "[project]\nname = 'built'\nversion = '1.0'\n[build-system]\nrequires = ['backend>=2']\n"
+    write("proj/pyproject.toml", text + "build-backend = 'backend'\n")
+
+    answer = cli("venv", "v", "./proj")
+
+    assert answer.code == 0, answer.stderr
+    assert "built" in answer.stdout
+
+
+BACKEND = """
+import pathlib, zipfile
+def build_wheel(folder, settings=None, metadata=None):
+    name = "built-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
+        archive.writestr("built.py", "")
+        archive.writestr("built-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: built\\nVersion: 1.0\\n")
+        tags = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+        archive.writestr("built-1.0.dist-info/WHEEL", tags)
+        archive.writestr("built-1.0.dist-info/RECORD", "")
+    return name
+"""
+
+
+def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = "a1" * 32
+    record = {"name": "stack", "version": "v1", "tag": "rc1", "system": "clariden", "uarch": "gh200", "digest": digest}
+    client = tmp_path / "uenv"
+    client.write_text(f'#!/bin/sh\n[ "$*" = "image ls --json" ] && echo \'{json.dumps({"records": [record]})}\'\n')
+    client.chmod(0o755)
+    environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+
+    assert label(f"/repo/images/{digest}/store.squashfs", environ) == "stack/v1:rc1@clariden%gh200"
+    assert label(f"/repo/images/{'b2' * 32}/store.squashfs", environ) == ""
+    assert label("/scratch/stack.squashfs", environ) == ""
+    client.write_text("#!/bin/sh\necho no json\n")
+    assert label(f"/repo/images/{digest}/store.squashfs", environ) == ""

@@ -1,0 +1,183 @@
+"""What somebody else put into an overlay, or changed in it, is found, told and kept when it is made again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.needs import need
+from tests.support.overlays import install, wheel
+from uenvtool.venv.manifest import MANIFEST, foreign, manifest_text
+
+Cli = Callable[..., Answer]
+SITE = "lib/python3.12/site-packages"
+VERSIONS = {"alpha": "1.0"}
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    """A folder like an overlay that the tool has just built, with one package."""
+    folder = tmp_path / "v"
+    for name in ("pyvenv.cfg", "bin/activate", "bin/alpha", f"{SITE}/hook.py"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"of the tool: {name}")
+    (folder / "bin/python").symlink_to("python3")
+    install(folder / SITE, wheel(tmp_path / "wheels", "alpha", "1.0"))
+    (folder / ".uenvtool").mkdir()
+    (folder / ".uenvtool" / MANIFEST).write_text(manifest_text(folder))
+    return folder
+
+
+def put(folder: Path, name: str, text: str = "mine\n") -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(text)
+
+
+def link(folder: Path, name: str, target: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(target)
+
+
+def test_nothing_is_foreign_in_what_the_tool_built_and_python_ran_in(overlay: Path) -> None:
+    put(overlay, f"{SITE}/alpha/__pycache__/__init__.cpython-312.pyc")
+    put(overlay, ".uenvtool/image", "../v.squashfs\n")
+
+    assert not foreign(overlay, VERSIONS)
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        (lambda folder: put(folder, "bin/mytool"), "bin/mytool"),
+        (lambda folder: put(folder, f"{SITE}/mymod.py"), f"{SITE}/mymod.py"),
+        (lambda folder: put(folder, f"{SITE}/mypkg/sub/mod.py"), f"{SITE}/mypkg/"),
+        (lambda folder: put(folder, f"{SITE}/alpha/more.py"), f"{SITE}/alpha/more.py"),
+        (lambda folder: put(folder, "include/mine.h"), "include/"),
+        (lambda folder: put(folder, "lib/libmine.so"), "lib/libmine.so"),
+        (lambda folder: put(folder, ".notes"), ".notes"),
+        (lambda folder: put(folder, "bin/activate", "patched"), "bin/activate"),
+        (lambda folder: put(folder, "pyvenv.cfg", "patched"), "pyvenv.cfg"),
+        (lambda folder: put(folder, f"{SITE}/alpha/__init__.py", "patched"), f"{SITE}/alpha/__init__.py"),
+        (lambda folder: put(folder, f"{SITE}/alpha/__init__.py", "__version__ = '9.9'\n"), f"{SITE}/alpha/__init__.py"),
+        (lambda folder: link(folder, "bin/python", "/usr/bin/python3"), "bin/python"),
+        (lambda folder: link(folder, "bin/alpha", "/usr/bin/true"), "bin/alpha"),
+        (lambda folder: link(folder, "data", "/scratch"), "data"),
+        (lambda folder: os.mkfifo(folder / "pipe"), "pipe"),
+    ],
+)
+def test_what_was_put_or_changed_is_found(overlay: Path, change: Callable[[Path], None], name: str) -> None:
+    change(overlay)
+
+    found = foreign(overlay, VERSIONS)
+
+    assert found.names == (name,)
+    assert not found.packages
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "told"), [("alpha", "2.0", "alpha 2.0"), ("alpha", "1.0", "alpha 1.0"), ("beta", "3", "beta 3")]
+)
+def test_a_package_that_another_installer_brought_is_found_as_one(
+    overlay: Path, tmp_path: Path, name: str, version: str, told: str
+) -> None:
+    """Also another build of the same version: its RECORD is not the one that the tool left."""
+    if name == "alpha":
+        shutil.rmtree(overlay / SITE / "alpha-1.0.dist-info")
+    install(overlay / SITE, wheel(tmp_path / "other", name, version, files={f"{name}/core.py": "x = 1\n"}))
+
+    found = foreign(overlay, VERSIONS)
+
+    assert found.shown() == [told]
+
+
+def test_what_the_new_overlay_has_too_is_not_lost(overlay: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    shutil.copytree(overlay, new, symlinks=True)
+    for folder in (overlay, new):
+        put(folder, "bin/same")
+    put(overlay, "bin/activate", "of another version of the tool")
+    put(new, "bin/activate", "of another version of the tool")
+
+    assert not foreign(overlay, VERSIONS, new)
+
+
+def test_an_overlay_without_sums_is_compared_with_the_new_one(overlay: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    shutil.copytree(overlay, new, symlinks=True)
+    (overlay / ".uenvtool" / MANIFEST).write_text("[" * 10_000)
+    put(overlay, "bin/mytool")
+
+    assert foreign(overlay, VERSIONS, new).names == ("bin/mytool",)
+
+
+def test_many_names_are_cut_short(overlay: Path) -> None:
+    for number in range(20):
+        put(overlay, f"bin/tool-{number:02}")
+
+    assert foreign(overlay, VERSIONS).shown()[7:] == ["bin/tool-07", "12 more"]
+
+
+def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: Cli) -> None:
+    wheel(wheels, "alpha", "1.0")
+    wheel(wheels, "beta", "1.0")
+    put(Path("v.previous"), "thesis.tex", "years of work")
+    assert cli("venv", "v", "--no-base", "alpha").code == 0
+    quiet = cli("venv", "v", "beta")
+    put(next(Path("v").glob("lib/python3*/site-packages/alpha")), "__init__.py", "patched")
+
+    answer = cli("venv", "v", "--update")
+
+    assert quiet.code == answer.code == 0, answer.stderr
+    assert "not by uenvtool" not in quiet.stderr
+    assert "site-packages/alpha/__init__.py; the old one is kept" in answer.stderr
+    assert "the old one is v.previous.2" in answer.stderr
+    assert Path("v.previous/thesis.tex").read_text() == "years of work"
+    assert next(Path("v.previous.2").glob("lib/python3*/site-packages/alpha/__init__.py")).read_text() == "patched"
+
+
+@pytest.mark.slow
+def test_an_image_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: Cli) -> None:
+    need("mksquashfs", "unsquashfs")
+    wheel(wheels, "alpha", "1.0")
+    Path("v.previous.squashfs").write_text("not an image of this tool's")
+    assert cli("venv", "v", "--no-base", "alpha", "--squash").code == 0
+
+    first = cli("venv", "v", "--update", "--squash")
+    second = cli("venv", "v", "--update", "--squash")
+
+    assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
+    assert Path("v.previous.squashfs").read_text() == "not an image of this tool's"
+    assert sorted(path.name for path in Path().glob("*.squashfs")) == [
+        "v.previous.2.squashfs",
+        "v.previous.squashfs",
+        "v.squashfs",
+    ]
+
+
+def test_a_folder_whose_name_is_no_text_is_packed(wheels: Path, no_base: None, cli: Cli) -> None:
+    need("mksquashfs", "unsquashfs")
+    wheel(wheels, "alpha", "1.0")
+    name = os.fsdecode(b"v\xfe")
+
+    answers = [cli("venv", name, *words) for words in (["--no-base", "alpha"], ["--squash"], ["--update", "--squash"])]
+
+    assert [answer.code for answer in answers] == [0, 0, 0], answers[1].stderr
+    assert Path(f"{name}.squashfs").is_file()
+
+
+def test_a_folder_meta_of_another_tools_environment_is_not_left_out(cli: Cli, place: Path) -> None:
+    need("mksquashfs", "unsquashfs")
+    put(place, "env/pyvenv.cfg", "home = /usr/bin\n")
+    put(place, "env/meta/thesis.tex")
+
+    answer = cli("venv", "env", "--squash")
+
+    assert answer.code == 2
+    assert "env/meta cannot be packed" in answer.stderr
+    assert "give it another name" in answer.stderr
+    assert not Path("env.squashfs").exists()

@@ -1,0 +1,166 @@
+"""--hash and --require-hashes are kept to as pip keeps to them, in the lock and when an overlay is made again too."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomlkit
+
+from tests.conftest import Answer
+from tests.support.overlays import wheel
+from uenvtool.core.errors import AnswerIsNo, BadInput
+from uenvtool.venv.hashes import confined
+from uenvtool.venv.requirement_files import read_request
+from uenvtool.venv.resolve import ResolvedPackage
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+SMALL, OLD, NEEDS, OTHER = (f"sha256:{digit * 64}" for digit in "1230")
+LOCK = f"""\
+lock-version = "1.0"
+created-by = "uv"
+
+[[packages]]
+name = "needs"
+version = "1.0"
+archive = {{ url = "https://index/needs-1.0.tar.gz", hashes = {{ sha256 = "{NEEDS[7:]}" }} }}
+
+[[packages]]
+name = "small"
+version = "1.0"
+sdist = {{ url = "https://index/small-1.0.tar.gz", hashes = {{ sha256 = "{OLD[7:]}" }} }}
+wheels = [
+    {{ url = "https://index/small-1.0-cp312-none-any.whl", hashes = {{ sha256 = "{OLD[7:]}" }} }},
+    {{ url = "https://index/small-1.0-py3-none-any.whl", hashes = {{ sha256 = "{SMALL[7:]}" }} }},
+]
+"""
+FOLDER = '\n[[packages]]\nname = "mine"\ndirectory = { path = "/mine", editable = true }\n'
+PACKAGES = [
+    ResolvedPackage(name="needs", version="1.0", line="needs==1.0"),
+    ResolvedPackage(name="small", version="1.0", line="small==1.0", via=("needs",)),
+]
+
+
+def confined_lock(*lines: str, lock: str = LOCK, packages: tuple[str, ...] = (), setting: bool = False) -> str:
+    """The lock that is left of LOCK by a requirement file of these lines."""
+    Path("r.txt").write_text("\n".join(lines) + "\n")
+    request = read_request(packages, ["r.txt"], [], require_hashes=setting)
+    return confined(lock, request, PACKAGES)
+
+
+def test_without_hashes_the_lock_is_as_it_was() -> None:
+    assert confined_lock("needs", "small==1.0") == LOCK
+
+
+def test_only_files_of_the_hashes_that_are_named_stay_in_the_lock() -> None:
+    lock = confined_lock(f"needs==1.0 --hash={NEEDS}", "small==1.0 \\", f"  --hash={OTHER} \\", f"  --hash {SMALL}")
+
+    small = tomlkit.parse(lock).unwrap()["packages"][1]
+    assert [file["url"] for file in small["wheels"]] == ["https://index/small-1.0-py3-none-any.whl"]
+    assert "sdist" not in small
+
+
+def test_a_source_may_be_all_that_is_left() -> None:
+    without_wheel = LOCK.replace(
+        f'cp312-none-any.whl", hashes = {{ sha256 = "{OLD[7:]}', 'cp312-none-any.whl", hashes = { sha256 = "'
+    )
+
+    lock = confined_lock(f"needs==1.0 --hash={NEEDS}", f"small==1.0 --hash={OLD}", lock=without_wheel)
+
+    small = tomlkit.parse(lock).unwrap()["packages"][1]
+    assert set(small) == {"name", "version", "sdist"}
+
+
+def test_hashes_of_constraints_count_and_what_both_name_is_allowed() -> None:
+    Path("c.txt").write_text(f"small==1.0 --hash={SMALL} --hash={OTHER}\nneeds --hash={NEEDS}\n")
+
+    lock = confined_lock("-c c.txt", f"small --hash={SMALL} --hash={OLD}", "needs==1.0")
+
+    assert SMALL[7:] in lock
+    assert OLD[7:] not in lock
+
+
+def test_a_hash_in_a_url_counts() -> None:
+    url = f"needs @ https://index/needs-1.0.tar.gz#sha256={NEEDS[7:]}"
+
+    assert NEEDS[7:] in confined_lock("--require-hashes", url, f"small==1.0 --hash={SMALL}")
+
+
+def test_other_files_than_those_that_are_named_are_refused_with_the_place() -> None:
+    with pytest.raises(
+        AnswerIsNo, match=r"r.txt:2:1: small 1.0: none of its files has a hash that you name"
+    ) as refused:
+        confined_lock(f"needs==1.0 --hash={NEEDS}", f"small==1.0 --hash={OTHER}")
+
+    assert f"it has {OLD}" in str(refused.value)
+
+
+def test_a_hash_that_the_index_does_not_name_says_which_it_has() -> None:
+    with pytest.raises(AnswerIsNo, match="the index names its files by sha256 alone"):
+        confined_lock(f"needs==1.0 --hash={NEEDS}", f"small==1.0 --hash=sha512:{'0' * 128}")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (["--require-hashes", f"needs==1.0 --hash={NEEDS}", "small==1.0"], "r.txt:3:1: small has no --hash"),
+        ([f"small==1.0 --hash={SMALL}", "needs==1.0"], "r.txt:2:1: needs has no --hash"),
+        ([f"needs==1.0 --hash={NEEDS}"], "small, which needs asks for, is not pinned with =="),
+        ([f"small>=1 --hash={SMALL}", f"needs==1.0 --hash={NEEDS}"], "r.txt:1:1: small is not pinned with =="),
+        ([f"small==1.* --hash={SMALL}", f"needs==1.0 --hash={NEEDS}"], "r.txt:1:1: small is not pinned with =="),
+        (["small==1.0 --hash=md5:0"], "r.txt:1:1: --hash=md5:0: 'md5' is no hash that can be compared"),
+        (["small==1.0 --hash=sha256:zz"], "r.txt:1:1: --hash=sha256:zz: not 64 hexadecimal digits"),
+        (["small==1.0 --hash"], "r.txt:1:1: --hash has no value"),
+        (["small==1.0 --hash="], "r.txt:1:1: --hash has no value"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(lines: list[str], told: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        confined_lock(*lines)
+
+    assert told in str(refused.value)
+
+
+def test_a_folder_and_a_word_of_the_command_line_need_hashes_too(write: Write) -> None:
+    write("project/pyproject.toml", "[project]\nname = 'mine'\nversion = '1'\n")
+
+    with pytest.raises(BadInput) as refused:
+        confined_lock("-e ./project", f"small==1.0 --hash={SMALL}", lock=LOCK + FOLDER, packages=("needs==1.0",))
+
+    assert "needs has no --hash" in str(refused.value)
+    assert "r.txt:1:1: mine is a folder or a repository, which has no hash" in str(refused.value)
+
+
+@pytest.mark.parametrize("setting", ["PIP_REQUIRE_HASHES", "UV_REQUIRE_HASHES"])
+def test_a_setting_requires_hashes_too(
+    wheels: Path, no_base: None, cli: Cli, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    wheel(wheels, "small", "1.0")
+    monkeypatch.setenv(setting, "1")
+
+    answer = cli("venv", "v", "--no-base", "--dry-run", "small==1.0")
+
+    assert answer.code == 2
+    assert "small has no --hash" in answer.stderr
+
+
+def test_an_overlay_made_from_hashes_or_again_or_from_its_lock_keeps_to_them(
+    wheels: Path, no_base: None, cli: Cli, write: Write
+) -> None:
+    small = wheel(wheels, "small", "1.0")
+    digest = hashlib.sha256(small.read_bytes()).hexdigest()
+    write("r.txt", f"small==1.0 --hash=sha256:{digest.upper()}\n")
+
+    made = cli("venv", "v", "--no-base", "-r", "r.txt")
+    of_lock = cli("venv", "w", "--no-base", "--from", "v/.uenvtool/pylock.toml")
+    wheel(wheels, "small", "1.0", files={"small/extra.py": "changed = True\n"})
+    again = cli("venv", "v", "--no-base", "--update")
+
+    assert (made.code, of_lock.code, again.code) == (0, 0, 1), made.stderr + of_lock.stderr + again.stderr
+    assert "small 1.0: none of its files has a hash" in again.stderr
+    assert not list(Path("v").glob("lib/*/site-packages/small/extra.py"))
+    lock = tomlkit.parse(Path("w/.uenvtool/pylock.toml").read_text()).unwrap()
+    assert lock["tool"]["uenvtool"]["requests"] == [f"small==1.0 --hash=sha256:{digest}"]

@@ -1,0 +1,94 @@
+"""The lines that use a packed overlay."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from uenvtool.venv import howto
+
+if True:  # tomllib came with Python 3.11
+    try:
+        import tomllib
+    except ImportError:
+        tomllib = None  # type: ignore[assignment]
+
+
+UENV = {"kind": "uenv", "name": "pytorch", "image": "pytorch/v2.6.0:v1", "view": "default"}
+NAMED = {"kind": "named", "name": "/usr/bin/python3"}
+CONTAINER = {"kind": "container", "in_container": True}
+
+
+def lines(image: str, base: Mapping[str, object]) -> dict[str, howto.Line]:
+    """The lines by the last word of where they belong: in a shell, in a batch script, with Apptainer, ..."""
+    return {line.use.split()[-1]: line for line in howto.lines(Path(image), "my", "/user-tools", base)}
+
+
+def test_an_overlay_on_a_uenv_is_loaded_beside_it_and_only_with_uenv() -> None:
+    found = {use: line.text for use, line in lines("/s/my.squashfs", UENV).items()}
+
+    assert found == {
+        "shell": "uenv start pytorch/v2.6.0:v1,/s/my.squashfs --view=default,my:venv\npython script.py",
+        "script": "#SBATCH --uenv=pytorch/v2.6.0:v1,/s/my.squashfs\n#SBATCH --view=default,my:venv\n"
+        "srun python script.py",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "edf_image", "source"),
+    [
+        ("nvcr.io/nvidia/pytorch:26.02-py3", "nvcr.io#nvidia/pytorch:26.02-py3", "docker://nvcr.io/nvidia/pytorch:26.02-py3"),
+        ("/s/pytorch.sif", "/s/pytorch.sif", "/s/pytorch.sif"),
+    ],
+)  # fmt: skip
+def test_an_overlay_on_a_container_is_mounted_into_it_and_says_what_to_run(
+    name: str, edf_image: str, source: str
+) -> None:
+    found = {use: line.text for use, line in lines("/s/my.squashfs", {**CONTAINER, "image": name}).items()}
+
+    assert found == {
+        "Engine": f'image = "{edf_image}"\nmounts = ["/s/my.squashfs:/user-tools:sqsh"]\n'
+        "# srun --environment=./FILE.toml /user-tools/bin/python script.py",
+        "Apptainer": f"apptainer exec -B /s/my.squashfs:/user-tools:image-src=/ {source} "
+        "/user-tools/bin/python script.py",
+    }
+
+
+def test_of_a_container_without_a_name_the_lines_say_what_to_put_in() -> None:
+    found = lines("/s/my.squashfs", CONTAINER).values()
+
+    assert {line.caveat for line in found} == {"IMAGE stands for the container that this was made in"}
+    assert all("IMAGE" in line.text for line in found)
+    assert not any(line.caveat for line in lines("/s/my.squashfs", {**CONTAINER, "image": "/s/a.sif"}).values())
+
+
+def test_an_overlay_on_a_python_of_the_host_is_loaded_alone() -> None:
+    found = lines("/s/my.squashfs", NAMED)
+
+    assert found["shell"].text == "uenv start /s/my.squashfs --view=my:venv\npython script.py"
+    assert set(found) == {"shell", "script"}
+
+
+@given(st.text(st.characters(exclude_characters="/\0", exclude_categories=("Cs",)), min_size=1))
+def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None:
+    path = f"/s/x{name}.squashfs"
+    found = {**lines(path, NAMED), **lines(path, {**CONTAINER, "image": "/s/pytorch.sif"})}
+
+    assert shlex.split(found["shell"].text)[2] == path
+    assert shlex.split(found["Apptainer"].text)[3] == f"{path}:/user-tools:image-src=/"
+    if tomllib:
+        assert tomllib.loads(found["Engine"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
+    assert bool(found["shell"].caveat) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b", "a$b", "a\nb"])
+def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
+    found = {**lines(f"/s/{name}.squashfs", NAMED), **lines(f"/s/{name}.squashfs", CONTAINER)}
+
+    assert all("rename or move the image" in line.caveat for line in found.values())

@@ -1,0 +1,202 @@
+"""A run that is killed, refused by the disk, or not alone: the old overlay stays, and nothing is left over."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.disks import make_read_only, small_disk
+from tests.support.kills import KILLED, chosen, command, killed_before, steps
+from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
+from tests.support.samples import sampled
+from uenvtool.core.files import places
+
+pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would count as its own
+
+
+@pytest.fixture
+def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    found = loaded("pythonpath")
+    install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
+    for version in ("1.0", "2.0"):
+        many = {f"big/part{i}.py": f"value = {i}\n" + "# words\n" * 2000 for i in range(300)}
+        wheel(wheels, "big", version, files={**many, "big/__init__.py": f"__version__ = {version!r}\n"})
+    return found
+
+
+def working_version(folder: Path, here: BaseHere) -> str:
+    code = (
+        "import big, big.part299, torch, importlib.metadata as m\n"
+        "assert m.version('big') == big.__version__; print(m.version('big'))"
+    )
+    completed = run([folder / "bin" / "python", "-c", code], clean_environment(**here.environment))
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout.strip()
+
+
+def dead_in_memory() -> list[str]:
+    """Folders in memory-backed storage whose run is dead, at two looks: a living run's is locked once it is made."""
+    first = set(_unlocked_in_memory())
+    time.sleep(0.5)
+    return [name for name in _unlocked_in_memory() if name in first]
+
+
+def _unlocked_in_memory() -> list[str]:
+    found = []
+    for path in places.MEMORY.glob(f"{places.MEMORY_PREFIX}{os.getuid()}-*"):
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                found.append(path.name)
+            except BlockingIOError:
+                pass
+            finally:
+                os.close(descriptor)
+    return found
+
+
+def begin(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(command("venv", *words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.slow
+def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(
+    here: BaseHere, place: Path, cli: Callable[..., Answer]
+) -> None:
+    assert cli("venv", "v", "big==1.0").code == 0
+    names = steps("venv", "w", "big==2.0")
+
+    for step in chosen(names):
+        before = working_version(place / "v", here)
+        wanted = "1.0" if before == "2.0" else "2.0"
+
+        ended = killed_before(step, "venv", "v", f"big=={wanted}")
+
+        assert ended in (KILLED, 0), names[step - 1]
+        assert working_version(place / "v", here) in (before, wanted), names[step - 1]
+    assert cli("venv", "v", "big==2.0").code == 0
+    assert working_version(place / "v", here) == "2.0"
+    assert sorted(path.name for path in place.iterdir()) == ["v", "w"]
+    assert list((place.parent / "home").rglob("*")) == []
+    assert dead_in_memory() == []
+
+
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
+def test_a_run_that_is_interrupted_cleans_up_at_once(
+    here: BaseHere, place: Path, cli: Callable[..., Answer], number: signal.Signals
+) -> None:
+    assert cli("venv", "v", "big==1.0").code == 0
+
+    process = begin("v", "big==2.0")
+    for line in process.stderr or ():
+        if "installing" in line:
+            break
+    process.send_signal(number)
+    process.communicate()
+
+    assert process.returncode == 130
+    assert working_version(place / "v", here) == "1.0"
+    assert [path.name for path in place.iterdir()] == ["v"]
+    assert dead_in_memory() == []
+
+
+def test_of_two_at_once_on_one_path_the_second_is_refused(here: BaseHere, place: Path) -> None:
+    first = begin("v", "big==1.0")
+    for line in first.stderr or ():
+        if "resolving" in line:
+            break
+    first.send_signal(signal.SIGSTOP)  # it works as long as we want
+    second = begin("v", "big==2.0")
+    _, said = second.communicate()
+    first.send_signal(signal.SIGCONT)
+    first.communicate()
+
+    assert (first.returncode, second.returncode) == (0, 4)
+    assert f"error: {place}/v is in use\nhint: another uenvtool is writing there" in said
+    assert working_version(place / "v", here) == "1.0"
+
+
+@pytest.fixture
+def disk(place: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A filesystem of so many bytes, mounted for real."""
+    with small_disk(place / "disk", request.param) as folder:
+        yield folder
+
+
+@pytest.mark.parametrize("disk", ["1500k"], indirect=True)
+def test_a_full_disk_is_told_and_the_old_overlay_stays(
+    here: BaseHere, cli: Callable[..., Answer], disk: Path, wheels: Path
+) -> None:
+    wheel(wheels, "tiny", "1.0")
+    assert cli("venv", "disk/v", "tiny").code == 0
+    before = sorted(disk.rglob("*"))
+
+    answer = cli("venv", "disk/v", "big==2.0")
+
+    assert answer.code == 4, answer.stderr
+    assert "No space left" in answer.stderr
+    assert sorted(disk.rglob("*")) == before
+    assert run(["disk/v/bin/python", "-c", "import tiny"], clean_environment()).returncode == 0
+
+
+def test_a_spent_quota_is_told_and_the_old_overlay_stays(
+    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's answer is pretended: a real quota needs another user and a filesystem with quotas."""
+    assert cli("venv", "v", "big==1.0").code == 0
+    copy = shutil.copy2
+
+    def refused(source: str, target: str, **more: bool) -> str:
+        if source.endswith(".py"):
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), target)
+        return str(copy(source, target, **more))
+
+    monkeypatch.setattr(shutil, "copy2", refused)
+
+    answer = cli("venv", "v", "big==2.0")
+
+    assert answer.code == 4
+    assert "quota exceeded" in answer.stderr
+    assert working_version(place / "v", here) == "1.0"
+    assert [path.name for path in place.iterdir() if path.name.startswith(".v")] == []
+
+
+@pytest.mark.parametrize("disk", ["1500k"], indirect=True)
+def test_memory_that_is_too_small_is_left_for_the_disk(
+    here: BaseHere, cli: Callable[..., Answer], disk: Path, monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    monkeypatch.setattr(places, "MEMORY", disk)
+    monkeypatch.setattr("uenvtool.venv.make.LEAST_MEMORY", 0)
+
+    answer = cli("venv", "v", "big==1.0")
+
+    assert answer.code == 0, answer.stderr
+    assert "full: building on disk" in answer.stderr
+    assert working_version(place / "v", here) == "1.0"
+    assert list(disk.iterdir()) == []
+
+
+@pytest.mark.parametrize("disk", ["10m"], indirect=True)
+def test_a_read_only_target_is_told(here: BaseHere, cli: Callable[..., Answer], disk: Path) -> None:
+    assert cli("venv", "disk/v", "big==1.0").code == 0
+    make_read_only(disk)
+
+    changed = cli("venv", "disk/v", "big==2.0")
+    new = cli("venv", "disk/sub/w", "big==2.0")
+
+    assert (changed.code, new.code) == (4, 4)
+    assert "Read-only" in changed.stderr
+    assert "Read-only" in new.stderr
+    assert working_version(Path("disk/v"), here) == "1.0"

@@ -1,0 +1,173 @@
+"""An overlay's packages win over its base's, however Python is started, and wherever the overlay lies."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from tests.conftest import Answer
+from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.pythons import newest, pythons
+from uenvtool.venv.precedence import missing_message, python_wrapper
+
+LOOK = """
+import importlib.metadata, json, sys
+def main():
+    import inbase, tool
+    print(json.dumps({
+        "tool": tool.__version__, "inbase": inbase.__version__, "file": tool.__file__,
+        "metadata": importlib.metadata.version("tool"), "prefix": sys.prefix,
+        "base metadata": importlib.metadata.version("inbase"),
+    }))
+"""
+MAIN = "from tool.look import main\nmain()\n"
+SUBPROCESS = "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, '-m', 'tool']))\n"
+SPAWN = """
+import multiprocessing
+from tool.look import main
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=main)
+    child.start()
+    child.join()
+    raise SystemExit(child.exitcode)
+"""
+RUN = """
+import subprocess, sys
+def main():
+    sys.exit(subprocess.call([sys.executable, "-u", *sys.argv[1:]]))
+if __name__ == "__main__":
+    main()
+"""
+
+
+def versions_and_layouts(quick: int) -> list[ParameterSet]:
+    """Every version of Python with every layout, marked `slow` but for the first layouts, each with one version."""
+    versions = list(pythons())
+    unmarked = {(versions[-1 - i % len(versions)], layout) for i, layout in enumerate(LAYOUTS[:quick])}
+    return [
+        pytest.param(pair, marks=() if pair in unmarked else pytest.mark.slow, id="-".join(pair))
+        for pair in itertools.product(versions, LAYOUTS)
+    ]
+
+
+def tool_wheel(folder: Path, version: str) -> Path:
+    files = {"tool/look.py": LOOK, "tool/__main__.py": MAIN}
+    return wheel(folder, "tool", version, files=files, scripts={"tool-look": "tool.look:main"})
+
+
+def fill_base(here: BaseHere, wheels: Path) -> None:
+    """Give a base tool 1, inbase 1 and a torch that starts workers; tool 2 can be installed."""
+    old = wheels.parent / "old"
+    torch = {"torch/distributed/__init__.py": "", "torch/distributed/run.py": RUN}
+    commands = {"torchrun": "torch.distributed.run:main"}
+    install(
+        here.site,
+        tool_wheel(old, "1.0"),
+        wheel(old, "inbase", "1.0"),
+        wheel(old, "torch", "2.6.0a0+d883142", files=torch, scripts=commands),
+    )
+    tool_wheel(wheels, "2.0")
+
+
+@pytest.fixture
+def overlay(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], request: pytest.FixtureRequest
+) -> tuple[BaseHere, Path]:
+    """tool 2 over a base that has tool 1 and inbase 1 and a torch that starts workers."""
+    version, layout = request.param
+    here = loaded(layout, version)
+    fill_base(here, wheels)
+    answer = cli("venv", "my venv", "tool==2.0")
+    assert answer.code == 0, answer.stderr
+    return here, Path("my venv").absolute()
+
+
+def ways(python: Path, work: Path) -> dict[str, list[str | Path]]:
+    """Every way of starting a Python program."""
+    for name, text in {"script.py": MAIN, "sub.py": SUBPROCESS, "spawn.py": SPAWN}.items():
+        (work / name).write_text(text)
+    folder = python.parent
+    return {
+        "script": [python, work / "script.py"],
+        "python3": [folder / "python3", work / "script.py"],
+        "-c": [python, "-c", MAIN],
+        "-m": [python, "-m", "tool"],
+        "console script": [folder / "tool-look"],
+        "subprocess": [python, work / "sub.py"],
+        "spawn": [python, work / "spawn.py"],
+        "-E": [python, "-E", "-m", "tool"],
+        "-I": [python, "-I", "-m", "tool"],
+        "-s": [python, "-s", "-m", "tool"],
+        "torch.distributed.run": [python, "-m", "torch.distributed.run", work / "script.py"],
+        "torchrun": [folder / "torchrun", work / "script.py"],
+    }
+
+
+@pytest.mark.parametrize("overlay", versions_and_layouts(quick=1), indirect=True)
+def test_the_overlay_wins_however_python_is_started(overlay: tuple[BaseHere, Path], place: Path) -> None:
+    here, folder = overlay
+    decoy = place / "decoy"
+    install(decoy, tool_wheel(place / "decoys", "0.1"))
+    moved = place / "elsewhere" / "moved venv"
+    loose = looks(folder, here, place, decoy)
+
+    moved.parent.mkdir()
+    folder.rename(moved)
+    after = looks(moved, here, place, decoy)
+
+    right = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.0"}
+    for where, answers in ((folder, loose), (moved, after)):
+        for way, answer in answers.items():
+            assert {name: answer[name] for name in right} == right, way
+            assert Path(answer["prefix"]) == where, way
+            assert Path(answer["file"]).is_relative_to(where), way
+
+
+def looks(folder: Path, here: BaseHere, work: Path, decoy: Path) -> dict[str, dict[str, str]]:
+    """What each way sees: with the base's variables, with a decoy before them, and with none."""
+    plain = clean_environment(PATH="/usr/bin:/bin")
+    loaded = {**plain, **here.environment}
+    exported = [str(decoy), *filter(None, [here.environment.get("PYTHONPATH")])]
+    found = {}
+    for way, words in ways(folder / "bin" / "python", work).items():
+        found[f"{way}, base loaded"] = seen(words, loaded, work)
+        found[f"{way}, decoy"] = seen(words, {**loaded, "PYTHONPATH": os.pathsep.join(exported)}, work)
+    found["nothing loaded"] = seen([folder / "bin" / "python", "-m", "tool"], plain, work)
+    return found
+
+
+@pytest.mark.parametrize("overlay", [(newest(), "pythonpath")], indirect=True)
+def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHere, Path]) -> None:
+    here, folder = overlay
+    here.root.rename(here.root.with_name("unmounted"))
+
+    completed = run([folder / "bin" / "python", "-c", "pass"], clean_environment())
+
+    assert completed.returncode == 127
+    assert len(completed.stderr.splitlines()) == 1
+    assert "uenv start /images/stack.squashfs --view=default" in completed.stderr
+    assert run([folder / "bin" / "tool-look"], clean_environment()).stderr == completed.stderr
+
+
+@pytest.mark.parametrize("name", ["@MISSING@", "@BASE@", "it's", "a b", '"', "@SITE@"])
+def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: str) -> None:
+    program = place / name / "python3"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho started\n")
+    program.chmod(0o755)
+    for interpreter in (program, place / name / "gone"):
+        wrapper = place / "wrapper"
+        wrapper.write_text(python_wrapper(str(interpreter), missing_message(str(interpreter), "load 'it'")))
+        wrapper.chmod(0o755)
+
+        ran = run([wrapper], clean_environment())
+
+        if interpreter == program:
+            assert (ran.returncode, ran.stdout) == (0, "started\n"), ran.stderr
+        else:
+            assert (ran.returncode, ran.stderr) == (127, missing_message(str(interpreter), "load 'it'") + "\n")

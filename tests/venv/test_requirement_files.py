@@ -1,0 +1,177 @@
+"""Requirement files as pip and uv read them: streams, paths in them, files that name each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.overlays import wheel
+from uenvtool.core.errors import BadInput
+from uenvtool.venv.requirement_files import MAX_DEPTH, read_request
+from uenvtool.venv.requirements import recorded_requirement
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+PYPROJECT = """
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+[project]
+name = "mine"
+version = "1"
+"""
+BACKEND = """
+import pathlib, zipfile
+WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+METADATA = "Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n"
+def build_wheel(folder, settings=None, metadata=None):
+    with zipfile.ZipFile(pathlib.Path(folder) / "mine-1-py3-none-any.whl", "w") as archive:
+        archive.writestr("mine.pth", str(pathlib.Path(__file__).parent) + "\\n")
+        for file, text in (("METADATA", METADATA), ("WHEEL", WHEEL), ("RECORD", "")):
+            archive.writestr(f"mine-1.dist-info/{file}", text)
+    return "mine-1-py3-none-any.whl"
+build_editable = build_wheel
+"""
+
+
+@pytest.fixture
+def small(wheels: Path, no_base: None) -> Path:
+    return wheel(wheels, "small", "1.0")
+
+
+def piped(text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "uenvtool", "venv", "v", "--no-base", *words]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdin", "-"])
+def test_requirements_come_from_a_pipe_and_its_options_count(
+    small: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.delenv("PIP_FIND_LINKS")
+
+    answer = piped(f"--find-links {small.parent}\nsmall\n", "-r", name, "--dry-run")
+
+    assert answer.returncode == 0, answer.stderr
+    assert "small    1.0      installed  /dev/stdin:2" in answer.stdout
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n"])
+def test_an_empty_pipe_is_told(text: str) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())
+    os.close(writing)
+
+    with pytest.raises(BadInput, match="no requirements came from it"):
+        read_request([], [f"/dev/fd/{reading}"], [])
+    os.close(reading)
+
+
+@pytest.mark.parametrize("line", ["-r pipe", "-r /dev/null", "-c /dev/zero", "-r ."])
+def test_what_is_no_file_is_told_and_does_not_hang(write: Write, line: str) -> None:
+    os.mkfifo("pipe")
+    write("r.txt", f"small\n{line}\n")
+
+    with pytest.raises(BadInput, match=r"r.txt:2:1: .*not a regular file"):
+        read_request([], ["r.txt"], [])
+
+
+def test_files_that_name_themselves_are_told(write: Write) -> None:
+    write("a.txt", "-r b.txt\n-r b.txt\n")
+    write("b.txt", "small\n-r a.txt\n")
+
+    with pytest.raises(BadInput, match=r"b.txt:2:1: a.txt: it leads to itself"):
+        read_request([], ["a.txt"], [])
+
+
+DEEP = {depth: f"small ; {'(' * depth}python_version > '3'{')' * depth}" for depth in (1000, 3000)}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (DEEP[1000], "is nested too deep"),
+        (DEEP[3000], "has 6028 characters"),
+        (f"small=={'9' * 5000}", "has 5007 characters"),
+    ],
+    ids=["deep", "deeper", "digits"],
+)
+def test_a_line_without_end_is_told_with_its_place(cli: Cli, write: Write, no_base: None, line: str, told: str) -> None:
+    write("r.txt", f"small\n{line}\n")
+
+    answer = cli("venv", "v", "--no-base", "-r", "r.txt")
+
+    assert answer.code == 2, answer.stderr
+    assert "r.txt:2:1: " in answer.stderr
+    assert told in answer.stderr
+    assert len(answer.stderr) < 1000
+
+
+@pytest.mark.parametrize(("depth", "told"), [(18, "more than 1000 files"), (39, f"more than {MAX_DEPTH} deep")])
+def test_files_that_double_at_each_step_are_told_once(write: Write, depth: int, told: str) -> None:
+    for number in range(depth):
+        write(f"{number}.txt", f"-r {number + 1}.txt\n" * 2)
+    write(f"{depth}.txt", "small\n")
+
+    with pytest.raises(BadInput, match=told) as refused:
+        read_request([], ["0.txt"], [])
+
+    assert len(refused.value.problems) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("files/loose-1.0-py3-none-any.whl", "loose @ file://{here}/files/loose-1.0-py3-none-any.whl"),
+        ("loose @ file:./files/loose-1.0-py3-none-any.whl", "loose @ file://{here}/files/loose-1.0-py3-none-any.whl"),
+        ("./my proj", "mine @ file://{here}/my%20proj"),
+        ("-e ./my proj", "-e file://{here}/my%20proj"),
+        ("-e file://{here}/my%20proj", "-e file://{here}/my%20proj"),
+    ],
+)
+def test_a_path_in_a_file_counts_from_the_current_folder(write: Write, place: Path, line: str, text: str) -> None:
+    """As pip and uv have it; also when the file lies elsewhere."""
+    wheel(Path("files"), "loose", "1.0")
+    write("my proj/pyproject.toml", PYPROJECT)
+    write("sub/r.txt", line.format(here=place) + "\n")
+
+    request = read_request([], ["sub/r.txt"], [])
+
+    assert [wanted.text for wanted in request.requirements] == [text.format(here=place)]
+    assert recorded_requirement(request.requirements[0].recorded, "").text == text.format(here=place)
+
+
+def test_find_links_of_a_file_lies_beside_it_or_below_the_current_folder(write: Write, place: Path) -> None:
+    write("sub/r.txt", "-f beside\n--find-links=here\n-f https://index/simple\n")
+    write("sub/beside/x", "")
+
+    options = read_request([], ["sub/r.txt"], []).options
+
+    assert options == {"find-links": [str(place / "sub/beside"), str(place / "here"), "https://index/simple"]}
+
+
+def test_paths_in_a_file_are_shown_installed_and_made_again(small: Path, cli: Cli, write: Write) -> None:
+    wheel(Path("files"), "loose", "1.0")
+    write("my proj/pyproject.toml", PYPROJECT)
+    write("my proj/backend.py", BACKEND)
+    write("sub/r.txt", "./files/loose-1.0-py3-none-any.whl\n-e ./my proj\n")
+
+    dry = cli("venv", "v", "--no-base", "--dry-run", "-r", "sub/r.txt")
+    made = cli("venv", "v", "--no-base", "-r", "sub/r.txt")
+    of_record = cli("venv", "v", "--no-base", "small")
+    of_lock = cli("venv", "w", "--no-base", "--from", "v/.uenvtool/pylock.toml")
+
+    assert [answer.code for answer in (dry, made, of_record, of_lock)] == [0, 0, 0, 0], dry.stderr + of_lock.stderr
+    assert "loose    1.0      installed  sub/r.txt:1" in dry.stdout
+    assert "sub/r.txt:2" in dry.stdout
+    for overlay in ("v", "w"):
+        packages = json.loads(Path(overlay, ".uenvtool/uenvtool.json").read_text())["packages"]
+        assert [package["name"] for package in packages] == ["loose", "mine", "small"]

@@ -1,0 +1,355 @@
+"""What the base has is used, what is missing is installed, what conflicts is told; torch stays."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.overlays import BaseHere, clean_environment, extension_source, install, seen, wheel
+from uenvtool.venv.base import read_base
+from uenvtool.venv.resolve import conflicts_of_explanation
+from uenvtool.venv.where import find
+
+TORCH = "2.6.0a0+d883142"
+PKG_INFO = "Metadata-Version: 2.1\nName: heavy\nVersion: 0.0.0\n"
+CUDA = "nvidia-cublas-cu12==12.4.5.8; platform_system == 'Linux'"
+
+
+@pytest.fixture
+def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    """A base with a vendor's torch, numpy and a library; wheels of newer ones and of what needs them."""
+    found = loaded("pythonpath")
+    old = place / "old"
+    install(
+        found.site,
+        wheel(old, "torch", TORCH, requires=("filelock", CUDA, "triton==3.2.0")),
+        wheel(old, "triton", "3.2.0"),
+        wheel(old, "numpy", "1.26.4"),
+        wheel(old, "filelock", "3.0"),
+        wheel(old, "viewer", "1.0", requires=("filelock<4",)),
+    )
+    for version in ("2.6.0", "2.9.0"):
+        wheel(wheels, "torch", version, requires=("filelock", CUDA, "triton>=3"))
+    wheel(wheels, "triton", "3.5.0")
+    wheel(wheels, "nvidia-cublas-cu12", "12.4.5.8")
+    wheel(wheels, "filelock", "3.5")
+    wheel(wheels, "filelock", "4.0")
+    wheel(wheels, "light", "2.0", requires=("torch>=2.6", "numpy", "metrics>=1", "filelock"))
+    wheel(wheels, "metrics", "1.5", requires=("torch>=2.0",))
+    return found
+
+
+def packages(answer: Answer) -> dict[str, dict[str, str]]:
+    assert answer.code == 0, answer.stderr
+    return {each["name"]: each for each in json.loads(answer.stdout)["packages"]}
+
+
+def inside(folder: str) -> set[str]:
+    """The distributions that lie in an overlay itself."""
+    site = next(Path(folder).glob("lib/python3*/site-packages"))
+    return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
+
+
+def test_what_the_base_has_is_never_installed_again(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    found = packages(cli("venv", "v", "light", "--json"))
+
+    assert inside("v") == {"light", "metrics"}
+    assert found["torch"]["how"] == "from base"
+    assert found["torch"]["asked_by"] == ["light", "metrics"]
+    assert found["light"]["asked_by"] == ["you"]
+    assert found["metrics"]["asked_by"] == ["light"]
+
+
+def test_a_version_that_no_index_has_and_the_base_forbids_is_told_with_who_forbids_it(
+    here: BaseHere, cli: Callable[..., Answer]
+) -> None:
+    answer = cli("venv", "v", "filelock==9")
+
+    assert answer.code == 1
+    assert "filelock<4: for viewer in the base" in answer.stderr
+    assert not Path("v").exists()
+
+
+def test_what_an_extra_of_a_base_package_brings_is_said(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
+) -> None:
+    web = "webclient ; extra == 'http'"
+    install(here.site, wheel(place / "old", "files", "1.0", requires=(web,), extras=("http",)))
+    wheel(wheels, "webclient", "1.0")
+    wheel(wheels, "loader", "1.0", requires=("files[http]",))
+
+    found = packages(cli("venv", "v", "loader", "--json"))
+
+    assert inside("v") == {"loader", "webclient"}
+    assert found["webclient"]["asked_by"] == ["files[http]"]
+    assert found["files"]["asked_by"] == ["loader"]
+
+
+def test_a_vendors_pre_release_counts_as_its_release_and_the_table_says_so(
+    here: BaseHere, cli: Callable[..., Answer]
+) -> None:
+    answer = cli("venv", "v", "light", "--verbose")
+
+    line = next(each for each in answer.stdout.splitlines() if each.startswith("torch "))
+    assert TORCH in line
+    assert "counts as its release: light asks for >=2.6" in line
+
+
+@pytest.mark.parametrize("wanted", ["torch==2.9.0", "torch>=2.7", "triton==3.5.0"])
+def test_a_protected_package_is_not_replaced_by_naming_it(
+    here: BaseHere, cli: Callable[..., Answer], wanted: str
+) -> None:
+    answer = cli("venv", "v", wanted)
+
+    assert answer.code == 1
+    assert "protected" in answer.stderr
+    assert f"--override {wanted[:5]}" in answer.stderr
+    assert not Path("v").exists()
+
+
+def test_an_override_replaces_a_protected_package_and_says_what_it_costs(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    wheel(wheels, "torch", "2.9.1", requires=("filelock",))
+
+    answer = cli("venv", "v", "light", "--override", "torch==2.9.1")
+
+    assert answer.code == 0, answer.stderr
+    assert inside("v") == {"light", "metrics", "torch"}
+    assert f"warning: the base's torch {TORCH} is replaced by 2.9.1" in answer.stderr
+    line = next(each for each in answer.stdout.splitlines() if each.startswith("torch "))
+    assert "overridden" in line
+
+
+def test_a_library_that_the_base_carries_itself_is_refused_as_a_dependency(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    wheel(wheels, "gpuframe", "1.0", requires=("nvidia-cublas-cu12",))
+
+    answer = cli("venv", "v", "gpuframe")
+
+    assert answer.code == 1
+    assert "gpuframe asks for nvidia-cublas-cu12 12.4.5.8, which is protected" in answer.stderr
+    assert "--override nvidia-cublas-cu12" in answer.stderr
+
+
+def test_an_overridden_torch_brings_its_libraries_and_each_is_warned_of(
+    here: BaseHere, cli: Callable[..., Answer]
+) -> None:
+    answer = cli("venv", "v", "--override", "torch==2.9.0")
+
+    assert answer.code == 0, answer.stderr
+    assert inside("v") == {"torch", "nvidia_cublas_cu12"}
+    assert "warning: nvidia-cublas-cu12 12.4.5.8 is not of the base" in answer.stderr
+
+
+def test_what_the_base_itself_lacks_is_not_installed_for_it(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    cli("venv", "v", "metrics")
+
+    assert inside("v") == {"metrics"}
+
+
+def test_a_named_unprotected_package_goes_over_the_bases(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    found = packages(cli("venv", "v", "filelock>=3.1", "--json"))
+
+    assert found["filelock"]["how"] == "overridden"
+    assert found["filelock"]["base_version"] == "3.0"
+    assert found["filelock"]["asked_by"] == ["you"]
+    assert found["filelock"]["version"] == "3.5"  # viewer of the base wants <4
+
+
+def test_a_conflict_shows_who_asks_for_what_and_the_choices(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    wheel(wheels, "modern", "1.0", requires=("filelock>=3.5",))
+
+    answer = cli("venv", "v", "modern")
+
+    assert answer.code == 1
+    assert "modern 1.0 asks for filelock>=3.5; the base has filelock 3.0" in answer.stderr
+    assert "--override filelock" in answer.stderr
+    assert not Path("v").exists()
+
+
+def test_an_older_version_that_fits_the_base_stands_first_and_is_said_to_be_older(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    wheel(wheels, "light", "2.1", requires=("torch>=2.9",))
+
+    found = cli("venv", "v", "light", "--dry-run")
+    wanted = cli("venv", "v", "light==2.1", "--dry-run")
+
+    assert found.code == 0, found.stderr
+    assert found.stdout.splitlines()[1].startswith("light ")
+    assert "older: the newest is 2.1, see what it asks of the base with light==2.1" in found.stdout.splitlines()[1]
+    assert wanted.code == 1
+    assert f"light 2.1 asks for torch>=2.9; the base has torch {TORCH}" in wanted.stderr
+
+
+@pytest.mark.parametrize(("newest", "chosen"), [("3.0", "2.0"), ("0.12.0", "0.2.5")])
+def test_a_named_package_does_not_go_back_by_a_major_version_unless_that_is_allowed(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, newest: str, chosen: str
+) -> None:
+    wheel(wheels, "heavy", newest, requires=("torch>=2.9",))
+    wheel(wheels, "heavy", chosen)
+
+    refused = cli("venv", "v", "heavy")
+    allowed = cli("venv", "v", "heavy", "--allow-older")
+    again = cli("venv", "v", "metrics")
+
+    assert refused.code == 1
+    assert f"heavy {newest} asks for torch>=2.9; the base has torch {TORCH}" in refused.stderr
+    assert "--allow-older takes an older heavy" in refused.stderr
+    assert allowed.code == 0, allowed.stderr
+    assert f"older: the newest is {newest}" in allowed.stdout
+    assert again.code == 0, again.stderr  # what was accepted stays accepted
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Because there is no version of torch==2.14.0 and vllm>=0.33.0 depends on torch==2.14.0, we can conclude",
+        "Because vllm==0.33.0 depends on torch==2.14.0 and torch==2.6.0 was requested, we can",
+        "And because vllm>=0.33.0,<0.34 depends on\n  torch==2.14.0 and you require",
+    ],
+)
+def test_the_words_of_uv_say_who_asks_the_base_for_what(here: BaseHere, words: str) -> None:
+    """As uv 0.13.9 puts it."""
+    base = read_base(find(None, os.environ), os.environ)
+
+    problems = conflicts_of_explanation(words, base, {"torch": "torch @ file:///stub"})
+
+    assert [problem.message for problem in problems] == [
+        f"vllm 0.33.0 asks for torch==2.14.0; the base has torch {TORCH}"
+    ]
+
+
+def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+    wheel(wheels, "heavy", "3.0", requires=("torch>=2.9",))
+    wheel(wheels, "heavy", "1.0")
+
+    assert packages(cli("venv", "v", "heavy>=1", "--json"))["heavy"]["version"] == "1.0"
+
+
+def test_an_older_release_that_has_only_its_source_is_not_gone_back_to_in_silence(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    wheel(wheels, "heavy", "3.1", requires=("torch>=2.9",))
+    extension_source(wheels, "heavy", "3.0", importing="json")
+
+    refused = cli("venv", "v", "heavy")
+    allowed = cli("venv", "v", "heavy", "--allow-older")
+
+    assert refused.code == 1, refused.stderr
+    assert "heavy goes back from 3.1 to 3.0 on this base, which has no wheel for this Python" in refused.stderr
+    assert allowed.code == 0, allowed.stderr
+
+
+def test_a_placeholder_without_a_wheel_is_not_gone_back_to(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+) -> None:
+    """As metatrain 0.0.0 on the index of Python packages: a source whose build fails."""
+    wheel(wheels, "heavy", "3.0", requires=("middle>=2",))
+    wheel(wheels, "middle", "2.0", requires=("torch>=2.9",))
+    with tarfile.open(wheels / "heavy-0.0.0.tar.gz", "w:gz") as archive:
+        for name, text in (("setup.py", "raise SystemExit('a long log of setuptools')"), ("PKG-INFO", PKG_INFO)):
+            member = tarfile.TarInfo(f"heavy-0.0.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+    answer = cli("venv", "v", "heavy")
+
+    assert answer.code == 1, answer.stderr
+    assert f"middle 2.0 asks for torch>=2.9; the base has torch {TORCH}" in answer.stderr
+    assert "a long log" not in answer.stderr
+
+
+def test_breaking_a_package_of_the_base_is_a_conflict(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    answer = cli("venv", "v", "filelock==4.0")
+
+    assert answer.code == 1
+    assert "viewer" in answer.stderr
+    assert "filelock<4" in answer.stderr
+
+
+def test_no_such_version_and_no_such_package_are_told(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    version = cli("venv", "v", "light==7")
+    package = cli("venv", "v", "nosuchthing")
+
+    assert (version.code, package.code) == (1, 1)
+    assert "light==7" in version.stderr
+    assert "nosuchthing" in package.stderr
+    assert list(Path().iterdir()) == [Path("old")]
+
+
+@pytest.mark.parametrize("variable", ["PIP_CONSTRAINT", "UV_CONSTRAINT"])
+def test_constraints_of_the_user_hold(
+    here: BaseHere,
+    cli: Callable[..., Answer],
+    wheels: Path,
+    write: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str,
+) -> None:
+    wheel(wheels, "metrics", "1.6", requires=("torch",))
+    monkeypatch.setenv(variable, str(write("limits.txt", f"metrics<1.6\ntorch=={TORCH}\n")))
+
+    found = packages(cli("venv", "v", "light", "--json"))
+
+    assert found["metrics"]["version"] == "1.5"
+
+
+def test_a_dry_run_says_the_same_and_makes_nothing(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    dry = packages(cli("venv", "v", "light", "--dry-run", "--json"))
+    assert not Path("v").exists()
+
+    real = packages(cli("venv", "v", "light", "--json"))
+
+    hows = {name: (each["version"], each["how"]) for name, each in real.items()}
+    assert {name: (each["version"], each["how"]) for name, each in dry.items()}.items() >= hows.items()
+
+
+def test_metadata_and_imports_agree_through_the_overlay(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    cli("venv", "v", "light", "filelock==3.5")
+    code = (
+        "import json, importlib.metadata as m; names = ['light', 'metrics', 'torch', 'filelock', 'viewer', 'numpy']\n"
+        "print(json.dumps({n: [m.version(n), __import__(n).__version__] for n in names}))"
+    )
+
+    found = seen(["v/bin/python", "-c", code], clean_environment(**here.environment))
+
+    assert all(pair[0] == pair[1] for pair in found.values())
+    assert found["torch"][0] == TORCH
+    assert found["filelock"][0] == "3.5"
+
+
+def test_a_base_without_anything_gives_a_plain_environment_and_says_so(
+    no_base: None, wheels: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "alone", "1.0")
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
+
+    answer = cli("venv", "v", "alone")
+
+    assert answer.code == 0, answer.stderr
+    assert "  resolving on no base but /" in answer.stderr
+    assert inside("v") == {"alone"}
+
+
+def test_a_narrow_terminal_changes_no_answer(
+    here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "modern", "1.0", requires=("filelock>=3.5",))
+    monkeypatch.setenv("COLUMNS", "40")  # uv breaks its lines there
+
+    answer = cli("venv", "v", "modern")
+
+    assert answer.code == 1
+    assert "modern 1.0 asks for filelock>=3.5; the base has filelock 3.0" in answer.stderr

@@ -1,0 +1,130 @@
+"""Where packages come from is what the user has told pip and uv."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.overlays import BaseHere, wheel
+from uenvtool.core.errors import BadInput
+from uenvtool.venv.settings import read_settings
+
+
+def arguments(environ: dict[str, str]) -> list[str]:
+    return list(read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ}).arguments)
+
+
+@pytest.fixture(autouse=True)
+def no_system_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leaves /etc/pip.conf of this machine out."""
+    real = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda path: str(path) != "/etc/pip.conf" and real(path))
+
+
+def test_variables_of_pip_become_options_of_uv() -> None:
+    found = arguments(
+        {
+            "PIP_INDEX_URL": "https://one/simple",
+            "PIP_EXTRA_INDEX_URL": "https://two/simple https://three/simple",
+            "PIP_FIND_LINKS": "/wheels",
+            "PIP_TRUSTED_HOST": "one",
+            "PIP_PRE": "1",
+        }
+    )
+
+    assert found == [
+        *("--default-index", "https://one/simple"),
+        *("--extra-index-url", "https://two/simple", "--extra-index-url", "https://three/simple"),
+        *("--index-strategy", "unsafe-best-match"),
+        *("--find-links", "/wheels"),
+        *("--allow-insecure-host", "one"),
+        *("--prerelease", "allow"),
+    ]
+
+
+def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write: Callable[..., Path]) -> None:
+    home = tmp_path / "h"
+    for name, text in {
+        "xdg/pip/pip.conf": "[global]\nindex-url = https://system/simple\nfind-links =\n    /a\n    /b\n",
+        "h/.config/pip/pip.conf": "[global]\nindex_url = https://user/simple\n[install]\nno-index = false\n",
+        "prefix/pip.conf": "[install]\nextra-index-url = https://site/simple\n",
+        "named.conf": "[global]\ntimeout = 33\ncert = /certs.pem\nindex-url = https://named/simple\n",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    environ = {
+        "HOME": str(home),
+        "XDG_CONFIG_DIRS": str(tmp_path / "xdg"),
+        "PIP_CONFIG_FILE": str(tmp_path / "named.conf"),
+        "PIP_EXTRA_INDEX_URL": "https://variable/simple",
+    }
+
+    found = read_settings(environ, str(tmp_path / "prefix"))
+
+    assert found.arguments == (
+        *("--default-index", "https://named/simple"),
+        *("--extra-index-url", "https://variable/simple", "--index-strategy", "unsafe-best-match"),
+        *("--find-links", "/a", "--find-links", "/b"),
+    )
+    assert found.environment["UV_HTTP_TIMEOUT"] == "33"
+    assert found.environment["SSL_CERT_FILE"] == "/certs.pem"
+
+
+def test_what_uv_was_told_goes_before_what_pip_was_told() -> None:
+    environ = {"UV_DEFAULT_INDEX": "https://uv/simple", "PIP_INDEX_URL": "https://pip/simple", "UV_SYSTEM_PYTHON": "1"}
+
+    found = read_settings({"XDG_CONFIG_DIRS": "/nonexistent", **environ})
+
+    assert "https://pip/simple" not in found.arguments
+    assert found.environment["UV_DEFAULT_INDEX"] == "https://uv/simple"
+    assert "UV_SYSTEM_PYTHON" not in found.environment
+
+
+def test_a_config_file_that_cannot_be_read_is_told_with_its_line(write: Callable[..., Path]) -> None:
+    path = write("pip.conf", "[global]\nindex-url = a\nwhat is this\n")
+
+    with pytest.raises(BadInput, match=r"pip\.conf:3:1: not a pip configuration file"):
+        read_settings({"PIP_CONFIG_FILE": str(path), "XDG_CONFIG_DIRS": "/nonexistent"})
+
+
+def test_a_percent_sign_in_a_password_is_kept(write: Callable[..., Path]) -> None:
+    path = write("pip.conf", "[global]\nindex-url = https://me:a%%40b%2F@host/simple\n")
+
+    assert "https://me:a%%40b%2F@host/simple" in arguments({"PIP_CONFIG_FILE": str(path)})
+
+
+def test_the_users_index_and_find_links_are_used_for_real(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path,
+    monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path],
+) -> None:  # fmt: skip
+    loaded("pythonpath")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    monkeypatch.delenv("PIP_NO_INDEX")
+    wheel(place / "simple" / "thing", "thing", "1.0")
+    (place / "simple" / "thing" / "index.html").write_text(
+        "<a href='thing-1.0-py3-none-any.whl'>thing-1.0-py3-none-any.whl</a>"
+    )
+    conf = write("pip.conf", f"[global]\nindex-url = {(place / 'simple').as_uri()}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(conf))
+
+    answer = cli("venv", "v", "thing")
+
+    assert answer.code == 0, answer.stderr
+
+
+def test_pips_required_files_are_installed_too(
+    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], write: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    loaded("pythonpath")
+    wheel(wheels, "always", "1.0")
+    monkeypatch.setenv("PIP_REQUIREMENT", str(write("always.txt", "always\n")))
+
+    answer = cli("venv", "v")
+
+    assert answer.code == 0, answer.stderr
+    assert "always" in answer.stdout

@@ -1,0 +1,270 @@
+"""What is known of a variable, and what will be set in a job: settings, why, who says so, what others say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from uenvtool.activation.activate import plan
+from uenvtool.activation.plan import ActivationPlan, known_facts, settled
+from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.result import Result, Table
+from uenvtool.knowledge.finding_text import finding_text, findings_named
+from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
+from uenvtool.knowledge.rule_text import rule_text, rules_named
+from uenvtool.knowledge.runtime_reader import known_images
+from uenvtool.knowledge.sound import passed_over
+from uenvtool.knowledge.tuning import (
+    AT_MOST,
+    DEFAULT,
+    EXPECTED,
+    PREPEND,
+    REQUIRED,
+    UNSET,
+    Setting,
+    TunedVariable,
+    Tuning,
+    Value,
+)
+from uenvtool.knowledge.tuning_reader import load_all, load_sources
+
+POLICIES = {
+    DEFAULT: "set if it is unset",
+    AT_MOST: "set if it is unset, and over a larger number",
+    PREPEND: "put in front of what is there",
+    REQUIRED: "set, also over another value",
+    UNSET: "removed",
+    EXPECTED: "set by somebody else; a message if it is missing",
+}
+COMPUTED = {
+    "cores": "the cores of a process",
+    "view_root": "the view's folder",
+    "roce_gid_index": "the index found under /sys",
+    "roce_hca": "the start of the devices' names",
+    "runai_gpus": "RUNAI_NUM_OF_GPUS",
+}
+"""What the values are that scripts compute."""
+ALL = "uenvtool explain --all"
+
+
+def explain(
+    names: Sequence[str],
+    *,
+    everything: bool = False,
+    system: str | None = None,
+    runtime: str | None = None,
+    recipe: str | None = None,
+    facts: Mapping[str, str] | None = None,
+) -> Result:
+    """What is known of variables, rules of `job check` and findings of `doctor`.
+
+    With a system, runtime or version it says what is set there.
+
+    Raises BadInput for a name that nobody knows, and if nothing is named.
+    """
+    here = None
+    if system or runtime or recipe or facts:
+        here = plan(system, runtime=runtime, recipe=recipe, versions=known_facts(facts or {}, known_images()))
+    if here is not None and not names:
+        return _in_a_job(here)
+    if not names and not everything:
+        raise BadInput(
+            "name a variable, --system for what is set there, or --all", hint="for example: uenvtool explain NCCL_NET"
+        )
+    rules, findings = rules_named(names), findings_named(names)
+    taken = {entry["rule"] for entry in rules} | {entry["finding"] for entry in findings}
+    others = [name for name in names if name not in taken]
+    tuning = load_all()
+    variables = _by_name(tuning)
+    wanted = sorted(variables) if everything else _known_names(others, variables)
+    entries = [_data(name, variables[name], tuning, here) for name in wanted]
+    texts = [*map(rule_text, rules), *map(finding_text, findings), *("\n".join(_lines(entry)) for entry in entries)]
+    return Result(
+        data=[*rules, *findings, *entries], text="\n\n".join(texts), notes=passed_over(TUNING, RULES, FINDINGS)
+    )
+
+
+def compare(sources: Sequence[str]) -> Result:
+    """What two sources say differently; what one says only against a symptom is marked.
+
+    Raises BadInput for a source that nobody knows or that says nothing, or another number of them.
+    """
+    if len(sources) != 2:
+        raise BadInput("--diff takes two sources", hint="for example: uenvtool explain --diff guide docs-2026")
+    tuning = load_all()
+    variables = _by_name(tuning)
+    known = load_sources()
+    speaking = {source for found in variables.values() for source in _says(found)}
+    problems = [unknown("source", name, known) for name in sources if name not in known]
+    problems += [
+        Problem(f"{name} says nothing of any variable", hint=f"these do: {', '.join(sorted(speaking))}")
+        for name in sources
+        if name in known and name not in speaking
+    ]
+    if problems:
+        raise BadInput(problems)
+    one, other = sources
+    rows = []
+    for name, found in sorted(variables.items()):
+        says = _says(found)
+        if (one in says or other in says) and says.get(one, "") != says.get(other, ""):
+            rows.append((name, *(_cell(name, says, source, tuning) for source in sources)))
+    return Result(
+        data=[{"name": name, one: first, other: second} for name, first, second in rows],
+        tables=(Table(headings=("variable", one, other), rows=rows),),
+        notes=(
+            *passed_over(TUNING),
+            "-: says nothing of it",
+            *(f"{name}: {known[name]} {known[name].url}".rstrip() for name in sources),
+        ),
+    )
+
+
+def _in_a_job(here: ActivationPlan) -> Result:
+    """The table of what is set, and what was not known when it was made."""
+    runtime = here.runtimes[0]
+    rows = [
+        (planned.setting.name, _shown(planned.setting), f"{planned.setting.reason} [{planned.setting.source.name}]")
+        for planned in settled(here, inside=runtime.container)
+    ]
+    notes = [f"on {here.system.name}, in {runtime.name}: {runtime.description}"]
+    if len(here.runtimes) > 1:
+        others = ", ".join(other.name for other in here.runtimes[1:])
+        notes.append(f"--runtime names another runtime: {others}")
+    unseen = sorted(here.facts_to_find & {"nccl"} - set(here.versions))
+    notes += [f"for an unknown version of {fact}; --{fact} names it" for fact in unseen]
+    return Result(
+        data=[{"name": name, "value": value, "reason": reason} for name, value, reason in rows],
+        tables=(Table(headings=("variable", "value", "why"), rows=rows),),
+        notes=(*notes, *here.system.notes, *runtime.limits),
+    )
+
+
+def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:
+    """The variables of those names, in capitals or not. Raises BadInput for a name that nobody knows."""
+    by_fold = {name.casefold(): name for name in variables}
+    problems = [
+        unknown("variable", name, by_fold.values(), listed_by=ALL) for name in names if name.casefold() not in by_fold
+    ]
+    if problems:
+        raise BadInput(problems)
+    return [by_fold[name.casefold()] for name in names]
+
+
+def _lines(entry: Mapping[str, Any]) -> list[str]:
+    lines = [f"{entry['name']}  ({', '.join(entry['files'])})"]
+    if entry["about"]:
+        lines.append(f"  {entry['about']}")
+    if entry["here"] is not None:
+        lines.append(f"  {entry['here']}")
+    for setting in entry["settings"]:
+        lines.append(f"  {setting['shown']}")
+        lines += [f"    {word + ':':8} {setting[key]}" for word, key in _SHOWN if setting[key]]
+    lines.append("  who says what:")
+    lines += [f"    {source} ({since}): {value}" for source, since, value, _ in entry["says"]]
+    lines += [f"  {source}: {url}" for source, _, _, url in entry["says"] if url]
+    return lines
+
+
+_SHOWN = (
+    ("how", "how"),
+    ("when", "when"),
+    ("why", "reason"),
+    ("cost", "cost"),
+    ("source", "cited"),
+    ("apart", "conflicts"),
+    ("set", "set"),
+    ("needs", "needs"),
+)
+"""The word before each part of a setting, and its key."""
+
+
+def _by_name(tuning: Tuning) -> dict[str, list[TunedVariable]]:
+    found: dict[str, list[TunedVariable]] = {}
+    for variable in tuning.variables:
+        found.setdefault(variable.name, []).append(variable)
+    return found
+
+
+def _says(variables: Sequence[TunedVariable]) -> dict[str, Value]:
+    """What each source says of a variable that several files may describe."""
+    return {source: value for variable in variables for source, value in variable.says.items()}
+
+
+def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: ActivationPlan | None) -> dict[str, Any]:
+    says = _says(variables)
+    sources = {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
+    settings = [setting for setting in tuning.settings if setting.name == name]
+    settings += [setting for found in tuning.workarounds.values() for setting in found.settings if setting.name == name]
+    return {
+        "name": name,
+        "files": [variable.file for variable in variables],
+        "type": variables[0].kind,
+        "about": next((variable.about for variable in variables if variable.about), ""),
+        "here": None if here is None else _here(name, here),
+        "settings": [_setting(setting, tuning) for setting in settings],
+        "says": [
+            [source, sources[source].date, _words_of_source(says, source), sources[source].url]
+            for source in sources
+            if source in says
+        ],
+    }
+
+
+def _here(name: str, here: ActivationPlan) -> str:
+    """What a variable will be where a plan is for."""
+    runtime = here.runtimes[0]
+    place = f"on {here.system.name}, in {runtime.name}"
+    holding = [chosen.setting for chosen in settled(here, inside=runtime.container) if chosen.setting.name == name]
+    return f"{place}: {_shown(holding[0])}" if holding else f"{place}: not set"
+
+
+def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
+    workaround = tuning.workarounds.get(setting.workaround)
+    return {
+        "value": setting.value,
+        "shown": _shown(setting),
+        "computed": setting.computed or None,
+        "policy": setting.policy,
+        "how": POLICIES[setting.policy],
+        "when": f"--workaround {workaround.name}: {workaround.symptom}"
+        if workaround
+        else setting.when.text or "always",
+        "reason": "" if workaround else setting.reason,
+        "cost": workaround.cost if workaround else "",
+        "source": setting.source.name,
+        "cited": f"{setting.source.name}: {setting.source}",
+        "since": setting.source.date,
+        "url": setting.source.url,
+        "conflicts": f"must not be set beside {', '.join(setting.conflicts)}" if setting.conflicts else "",
+        "set": f"all of the set {setting.together}, or nothing of it" if setting.together else "",
+        "needs": setting.needs.hint if setting.needs else "",
+    }
+
+
+def _shown(setting: Setting) -> str:
+    """What a variable is set to, or what happens to it."""
+    if setting.computed:
+        return COMPUTED[setting.computed]
+    if setting.policy in (UNSET, EXPECTED):
+        return "removed" if setting.policy == UNSET else "left to somebody else"
+    return setting.value or ""
+
+
+def _cell(name: str, says: Mapping[str, Value], source: str, tuning: Tuning) -> str:
+    """What a source says, with the workaround if it says so only against a symptom."""
+    workarounds = [
+        found.name
+        for found in tuning.workarounds.values()
+        if found.source.name == source and any(setting.name == name for setting in found.settings)
+    ]
+    always = any(setting.name == name and setting.source.name == source for setting in tuning.settings)
+    mark = f" (workaround {workarounds[0]})" if workarounds and not always else ""
+    return _words_of_source(says, source) + mark
+
+
+def _words_of_source(says: Mapping[str, Value], source: str) -> str:
+    if source not in says:
+        return "-"
+    value = says[source]
+    return "unset" if value is None else value

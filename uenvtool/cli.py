@@ -1,0 +1,136 @@
+"""The table of commands: who needs each one, and the room whose `cli.py` has its arguments."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import typer
+from typer.core import TyperGroup
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
+COMPLETION = "_UENVTOOL_COMPLETE"
+"""The variable with which a shell's completion calls the program."""
+
+
+class Command(NamedTuple):
+    """The folder whose `cli.py` has the command as a function of its name, and the sentence that `--help` shows."""
+
+    folder: str
+    sentence: str
+
+
+READERS = {
+    "To run a job (if you know sbatch)": {
+        "venv": Command("venv", "Lay Python packages of your own over a uenv or container."),
+        "job": Command("job", "Write and submit a tuned multi-node job; check batch scripts."),
+        "activate": Command("activation", "Set the network and the libraries up in a shell or a job."),
+        "explain": Command("activation", "Say what a variable is set to, why, and who says so."),
+        "doctor": Command("doctor", "Say what is slow or wrong, in a shell or a job's output."),
+    },
+    "To build an image (if you run a site)": {
+        "build": Command("env", "Write the Spack environment of a recipe and resolve it."),
+        "new": Command("knowledge", "Write a commented recipe or system of your own."),
+        "edit": Command("env", "Add, remove and pin packages in a recipe of your own."),
+        "validate": Command("knowledge", "Find everything that is wrong in recipes and systems."),
+        "image": Command("image", "Build images; show, check and compare what is in them."),
+        "container": Command("container", "Write the Containerfile, EDF and pipeline of an image."),
+    },
+    "To look around": {
+        "list": Command("knowledge", "List the recipes, systems and tuning files."),
+        "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
+        "diff": Command("env", "Compare recipes, environments, locks or published tables."),
+        "schema": Command("knowledge", "Print the JSON Schema of a kind of file, for editors."),
+    },
+}
+COMMANDS = {name: command for commands in READERS.values() for name, command in commands.items()}
+
+
+class ByReader(TyperGroup):
+    """The group of all commands, whose help lists them by who needs them."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands below the options."""
+        for reader, commands in READERS.items():
+            with formatter.section(reader):
+                formatter.write_dl([(name, command.sentence) for name, command in commands.items()])
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run one command; its exit code. Raises BadInput for a command line that is none."""
+    from uenvtool.core.errors import BadInput
+
+    try:
+        app = application(arguments)
+        return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
+    except UsageError as error:
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else "uenvtool"
+        message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
+        hint = f"`{command} --help` shows what it takes"
+        if message.endswith("is not readable"):
+            hint = "check its permissions: ls -l"
+        raise BadInput(message, hint=hint) from error
+    except SystemExit as stop:
+        if COMPLETION in os.environ:
+            raise
+        if stop.code == 1:  # typer ends so if the reader of --help has left
+            return 0
+        raise
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from uenvtool import __version__
+        from uenvtool.core import console
+        from uenvtool.core.result import Result
+
+        raise typer.Exit(console.show(Result(text=f"uenvtool {__version__}")))
+
+
+def main(
+    context: typer.Context,
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+) -> None:
+    """Without a command: where to begin."""
+    if context.invoked_subcommand is None:
+        from uenvtool import start
+        from uenvtool.core import console
+
+        raise typer.Exit(console.show(start.start(os.environ)))
+
+
+def application(words: Sequence[str]) -> typer.Typer:
+    """Return the program with the command that the first word names, which need not wait for the others to load.
+
+    Any other first word, --help and a shell's completion want all of them.
+    """
+    app = typer.Typer(
+        name="uenvtool",
+        cls=ByReader,
+        help="From nothing to a tuned PyTorch job on an HPC system.",
+        epilog="Exit codes: 0 done, 1 the answer is no, 2 bad input or usage, 3 an external program is missing, "
+        "4 an external program failed, 130 interrupted.",
+        rich_markup_mode=None,  # rich takes longer to load than --help may take to answer
+        pretty_exceptions_enable=False,  # errors are told by __main__, without traceback
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    )
+    app.callback(invoke_without_command=True)(main)
+    named = words[0] if words and COMPLETION not in os.environ else ""
+    for name in [named] if named in COMMANDS else COMMANDS:
+        _add(app, name)
+    return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    """Add a command, or a group of commands; a room with one command says its class in CLASS."""
+    module = importlib.import_module(f"uenvtool.{COMMANDS[name].folder}.cli")
+    found = getattr(module, {"list": "list_"}.get(name, name))
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=name)
+    else:
+        app.command(name, cls=getattr(module, "CLASS", None), short_help=COMMANDS[name].sentence)(found)

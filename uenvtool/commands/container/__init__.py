@@ -1,1 +1,0 @@
-"""Images of containers: their files written and compared, their names."""

@@ -1,1 +1,0 @@
-"""Jobs for commands: written, submitted, checked."""

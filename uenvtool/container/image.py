@@ -1,0 +1,156 @@
+"""An image with all of its files and its names, from its plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from uenvtool.activation import activate
+from uenvtool.activation.formats import docker_lines, edf_lines, values
+from uenvtool.activation.plan import ActivationPlan, decided
+from uenvtool.container.containerfile import Context, RuntimeTexts, context_files
+from uenvtool.container.deploy import Deployment, build_scripts, squashfs_name, test_script
+from uenvtool.container.identity import DIGITS, Identity, content_hash
+from uenvtool.container.plan import ContainerPlan
+from uenvtool.container.request import ContainerRequest
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
+from uenvtool.job.render.edf import EdfEntries, render_edf
+from uenvtool.knowledge.jobs import ContainerEngine, job_knowledge
+from uenvtool.knowledge.runtime_reader import load_runtime
+from uenvtool.knowledge.tuning import UNSET
+from uenvtool.venv.protect import rules
+
+EDF, DOCKER = "edf", "docker"
+IMAGES = "${SCRATCH}/ce-images"
+"""Where an EDF finds the squashfs file, unless build.sh is told otherwise."""
+TESTS_DIGITS = DIGITS // 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """The names of an image and the files that it is built, run and tested with, by name."""
+
+    plan: ContainerPlan
+    identity: Identity
+    files: Mapping[str, str]
+
+
+def again(plan: ContainerPlan, request: ContainerRequest) -> str:
+    """The command that makes the same files, wherever it is run: it names a recipe and no path."""
+    words = ["uenvtool", "container"]
+    if request.recipe is None:
+        words += ["--from", request.base, *(word for package in request.pip for word in ("--pip", package))]
+        words += ["--name", request.name] if request.name else []
+    else:
+        words.append(plan.name)
+    if plan.system.name != (plan.container.home or plan.foundation.home):
+        words += ["--system", plan.system.name]
+    if request.uarch:
+        words += ["--uarch", request.uarch]
+    return " ".join(shlex.join(words).splitlines())
+
+
+def image_of(plan: ContainerPlan, command: str) -> Image:
+    """The image of a plan. command: what makes its files again."""
+    command = quoting.comment(command)
+    below = image_of(plan.below, command) if plan.below else None
+    base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
+    activation = _activation(plan)
+    context = Context(
+        base=base,
+        runtime=_runtime_texts(activation, plan.kind) if activation and plan.container.kind else RuntimeTexts(),
+        protected=[rule.pattern for rule in rules()],
+        exceptions=[name for rule in rules() for name in rule.harmless],
+        again=command,
+        labels=_labels(plan, base),
+    )
+    engine = job_knowledge(plan.system).ce
+    own = bool(activation and plan.kind)
+    name = f"{plan.container.image}.toml"
+    variables = dict(values(decided(activation, DOCKER))) if own and activation else {}
+    srun = _srun(engine) if own else []
+    deployment = Deployment(variables=variables, srun=srun, edf=name, again=command)
+    unnamed = dataclasses.replace(deployment, again="")  # a command says how a file was made, not what is in it
+    identity = Identity(
+        image=plan.container.image,
+        tag=plan.tag,
+        content=content_hash(context_files(plan, dataclasses.replace(context, again=""))),
+        tests=content_hash({"test.sh": test_script(plan, unnamed)}, TESTS_DIGITS),
+    )
+    labels = {**context.labels, "uenvtool.hash": identity.content}
+    files = {
+        **context_files(plan, dataclasses.replace(context, labels=labels)),
+        **({name: _edf(plan, engine, activation, command)} if _reads_edf(plan) else {}),
+        "test.sh": test_script(plan, deployment),
+        **build_scripts(plan, identity, deployment, base=below.identity.canonical if below else ""),
+    }
+    return Image(plan=plan, identity=identity, files=files)
+
+
+def _activation(plan: ContainerPlan) -> ActivationPlan | None:
+    """What a container of the system is set up with; for an image with its own network stack, all of it."""
+    form = EDF if _reads_edf(plan) else DOCKER
+    if not plan.kind and form == DOCKER:
+        return None
+    versions = {"image": plan.kind} if plan.kind else {}
+    activation = activate.plan(plan.system.name, uarch=plan.uarch, versions=versions, shell=form)
+    if plan.kind and plan.kind not in activation.images:
+        hint = "name the recipe's own system with --system, or take a recipe without `image`"
+        raise BadInput(f"no runtime of {plan.system.name} knows images of the kind {plan.kind}", hint=hint)
+    return activation
+
+
+def _reads_edf(plan: ContainerPlan) -> bool:
+    return any(EDF in load_runtime(name).forms for name in plan.system.runtimes)
+
+
+def _runtime_texts(activation: ActivationPlan, kind: str) -> RuntimeTexts:
+    runtime = activation.runtimes[0].name
+    sign = activation.images[kind]
+    command = activate.command(activation, "bash", activation.uarch, runtime, activation.versions)
+    return RuntimeTexts(
+        env=docker_lines(activation),
+        activation=activate.text(activation, "bash", command) + "\n",
+        sign=sign,
+    )
+
+
+def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
+    """What the image says of itself: no date and no host, so that the same inputs give the same image."""
+    standard = "org.opencontainers.image"
+    digest = plan.container.base.digest if plan.container.base else ""
+    return {
+        f"{standard}.title": plan.container.image,
+        f"{standard}.description": plan.container.description,
+        f"{standard}.version": plan.tag,
+        f"{standard}.base.name": base,
+        **({f"{standard}.base.digest": digest} if digest else {}),
+        "uenvtool.recipe": plan.name,
+        **{f"uenvtool.component.{name}": version for name, version in plan.versions.items()},
+        **plan.container.labels,
+    }
+
+
+def _srun(engine: ContainerEngine) -> list[str]:
+    network = [f"--network={engine.extended_network}"] if engine.extended_network else []
+    return [*engine.extended_srun, *network]
+
+
+def _edf(plan: ContainerPlan, engine: ContainerEngine, activation: ActivationPlan | None, command: str) -> str:
+    """The EDF. An image with its own network stack sets its variables itself, but it cannot remove any."""
+    settings = decided(activation, EDF) if activation else None
+    if settings and plan.kind:
+        removed = tuple(planned for planned in settings.settings if planned.setting.policy == UNSET)
+        settings = dataclasses.replace(settings, settings=removed)
+    return render_edf(
+        EdfEntries(
+            knowledge=engine,
+            extended=bool(plan.kind),
+            image=f"{IMAGES}/{squashfs_name(plan)}",
+            env=edf_lines(settings) if settings else (),
+            again=command,
+        )
+    )

@@ -1,0 +1,1 @@
+"""What every part uses: errors, results, the console, and the doors for processes, files and quoting."""

@@ -1,0 +1,202 @@
+"""What a user sees: the answer on stdout, everything else on stderr, colour and bars on terminals.
+
+This is the one door to the terminal, and it keeps two promises. Text that was read from an image, a
+recipe or a program cannot control the terminal: its control characters are shown as escapes. An
+output that nobody can take (a closed pipe, another encoding) does not undo the work: the exit code
+says if the work is done.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.result import Result, Step, Table
+
+BOLD, RED, YELLOW, DIM = "1", "31", "33", "2"
+BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
+"""What a live line has beside its text, and what a terminal adds when it is stopped: a full line would stay then."""
+COLOURS = {"red": RED, "yellow": YELLOW, "dim": DIM}
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
+writing direction, and the bytes of a name that is not UTF-8 (PEP 383)."""
+
+
+def show(result: Result, *, as_json: bool = False) -> int:
+    """Print a result: the answer on stdout, everything else on stderr. Gives its exit code.
+
+    Raises ToolFailed if stdout cannot take the answer, as on a full disk; a reader that has left is no error.
+    """
+    _write_stdout(_json(result.data) if as_json else _answer(result))
+    for problem in result.problems:
+        failure(str(problem))
+    for line in result.warnings:
+        warn(line)
+    for line in result.notes:
+        note(line)
+    if result.next:
+        note("\n  ".join(["next:", *(line for command in result.next for line in command.splitlines())]))
+    return int(result.exit_code)
+
+
+def note(text: str = "") -> None:
+    """Tell the user something that is not the answer."""
+    _write_stderr(printable(text))
+
+
+def warn(text: str) -> None:
+    """Tell the user something that they should act on."""
+    _write_stderr(f"{_painted('warning:', YELLOW, sys.stderr)} {printable(text)}")
+
+
+def failure(text: str) -> None:
+    """Print the text of an error."""
+    _write_stderr("\n".join(_painted_line(line) for line in printable(text).splitlines()))
+
+
+def printable(text: str) -> str:
+    """The text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
+    return _CONTROL.sub(lambda found: _escape(found[0]), text)
+
+
+@contextlib.contextmanager
+def progress(title: str) -> Iterator[Step]:
+    """Show that work goes on: a live line with the elapsed time on a terminal, plain lines elsewhere.
+
+    Yields a function that takes what is being done now.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        note(f"{title} ...")
+        yield lambda step: note(f"  {step}")
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+
+        def fitted(step: str) -> str:
+            free_width = bar.console.width - BESIDE_WIDTH
+            whole = printable(f"{title}: {step}" if step else title)
+            return whole if len(whole) <= free_width else _cut(printable(step or title), free_width)
+
+        task = bar.add_task(fitted(""))
+        yield lambda step: bar.update(task, description=fitted(step))
+
+
+def flush() -> None:
+    """Hand on what other code has printed, such as the text of --help, as `show` does."""
+    _write_stdout(b"")
+
+
+def _answer(result: Result) -> bytes:
+    """What goes to stdout. A file's text stays as it is, for `>` and eval; on a terminal it is made printable."""
+    if result.file:
+        text = printable(result.file) if _is_terminal(sys.stdout) else result.file
+        return _ended(text).encode("utf-8", "surrogateescape")
+    parts = [printable(result.text), *(_aligned(table) for table in result.tables)]
+    text = "\n\n".join(part.rstrip("\n") for part in parts if part)
+    return _ended(text).encode(_encoding(sys.stdout), "backslashreplace")
+
+
+def _json(data: Any) -> bytes:
+    import json
+
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    return _ended(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)).encode()
+
+
+def _aligned(table: Table) -> str:
+    """Rows as aligned columns under their headings; the last column is left as long as it is, or cut."""
+    lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
+    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    if table.cut and _is_terminal(sys.stdout):
+        text = [_cut(line, shutil.get_terminal_size().columns) for line in text]
+    rows = [_painted_start(line, row[0], table) for line, row in zip(text[1:], lines[1:], strict=True)]
+    return "\n".join([_painted(text[0], BOLD, sys.stdout), *rows])
+
+
+def _painted_start(line: str, first: str, table: Table) -> str:
+    """A row with its first cell in the colour that its text has."""
+    colour = table.colours.get(first)
+    return _painted(first, COLOURS[colour], sys.stdout) + line[len(first) :] if colour else line
+
+
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: max(width - 3, 0)]}..."
+
+
+def _cell(text: str) -> str:
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:  # a byte that is not UTF-8
+        number -= 0xDC00
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def _write_stdout(data: bytes) -> None:
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has what it wants, as with `| head`
+        _silence(sys.stdout)
+    except OSError as error:
+        _silence(sys.stdout)
+        why = f"the answer cannot be written to standard output: {error.strerror or error}"
+        raise ToolFailed(why, hint="the work before it is done; send the output elsewhere") from error
+
+
+def _write_stderr(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        _silence(sys.stderr)
+
+
+def _silence(stream: TextIO) -> None:
+    """Let a stream that takes nothing any more lead nowhere, so that its buffer raises no second time."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+def _ended(text: str) -> str:
+    return text if not text or text.endswith("\n") else text + "\n"
+
+
+def _encoding(stream: TextIO) -> str:
+    return stream.encoding or "utf-8"
+
+
+def _painted(text: str, code: str, stream: TextIO) -> str:
+    return f"\x1b[{code}m{text}\x1b[0m" if _is_coloured(stream) else text
+
+
+def _painted_line(line: str) -> str:
+    for word, code in (("error:", RED), ("hint:", DIM)):
+        if line.startswith(word):
+            return _painted(word, code, sys.stderr) + line[len(word) :]
+    return line
+
+
+def _is_coloured(stream: TextIO) -> bool:
+    """If colour is wanted on a stream (https://no-color.org)."""
+    return _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    return stream.isatty()

@@ -1,0 +1,280 @@
+"""One file at a time: written beside its place, on disk, renamed; and locks."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from uenvtool.core.errors import BadInput, ToolFailed
+
+STAGED_SUFFIX = ".uenvtool-part"
+REMEDIES = {
+    errno.ENOSPC: "free space on the disk of {folder} (df {folder}), or name another place",
+    errno.EDQUOT: "your quota on the disk of {folder} is spent: free some of it, or name another place",
+    errno.EROFS: "{folder} is mounted read-only: name another place",
+    errno.EACCES: "{folder} is not yours to write: name another place, or ask its owner",
+    errno.EPERM: "{folder} is not yours to write: name another place, or ask its owner",
+}
+"""What helps, by what the system said."""
+LOCK_WAIT_HINT = "another uenvtool is writing there: wait until it has ended, or name another place"
+
+
+def write(path: Path, content: str | bytes, *, keep_mode: bool = False) -> None:
+    """Write one file so that a reader sees the old content or the new one, never a part.
+
+    keep_mode: a file that is there keeps its permissions, as one of a user's that others may not read.
+    Raises ToolFailed if the disk is full, the folder read-only or the quota spent; the old
+    file is then unchanged.
+    """
+    with _staged(path.parent, {path.name: content}, keep_modes=keep_mode) as staged:
+        _replace_all(staged, path.parent)
+
+
+def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write files (relative name -> content) below `folder`, all or none.
+
+    Every byte is on disk beside its target before the first target is replaced, so a full disk
+    or a dead process leaves the old files. The order of `contents` is the order of replacement.
+    A file whose content is already right is not touched.
+    """
+    with _staged(folder, contents) as staged:
+        _replace_all(staged, folder)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """Files that replace others, with a record that is true at every instant.
+
+    contents: relative name to what is written. obsolete: names that are removed. emptied: names whose
+    folders go if nothing is left in them. record: the name of the record. while_writing, afterwards:
+    what it says before the first file is touched, and when all is done.
+    """
+
+    contents: Mapping[str, str]
+    obsolete: Sequence[str]
+    emptied: Sequence[str]
+    record: str
+    while_writing: str
+    afterwards: str
+
+
+def rewrite(folder: Path, order: Rewrite) -> None:
+    """Replace and remove files below `folder`. Raises ToolFailed, with nothing changed, if the disk is full."""
+    last = {order.record: order.afterwards}
+    if not order.emptied and all(_holds(folder / name, text.encode()) for name, text in order.contents.items()):
+        write_all(folder, last)
+        return
+    with contextlib.ExitStack() as stack:
+        with _kept_on_error(folder / order.record):
+            write_all(folder, {order.record: order.while_writing})
+            staged = stack.enter_context(_staged(folder, order.contents))
+            record = stack.enter_context(_staged(folder, last))
+        _replace_all(staged, folder)
+        try:
+            for name in order.obsolete:
+                (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise write_error(folder, error) from error
+        for name in order.emptied:
+            remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
+        _replace_all(record, folder)
+
+
+@contextlib.contextmanager
+def _kept_on_error(path: Path) -> Iterator[None]:
+    """Give a file its old content back, which needs no space on a full disk, if what is done inside fails."""
+    aside = path.with_name(f".{path.name}.old{STAGED_SUFFIX}")
+    if path.exists():
+        _link_or_copy(path, aside)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.replace(aside, path) if aside.exists() else path.unlink(missing_ok=True)
+        raise
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _link_or_copy(path: Path, target: Path) -> None:
+    import shutil
+
+    try:
+        target.unlink(missing_ok=True)
+        try:
+            os.link(path, target)
+        except OSError:  # a filesystem without hard links
+            shutil.copy2(path, target)
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
+@contextlib.contextmanager
+def _staged(
+    folder: Path, contents: Mapping[str, str | bytes], *, keep_modes: bool = False
+) -> Iterator[list[tuple[Path, Path]]]:
+    """Files on disk beside their targets, as pairs of both; what was not given its name is removed at the end."""
+    staged: list[tuple[Path, Path]] = []
+    made: list[Path] = []
+    try:
+        made += make_folders(folder)
+        for name, content in contents.items():
+            target = folder / name
+            data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+            if _holds(target, data):
+                continue
+            made += make_folders(target.parent)
+            mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
+            staged.append((_stage(target, data, mode), target))
+        yield staged
+    except OSError as error:
+        raise write_error(folder, error) from error
+    finally:
+        for temporary, _ in staged:
+            temporary.unlink(missing_ok=True)
+        remove_empty(made)
+
+
+def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path) -> None:
+    try:
+        for temporary, target in staged:
+            os.replace(temporary, target)
+    except OSError as error:
+        raise write_error(folder, error) from error
+    sync_folders({target.parent for _, target in staged})
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """If a file has that content, and is no link to one that has it."""
+    return path.is_file() and not path.is_symlink() and path.read_bytes() == data
+
+
+def set_shared_mode(path: Path) -> None:
+    """Give a finished file the mode that the user's umask gives to new files."""
+    try:
+        path.chmod(0o666 & ~umask())
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def sync(path: Path) -> None:
+    """Put a file that another program wrote on disk. Raises ToolFailed if that fails, as on a full disk."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def write_error(path: Path, error: OSError) -> ToolFailed:
+    """The error that says why nothing could be written at `path`, and which disk or permission would help."""
+    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else os.fspath(path)
+    remedy = REMEDIES.get(error.errno or 0, "name another place")
+    return ToolFailed(
+        f"cannot write {place}: {error.strerror or error}",
+        hint=f"nothing was changed; {remedy.format(folder=os.path.dirname(place) or '.')}, then run it again",
+    )
+
+
+@contextlib.contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Hold `folder` for one writer at a time; a second one is refused with ToolFailed.
+
+    The lock is on the folder itself (flock), so it leaves no file behind and dies with its
+    process. The folder is made if it is missing, and removed again if it stays empty. shared: any
+    number of writers that are shared hold it at the same time.
+    """
+    try:
+        made = make_folders(folder)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except (NotADirectoryError, FileExistsError) as error:  # the latter: a link to nowhere
+        raise BadInput(f"{folder} is not a folder", hint="name a folder with -o") from error
+    except OSError as error:
+        raise write_error(folder, error) from error
+    try:
+        take_lock(descriptor, folder, shared=shared)
+        if not shared:
+            _remove_strays(folder)
+        yield
+    finally:
+        os.close(descriptor)
+        remove_empty(made)
+
+
+def take_lock(descriptor: int, shown: Path, *, shared: bool = False) -> None:
+    """Lock an open folder until it is closed; ToolFailed, with the name of what is written, if another has it.
+
+    A filesystem without locks is used without.
+    """
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise ToolFailed(f"{shown} is in use", hint=LOCK_WAIT_HINT) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
+            raise
+
+
+def _remove_strays(folder: Path) -> None:
+    """Remove what a killed run left half written; the lock says that nobody writes it now."""
+    for stray in folder.rglob(f".*{STAGED_SUFFIX}"):
+        with contextlib.suppress(OSError):
+            stray.unlink()
+
+
+def _stage(target: Path, data: bytes, mode: int) -> Path:
+    """Write `data` beside `target` under a temporary name, on disk when this returns."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=STAGED_SUFFIX, dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fchmod(stream.fileno(), mode)
+            os.fsync(stream.fileno())
+    except BaseException:
+        os.unlink(name)
+        raise
+    return Path(name)
+
+
+def umask() -> int:
+    """The process's umask; mkstemp makes files that only their owner can read."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make `folder` and its parents; the ones that were missing, outermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+    return missing[::-1]
+
+
+def remove_empty(folders: list[Path]) -> None:
+    """Remove folders, given outermost first, that have nothing in them."""
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # refuses if anything is inside, which is what is meant
+
+
+def sync_folders(folders: set[Path]) -> None:
+    """Put the renames on disk too; some filesystems cannot, and lose nothing but recency."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

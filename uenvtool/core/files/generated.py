@@ -1,0 +1,196 @@
+"""A folder of generated files: its record says at every instant which of them are the tool's.
+
+`.uenvtool.json` holds the digest of each file that the tool wrote. Before files are replaced, it also
+names what is being written, so that a run that was killed leaves no file whose origin is unknown: the
+next one completes or removes it. A file that is not in the record, or has another content than is
+recorded, is somebody else's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.files.atomic import Rewrite, rewrite
+from uenvtool.core.files.reading import read_bytes
+
+RECORD = ".uenvtool.json"
+TOLERATED = {".gitignore", RECORD}
+"""Names that may stand in a folder without making it somebody else's."""
+MOST_BYTES = 10_000_000
+_OWN = ("generator", "files", "writing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What the tool wrote into a folder.
+
+    files: relative path to sha256. writing: the same of a run that has not ended, or was killed. more:
+    what else a command records, by name.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    writing: Mapping[str, str] = field(default_factory=dict)
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def names(self) -> set[str]:
+        """Every file that is, or may be, the tool's."""
+        return {*self.files, *self.writing}
+
+    def has(self, name: str, content: bytes) -> bool:
+        """If a file with that content is as the tool wrote it."""
+        return digest(content) in (self.files.get(name), self.writing.get(name))
+
+    def text(self) -> str:
+        """The record as its file holds it."""
+        texts = {name: value for name, value in self.more.items() if isinstance(value, str)}
+        data: dict[str, Any] = {"generator": "uenvtool", **texts, "files": dict(sorted(self.files.items()))}
+        data |= {name: value for name, value in self.more.items() if name not in texts}
+        if self.writing:
+            data["writing"] = dict(sorted(self.writing.items()))
+        return json.dumps(data, indent=1) + "\n"
+
+
+def digest(content: str | bytes) -> str:
+    """The sha256 of a file's content."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def read_record(folder: Path) -> Record:
+    """The record of a folder; an empty one if there is none. Raises BadInput if it cannot be read as one."""
+    path = folder / RECORD
+    try:
+        data: Any = json.loads(read_bytes(path, MOST_BYTES))
+        more = {name: value for name, value in data.items() if name not in _OWN}
+        return Record(files=_digests(data["files"]), writing=_digests(data.get("writing", {})), more=more)
+    except FileNotFoundError:
+        return Record()
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+        why = "nested too deep" if isinstance(error, RecursionError) else error
+        raise BadInput(
+            f"this record of what uenvtool wrote cannot be read: {why}",
+            Position(str(path)),
+            "restore it from version control, or write into another folder with -o",
+        ) from error
+
+
+def content_inside(folder: Path, name: str) -> bytes | None:
+    """The content of a file in a folder; None if there is none. Raises BadInput if a link leads to it."""
+    path = folder
+    for part in PurePosixPath(name).parts:
+        path = path / part
+        if path.is_symlink():
+            hint = (
+                "uenvtool neither reads nor writes through a link here: move it away, or choose another folder with -o"
+            )
+            raise BadInput(f"{path} is a symlink", hint=hint)
+    if not os.path.lexists(path):
+        return None
+    try:
+        return read_bytes(path, MOST_BYTES)
+    except FileNotFoundError:
+        return None
+
+
+def left_over(folder: Path, expected: Collection[str]) -> list[str]:
+    """The recorded files of a folder that are in it and not expected."""
+    return sorted(name for name in read_record(folder).names if name not in expected and os.path.lexists(folder / name))
+
+
+def refuse_foreign(
+    folder: Path,
+    contents: Mapping[str, str],
+    *,
+    reserved: Collection[str] = (),
+    tolerated: Collection[str] = TOLERATED,
+    force: bool = False,
+) -> None:
+    """Refuse to replace or remove what is not the tool's, or was changed since the tool wrote it.
+
+    contents: what will be written; a file that has that content already is taken over. reserved: names
+    that may be written later. tolerated: names of others that may stand in the folder. `force` lets the
+    tool's own changed files be replaced; somebody else's are never touched. Raises BadInput.
+    """
+    if not folder.is_dir():
+        return
+    record = read_record(folder)
+    present = dict(_present(folder, {*contents, *reserved, *record.names}))
+    identical = {name for name, content in present.items() if name in contents and content == contents[name].encode()}
+    for name in present:
+        if name not in record.names and name not in identical:
+            raise BadInput(
+                f"{folder / name} was not written by uenvtool",
+                hint="it stays as it is, also with --force: move it away, or choose another folder with -o",
+            )
+    others = sorted(path.name for path in folder.iterdir() if path.name not in tolerated)
+    if not record.names and not identical and others and not force:
+        raise BadInput(
+            f"{folder} holds other files ({', '.join(others[:3])}{', ...' if len(others) > 3 else ''})",
+            hint="choose another folder with -o, or write beside them with --force",
+        )
+    for name, content in sorted(present.items()):
+        if name not in identical and not record.has(name, content):
+            _refuse_changed(folder / name, is_wanted=name in contents or name in reserved, force=force)
+
+
+def write_generated(
+    folder: Path, contents: Mapping[str, str], *, keep: Collection[str] = (), more: Mapping[str, Any] | None = None
+) -> None:
+    """Write files into a folder whose lock is held, and remove those that the tool wrote before and are not wanted.
+
+    keep: recorded names that stay as they are. more: for the record. Raises ToolFailed if the disk does not
+    take them; the old ones are then unchanged.
+    """
+    record = read_record(folder)
+    present = dict(_present(folder, record.names))
+    owned = {**record.writing, **record.files}
+    owned |= {name: digest(content) for name, content in present.items() if record.has(name, content)}
+    written = {name: digest(text) for name, text in contents.items()}
+    kept = {name: owned[name] for name in keep if name in owned}
+    obsolete = [name for name in owned if name not in written and name not in kept]
+    final = Record(files={**kept, **written}, more=record.more if more is None else more)
+    rewrite(
+        folder,
+        Rewrite(
+            contents=contents,
+            obsolete=[name for name in obsolete if name in present and owned[name] == digest(present[name])],
+            emptied=obsolete,
+            record=RECORD,
+            while_writing=Record(files=owned, writing=written, more=record.more).text(),
+            afterwards=final.text(),
+        ),
+    )
+
+
+def _digests(found: Any) -> dict[str, str]:
+    """Names with digests, checked: no name leaves the folder."""
+    for name, value in found.items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or str(path) != name or name in (".", RECORD) or "\0" in name:
+            raise ValueError(f"{name!r} is not the name of a file in this folder")
+        if not isinstance(value, str):
+            raise TypeError(f"the digest of {name!r} is not a text")
+    return dict(found)
+
+
+def _present(folder: Path, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    for name in names:
+        content = content_inside(folder, name)
+        if content is not None:
+            yield name, content
+
+
+def _refuse_changed(path: Path, *, is_wanted: bool, force: bool) -> None:
+    if not is_wanted:
+        hint = "the inputs do not give it any more, and it is not removed with your change: move it away"
+        raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)
+    if not force:
+        hint = "put the change into the files that it is made from, then replace it with --force"
+        raise BadInput(f"{path} was changed since uenvtool wrote it", hint=hint)

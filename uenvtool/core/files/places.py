@@ -1,0 +1,187 @@
+"""Where work is done before it has its place: beside the target, in memory, in the temporary folder."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files.atomic import make_folders, remove_empty, take_lock, write_error
+from uenvtool.core.files.trees import remove_tree
+
+WORK_SUFFIX = ".uenvtool-work"
+MEMORY = Path("/dev/shm")  # noqa: S108  the folder inside gets a name of its own and mode 0700
+MEMORY_PREFIX = "uenvtool-"
+
+
+@contextlib.contextmanager
+def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
+    """A temporary folder of this process, removed at the end whatever happens."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise write_error(Path(tempfile.gettempdir()), error) from error
+    with folder as name:
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def workplace(target: Path) -> Iterator[Path]:
+    """A folder beside `target` for one writer at a time; a second one is refused with ToolFailed.
+
+    It holds what will become the target (`new`) and what was it (`old`). What a killed run left is
+    cleared first: a target that was moved away and not replaced is moved back.
+    """
+    work = target.parent / f".{target.name}{WORK_SUFFIX}"
+    made: list[Path] = []
+    try:
+        made = make_folders(target.parent)
+        descriptor = _held(work, target)
+    except OSError as error:
+        remove_empty(made)
+        raise write_error(target, error) from error
+    try:
+        if not os.path.lexists(target) and os.path.lexists(work / "old"):
+            os.rename(work / "old", target)
+        _empty(work)
+        yield work
+    finally:
+        _empty(work)
+        with contextlib.suppress(OSError):
+            work.rmdir()
+        os.close(descriptor)
+        remove_empty(made)
+
+
+@contextlib.contextmanager
+def memory_folder(least_bytes: int) -> Iterator[Path | None]:
+    """A folder in memory-backed storage with at least so many bytes free, or None; removed at the end.
+
+    What killed runs of this user left is removed first: a living one holds a lock on its own.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = None
+        with contextlib.suppress(OSError):
+            if _free_in_memory() >= least_bytes:
+                folder = stack.enter_context(_own_folder(MEMORY))
+        yield folder
+
+
+@contextlib.contextmanager
+def working_folder(least_bytes: int) -> Iterator[Path]:
+    """A folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(memory_folder(least_bytes))
+        try:
+            yield folder or stack.enter_context(_own_folder(Path(tempfile.gettempdir())))
+        except OSError as error:
+            raise write_error(Path(tempfile.gettempdir()), error) from error
+
+
+@contextlib.contextmanager
+def _own_folder(place: Path) -> Iterator[Path]:
+    """A new folder that is locked while it is used; what killed runs of this user left is removed first."""
+    owner = f"{MEMORY_PREFIX}{os.getuid()}-"
+    _remove_dead(place, owner)
+    folder, descriptor = _new_and_held(place, owner)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+        os.close(descriptor)
+
+
+def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
+    """A new folder, and an open descriptor that holds its lock.
+
+    Until it is locked, another run that looks for what killed ones left may hold it: that one removes it.
+    """
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        with contextlib.suppress(ToolFailed):
+            return folder, _held(folder, folder)
+
+
+def _free_in_memory() -> int:
+    """The bytes that memory-backed storage can take."""
+    import shutil
+
+    return min(shutil.disk_usage(MEMORY).free, _memory_available()) if MEMORY.is_dir() else 0
+
+
+def _memory_available() -> int:
+    """Bytes of memory that can be used without swapping; a tmpfs takes from them."""
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _held(folder: Path, shown: Path) -> int:
+    """An open descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
+
+    The descriptor is of the folder that has the name now: another run may have removed and made it
+    anew between the opening and the locking. Raises BadInput for a folder that is there already and that others can
+    have written into: what lies in it would be taken for what a killed run left.
+    """
+    while True:
+        was_there = False
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            was_there = True
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            continue
+        except NotADirectoryError as error:
+            raise _in_the_way(folder, "is no folder") from error
+        try:
+            if was_there:
+                _refuse_of_others(folder, os.fstat(descriptor))
+            take_lock(descriptor, shown)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            if os.fstat(descriptor).st_ino == os.stat(folder).st_ino:
+                return descriptor
+        os.close(descriptor)
+
+
+def _refuse_of_others(folder: Path, status: os.stat_result) -> None:
+    """Raise BadInput if a folder is another user's, or if other users can write into it."""
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise _in_the_way(
+            folder, "is another user's" if status.st_uid != os.geteuid() else "can be written by other users"
+        )
+
+
+def _in_the_way(folder: Path, why: str) -> BadInput:
+    hint = "see what is in it, and remove it; or name another place"
+    return BadInput(f"{folder} is in the way: it is there already and {why}", hint=hint)
+
+
+def _remove_dead(folder: Path, prefix: str) -> None:
+    """Remove this user's folders with a prefix whose lock nobody holds."""
+    import fcntl
+
+    for stray in folder.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):
+            if stray.is_symlink() or stray.stat().st_uid != os.getuid():
+                continue
+            descriptor = os.open(stray, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                remove_tree(stray)
+            finally:
+                os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        for child in folder.iterdir():
+            remove_tree(child)

@@ -1,0 +1,83 @@
+"""Files of others are read with bounds: what is no regular file, or too large, is refused before it is read."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from uenvtool.core.errors import BadInput, Position
+
+LAST_BYTES = 16 << 10
+LAST_LINES = 12
+_STREAM = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading.
+
+    Raises FileNotFoundError if there is none; BadInput for a pipe or device, which may never end, and for a file
+    that may not be read.
+    """
+    place = Position(str(path))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(path) from None
+    except OSError as error:
+        raise BadInput(f"cannot read it: {error.strerror}", place, "check the permissions") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise BadInput("this is not a regular file", place, "name a file")
+        with open(descriptor, "rb", closefd=False) as stream:
+            yield stream
+    finally:
+        os.close(descriptor)
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The content of a regular file of at most that many bytes. Raises what `opened` does; BadInput if it is larger."""
+    with opened(path) as stream:
+        return _all(stream, path, most)
+
+
+def is_stream(path: Path) -> bool:
+    """Tell if a path is an open file of the process, such as a pipe: `-r <(...)`, `-r /dev/stdin`."""
+    return _STREAM.fullmatch(str(path)) is not None
+
+
+def read_named(path: Path, most: int) -> bytes:
+    """The content of a file that the user names, which may be a pipe too; a pipe is read to its end.
+
+    Raises what `read_bytes` does.
+    """
+    if not is_stream(path):
+        return read_bytes(path, most)
+    try:
+        with open(path, "rb") as stream:
+            return _all(stream, path, most)
+    except OSError as error:
+        hint = "is it open? name a file in its place"
+        raise BadInput(f"cannot read it: {error.strerror}", Position(str(path)), hint) from error
+
+
+def _all(stream: BinaryIO, path: Path, most: int) -> bytes:
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise BadInput(f"larger than {most / 1e6:g} MB", Position(str(path)), "name another file")
+    return content
+
+
+def last_lines(path: Path) -> list[str]:
+    """The last lines of a log, which say why it ended; none if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_BYTES))
+            return stream.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+    except OSError:
+        return []

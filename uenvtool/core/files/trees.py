@@ -1,0 +1,177 @@
+"""Whole folders that nobody reads yet: filled, copied, removed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from uenvtool.core.files.atomic import umask, write_error
+
+
+def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
+    """Write files into a folder that nobody reads yet: plain, without the care that `write` takes."""
+    try:
+        for name, content in contents.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+            if name in executable:
+                path.chmod(0o777 & ~umask())
+    except OSError as error:
+        raise write_error(folder, error) from error
+
+
+def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
+    """Write one large file, in pieces, in a folder that nobody reads yet."""
+    try:
+        with open(path, "wb") as stream:
+            stream.writelines(chunks)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def fill_start(path: Path, content: bytes) -> None:
+    """Write over the first bytes of a file that nobody reads yet."""
+    try:
+        with open(path, "r+b") as stream:
+            stream.write(content)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def link(path: Path, target: str) -> None:
+    """Make a symlink in a folder that nobody reads yet; one of that name is replaced."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and its parents; one that exists is fine."""
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def set_mode(path: Path, mode: int) -> None:
+    """Give a file its permissions, whatever the umask."""
+    path.chmod(mode)
+
+
+def claim(path: Path) -> bool:
+    """Make an empty folder as a sign; False if somebody made it before. Of many that try, on any node, one does."""
+    try:
+        path.mkdir()
+    except FileExistsError:
+        return False
+    except FileNotFoundError:  # the folder around it is gone: it is over
+        return False
+    except OSError as error:
+        raise write_error(path, error) from error
+    return True
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, if it exists."""
+    path.unlink(missing_ok=True)
+
+
+def remove_empty_folder(path: Path) -> None:
+    """Remove a folder; OSError if something is in it."""
+    path.rmdir()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a file or a whole folder that is the tool's own, also what is read-only in it."""
+    import shutil
+
+    if path.is_symlink() or path.is_file():
+        path.unlink(missing_ok=True)
+        return
+
+    def make_writable(remove: Callable[[str], object], name: str, _why: object) -> None:
+        with contextlib.suppress(OSError):
+            os.chmod(os.path.dirname(name), 0o700)
+            remove(name)
+
+    shutil.rmtree(path, onerror=make_writable)
+
+
+def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
+    """Copy a folder to a new place with its symlinks, modes and times, several files at a time.
+
+    A parallel filesystem takes many small files only at the pace of its answers; threads wait for
+    several of them at once. Raises ToolFailed if the target cannot hold it.
+    """
+    import shutil
+    from concurrent.futures import ThreadPoolExecutor
+
+    def copied(pair: tuple[str, str]) -> None:
+        shutil.copy2(*pair, follow_symlinks=False)
+
+    pairs: list[tuple[str, str]] = []
+    folders: list[tuple[str, str]] = []
+    try:
+        for original, names, files in os.walk(source):
+            copy = os.path.join(target, os.path.relpath(original, source))
+            os.makedirs(copy, exist_ok=True)
+            folders.append((original, copy))
+            links = [name for name in names if os.path.islink(os.path.join(original, name))]
+            pairs += [(os.path.join(original, name), os.path.join(copy, name)) for name in files + links]
+        with ThreadPoolExecutor(workers) as pool:
+            for start in range(0, len(pairs), 512):  # a full disk ends it soon
+                list(pool.map(copied, pairs[start : start + 512]))
+        for original, copy in reversed(folders):
+            shutil.copystat(original, copy)
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that nobody but its owner can look into."""
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise write_error(path, error) from error
+    return path
+
+
+def take_over(folder: Path) -> None:
+    """Make all that another program wrote below `folder` the caller's own, with the modes that the umask leaves.
+
+    The owner can always read and change it; nobody runs it as another user.
+    """
+    mask, user, group = umask(), os.geteuid(), os.getegid()
+
+    def take(path: str, least: int) -> None:
+        status = os.lstat(path)
+        if (status.st_uid, status.st_gid) != (user, group):
+            os.chown(path, user, group, follow_symlinks=False)
+        if not os.path.islink(path):
+            os.chmod(path, status.st_mode & 0o777 & ~mask | least)
+
+    try:
+        take(os.fspath(folder), 0o700)
+        for here, folders, names in os.walk(folder):
+            for name in folders:
+                take(os.path.join(here, name), 0o700)
+            for name in names:
+                take(os.path.join(here, name), 0o600)
+    except OSError as error:
+        raise write_error(folder, error) from error
+
+
+def move(source: Path, target: Path) -> bool:
+    """Rename within one filesystem; False if the target lies on another one."""
+    import errno
+
+    try:
+        os.rename(source, target)
+    except OSError as error:
+        if error.errno == errno.EXDEV:
+            return False
+        raise write_error(target, error) from error
+    return True

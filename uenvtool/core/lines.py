@@ -1,0 +1,71 @@
+"""Words, lines and names for batch scripts; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
+
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
+
+LONGEST_LINE = 118
+
+
+def bash_word(text: str) -> str:
+    """A word of bash; quotes only if it needs them."""
+    return quoting.sh_word(text)
+
+
+def bash_words(words: Sequence[str]) -> str:
+    """Words of bash, each data."""
+    return " ".join(bash_word(word) for word in words)
+
+
+def in_comment(text: str) -> str:
+    """A text within one comment line."""
+    return quoting.comment(text)
+
+
+def aligned(rows: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Iterator[str]:
+    """Texts with their reasons as comments, in one column as far as the lines allow it."""
+    width = max((len(text) for text, reason in rows if reason and len(text) <= 50), default=0)
+    for text, reason in rows:
+        yield commented(text.ljust(width), reason) if reason else text
+    for option in more:
+        yield option if option.startswith("#SBATCH ") else f"#SBATCH {option}"
+
+
+def commented(text: str, reason: str) -> str:
+    """A line with as much of the reason as fits: whole, without its source, or its first clauses."""
+    reason = in_comment(reason)
+    clauses = re.sub(r" \[[^]]*\]$", "", reason)
+    for shown in (reason, clauses, clauses.rsplit(", ", 1)[0], clauses.split(", ")[0]):
+        if len(text) + len(shown) + 3 <= LONGEST_LINE:
+            return f"{text} # {shown}"
+    return f"{text} # {clauses}"[: LONGEST_LINE - 4].rsplit(" ", 1)[0] + " ..."
+
+
+def option_value(value: str) -> str:
+    """A value in an #SBATCH line, which sbatch splits as a shell does, without expanding it."""
+    if re.fullmatch(r"[^\s\"'\\#]+", value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def yaml_mapping(values: Mapping[str, str]) -> str:
+    """A mapping of YAML on one line. JSON's strings are YAML's."""
+    return "{" + ", ".join(f"{name}: {quoting.toml(value)}" for name, value in values.items()) + "}"
+
+
+def beside(file: str, suffix: str) -> str:
+    """A file's name beside the job's."""
+    path = PurePath(file)
+    return str(path.with_name(path.name.removesuffix(".sh") + suffix))
+
+
+def mountable(path: str) -> str:
+    """A path that can stand in a list of mounts. Raises BadInput for one that has a mark of such lists."""
+    if re.search(r"[:,$\n]", path):
+        raise BadInput(f"{path!r} cannot be mounted: the path has one of : , $", hint="move the image")
+    return path

@@ -1,0 +1,97 @@
+"""A text as one word, or one value, of another language: exactly that text, whatever is in it.
+
+A language that cannot hold a text refuses it with BadInput.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from uenvtool.core.errors import BadInput
+
+PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
+"""A word that shells take as it is."""
+
+
+def comment(text: str) -> str:
+    """A text within a comment of any language that ends it at the line's end: on one line, whatever is in it."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def sh(text: str) -> str:
+    """One word of bash, zsh or any POSIX shell."""
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def sh_word(text: str) -> str:
+    """The same; in quotes only if the shell would not take it as it is."""
+    return text if PLAIN_WORD.fullmatch(text) else sh(text)
+
+
+def fish(text: str) -> str:
+    """One word of fish."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def csh(text: str) -> str:
+    """One word of tcsh or csh.
+
+    History is substituted within single quotes too, and a newline ends them: both take a backslash.
+    """
+    return "'" + text.replace("'", "'\\''").replace("!", "\\!").replace("\n", "\\\n") + "'"
+
+
+def toml(text: str) -> str:
+    """A basic string of TOML (https://toml.io/en/v1.0.0#string): JSON's escapes are TOML's but for DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def edf(name: str, text: str) -> str:
+    """The value of a variable in an EDF, which is TOML. Raises BadInput if the Container Engine would expand a part."""
+    if "${" in text:
+        raise BadInput(f"the Container Engine would expand the value of {name}: {text!r}", hint="take another path")
+    return toml(text)
+
+
+def dotenv(name: str, text: str) -> str:
+    """The value of a variable in a dotenv file, in single quotes.
+
+    Raises BadInput for what its readers understand in different ways: python-dotenv takes `\\'` and `${...}`
+    within single quotes, shells do not.
+    """
+    if "'" in text or "\\" in text or "${" in text or "\r" in text:
+        raise BadInput(f"a dotenv file cannot hold the value of {name}: {text!r}", hint="take --shell bash")
+    return f"'{text}'"
+
+
+def env_file(name: str, text: str) -> str:
+    """The value of a variable in a file for `--env-file` of podman or docker, which take the line as it is.
+
+    Raises BadInput for a newline, which ends the value, and for white space at its ends, which podman 4.3 takes off.
+    """
+    if "\n" in text or "\r" in text or text != text.strip():
+        raise BadInput(f"an --env-file cannot hold the value of {name}: {text!r}", hint="take --env for this one")
+    return text
+
+
+def docker(name: str, text: str) -> str:
+    """The value of a variable in an ENV line of a Dockerfile. Raises BadInput for a newline, which none can hold."""
+    if "\n" in text or "\r" in text:
+        raise BadInput(f"a Dockerfile's ENV cannot hold the value of {name}: {text!r}", hint="set it in a script")
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return f'"{escaped}"'
+
+
+def slurm(name: str, text: str) -> str:
+    """The value of a variable within --export. Raises BadInput for what Slurm would take apart.
+
+    Slurm splits at commas; quotes keep it from that, but 22.05 leaves them in the value.
+    """
+    if any(character in text for character in ",'\"\n"):
+        raise BadInput(
+            f"--export cannot hold the value of {name}: {text!r}", hint="export it in the job script instead"
+        )
+    return text

@@ -1,0 +1,55 @@
+"""What a use case gives back: one value, which `console.show` prints as text or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from uenvtool.core.errors import ExitCode, Problem
+
+Step = Callable[[str], None]
+"""Takes what is being done now."""
+Progress = Callable[[str], AbstractContextManager[Step]]
+"""How a long piece of work is shown: takes its title and yields a Step."""
+
+
+@contextmanager
+def silent(_title: str) -> Iterator[Step]:
+    """A Progress that shows nothing."""
+    yield lambda _step: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under headings, each cell a text.
+
+    colours: the colour of a first cell by its text, such as `red`. cut: on a terminal a row takes one line.
+    """
+
+    headings: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    colours: Mapping[str, str] = field(default_factory=dict)
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command answers.
+
+    data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`.
+    text: the answer to read; tables follow it. problems: what is wrong in the user's files, shown as
+    errors are. warnings: what the user should act on. notes: remarks, and what was written.
+    next: the commands to go on with. exit_code: NO if the answer is no.
+    """
+
+    data: Any = None
+    file: str = ""
+    text: str = ""
+    tables: tuple[Table, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    exit_code: ExitCode = ExitCode.DONE

@@ -1,0 +1,45 @@
+"""Hands a batch script to Slurm, for every command that has one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core.session import loaded_views
+
+
+def require_program(program: str) -> None:
+    """Raise ToolMissing if what submits a job is not here."""
+    if shutil.which(program) is None:
+        hint = "submit on the cluster: leave --submit out and copy the job there"
+        raise ToolMissing(f"{program} is not here", hint=hint)
+
+
+def require_sbatch() -> None:
+    """Raise ToolMissing if sbatch is not here, BadInput if it would fail in this shell."""
+    require_program("sbatch")
+    if loaded_views(os.environ) and "--uenv-passthrough" in tools.run(["sbatch", "--help"]).stdout:
+        raise BadInput(
+            "a uenv is loaded in this shell, and uenv v10 lets sbatch fail there",
+            hint="leave it (exit) and submit then, since the job loads its own; or sbatch --uenv-passthrough=ignore",
+        )
+
+
+def submitted(words: Sequence[str], script: str | Path, *, program: str, cwd: Path | None = None) -> str:
+    """Run what submits a script; gives what it prints, for `sbatch --parsable` the job's number.
+
+    program: what has to take the job, as a user calls it. Raises ToolFailed if it does not.
+    """
+    return judged(tools.run([*words, script], cwd=cwd), script, program=program)
+
+
+def judged(done: tools.Completed, script: str | Path, *, program: str) -> str:
+    """What a program printed that submitted a script. Raises ToolFailed if it did not take the job."""
+    if done.code != 0:
+        why = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[-1]
+        raise ToolFailed(f"{program} did not take the job: {why}", hint=f"the job is in {script}: {done.command}")
+    return done.stdout.strip().split(";")[0]

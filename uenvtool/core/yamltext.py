@@ -1,0 +1,73 @@
+"""YAML text, written so that each line can carry its reason: quoting, lists, wrapped comments.
+
+Written by hand for the two things a YAML writer cannot give at once: a comment wherever a reason
+belongs, and a start-up that fits the budget. What it writes is read back by a YAML reader in tests.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable, Sequence
+
+from uenvtool.core import quoting
+
+WIDTH = 110
+
+_PLAIN = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_/.$+][A-Za-z0-9_./$+=@~^%*-]*( [A-Za-z0-9_./$+=@~^%*-]+)*\Z")
+_NOT_TEXT = re.compile(
+    r"(true|false|yes|no|on|off|y|n|null|\.inf|\.nan|[-+]?\.?[0-9][0-9_.e+-]*|0x[0-9a-f]+|0o?[0-7]+)\Z", re.IGNORECASE
+)
+_SPECIAL = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+def scalar(text: str) -> str:
+    """A text as a YAML scalar that every reader takes for that text, also inside `[...]`."""
+    if _PLAIN.match(text) and not _NOT_TEXT.match(text):
+        return text
+    if _SPECIAL.search(text):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + _SPECIAL.sub(_escaped, escaped) + '"'
+    return "'" + text.replace("'", "''") + "'"
+
+
+def flow(items: Iterable[str]) -> str:
+    """A list on one line."""
+    return "[" + ", ".join(scalar(item) for item in items) + "]"
+
+
+def comment(text: str, indent: int = 0) -> list[str]:
+    """A text as comment lines; no part of it can end the comment."""
+    columns = WIDTH - indent - 2
+    lines = textwrap.wrap(_words(text), columns, break_long_words=False, break_on_hyphens=False)
+    return [" " * indent + "# " + line for line in lines]
+
+
+def remark(text: str) -> str:
+    """A text as a comment that ends its line, however long; no part of it can end the comment."""
+    return f"  # {_words(text)}"
+
+
+def beside(line: str, reason: str) -> list[str]:
+    """A line with its reason behind it where there is room, else above it."""
+    if not reason:
+        return [line]
+    whole = line + remark(reason)
+    if len(whole) <= WIDTH:
+        return [whole]
+    return [*comment(reason, len(line) - len(line.lstrip())), line]
+
+
+def indented(lines: Sequence[str], by: int) -> list[str]:
+    """Lines moved to the right; empty ones stay empty."""
+    return [" " * by + line if line else line for line in lines]
+
+
+def _words(text: str) -> str:
+    """A text on one line, its words one space apart."""
+    return " ".join(quoting.comment(text).split())
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\u{code:04x}" if code > 0xFF else f"\\x{code:02x}"

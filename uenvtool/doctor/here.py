@@ -1,0 +1,123 @@
+"""A shell, a job or a rank as it is now: everything gathered, then looked at."""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from uenvtool.core.session import current_job, in_container, loaded_views
+from uenvtool.doctor.checks import Fault, libraries
+from uenvtool.doctor.compiled import misfits
+from uenvtool.doctor.examine import as_findings, faults
+from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.gather import loader, machine
+from uenvtool.doctor.on_disk import on_disk
+from uenvtool.doctor.python import Answer, start_asking
+from uenvtool.doctor.secrets import without_secrets
+from uenvtool.doctor.snapshot import PythonHere, Snapshot
+from uenvtool.doctor.tuned import tuned_here
+from uenvtool.knowledge.finding import Known
+from uenvtool.knowledge.finding_reader import load_findings
+
+RECORD_FOLDER = ".uenvtool"
+"""The folder that shows an overlay of this tool's (overlay/create.py, which takes long to load)."""
+
+
+def examine_here(
+    environ: Mapping[str, str],
+    *,
+    system: str | None = None,
+    runtime: str | None = None,
+    recipe: str | None = None,
+    answer_of_python: Callable[[], Answer] | None = None,
+) -> Examination:
+    """What is wrong in this shell. Raises BadInput for names that do not exist.
+
+    answer_of_python: waits for the answer of Python, if it has been asked.
+    """
+    python, printed = (answer_of_python or start_asking(environ))()
+    folders, gone = loader.search_path(environ)
+    views = loaded_views(environ)
+    folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]
+    tuned, why_not = tuned_here(environ, system=system, runtime=runtime, recipe=recipe, folders=folders, python=python)
+    snapshot = Snapshot(
+        environ=environ,
+        node=platform.node(),
+        cores=machine.cores(),
+        job=current_job(environ),
+        views=views,
+        in_container=in_container(environ),
+        tuned=tuned,
+        python=python,
+        shm=machine.memory_disk(),
+        core_limit=machine.core_limit(),
+        listening=machine.listening(),
+        unresolved=machine.unresolved(_names(environ)),
+        on_disk=on_disk(environ, python, folders, gone),
+    )
+    facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
+    found = [*faults(snapshot), *_stale(python)]
+    if "SLURM_PROCID" not in environ:  # not on each of many ranks: it reads the libraries whole
+        found += misfits(python)
+    if not found and not printed:  # the usual case does not wait for what is known of findings
+        return Examination(facts=facts, unseen=unseen)
+    known = load_findings()
+    findings = [*_printed_by_python(python, printed, known), *as_findings(found, known.findings)]
+    return Examination(findings=tuple(worst_first(findings)), facts=facts, unseen=unseen)
+
+
+def _names(environ: Mapping[str, str]) -> list[str]:
+    """The host names that a job looks up; elsewhere none is."""
+    return [platform.node(), environ.get("MASTER_ADDR", "")] if current_job(environ) else []
+
+
+def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
+    """What Python prints when it starts, read as a log: an overlay says there what is wrong with its base or image."""
+    from uenvtool.doctor.log.scan import read_logs
+    from uenvtool.doctor.log.verdict import examined
+
+    found = examined(read_logs([("python", io.BytesIO(printed.encode()))], known), known).findings if printed else ()
+    for finding in found:
+        yield Finding(known=finding.known, detail=finding.detail, text=finding.text)
+    if python is None and printed and not found:
+        broken = known.findings["python-broken"]
+        yield Finding(known=broken, detail=without_secrets(printed.strip().splitlines()[-1]))
+
+
+def _stale(python: PythonHere | None) -> Iterator[Fault]:
+    """The image of a loose overlay that holds another state of it."""
+    if python is None or not python.environment or not os.path.isdir(os.path.join(python.environment, RECORD_FOLDER)):
+        return
+    from uenvtool.venv.image import image_of, is_older, repack_command
+
+    overlay = Path(python.environment)
+    image = image_of(overlay)
+    if image is not None and is_older(image, overlay):
+        yield Fault("image-older", str(image), (repack_command(overlay, image),))
+
+
+def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
+    """What runs here, where trainings run."""
+    if not here.is_at_work:
+        return
+    if here.tuned:
+        yield "runs on", f"{here.tuned.system}, in {here.tuned.runtime}"
+    if here.python:
+        yield "Python", here.python.version
+        for torch in here.python.versions("torch")[:1]:
+            yield "torch", f"{torch.version} of {torch.folder}"
+    for plugin in here.on_disk.libraries.get(libraries.PLUGIN, ())[:1]:
+        yield "NCCL's plugin", plugin
+
+
+def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
+    """What could not be looked at."""
+    if why_not:
+        yield why_not
+    if here.python is None:
+        yield "packages: no Python is on PATH, or it does not start"
+    if not here.is_at_work:
+        yield "network, ports, memory: this is no job and no container with torch"

@@ -1,0 +1,104 @@
+"""The answer of doctor: the worst first, a line each; the whole of each if it is wanted; what mends them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from uenvtool.core import quoting
+from uenvtool.core.errors import ExitCode
+from uenvtool.core.result import Result, Table
+from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW
+from uenvtool.knowledge.kinds import FINDINGS
+from uenvtool.knowledge.sound import passed_over
+
+HEADINGS = ("severity", "finding", "what and where")
+COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
+MOST_LINES = 18
+"""With the headings, the facts and the notes this fits a screen of 24 lines."""
+
+
+def report(examination: Examination, *, what: str, fix: bool = False, verbose: bool = False) -> Result:
+    """The answer. what: what was looked at, for the sentence that nothing is wrong. The exit code is NO if a
+    finding is more than a note.
+
+    fix: only the commands that mend what was found. verbose: each finding whole, and all of them.
+    """
+    findings = worst_first(map(_mended, examination.findings))
+    data = {
+        "findings": [finding.data() for finding in findings],
+        "facts": dict(examination.facts),
+        "unseen": list(examination.unseen),
+    }
+    code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
+    if fix:
+        return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
+    facts = "\n".join(f"{name}: {value}" for name, value in examination.facts)
+    notes = [*passed_over(FINDINGS), *(f"not looked at: {line}" for line in examination.unseen)]
+    if not findings:
+        return Result(data=data, text=facts, notes=(*notes, f"nothing is wrong in {what}"), exit_code=code)
+    if verbose:
+        text = "\n\n".join([*filter(None, [facts]), *map(_whole, findings)])
+        return Result(data=data, text=text, notes=tuple(notes), exit_code=code)
+    rows = [(finding.known.severity, finding.known.id, _line(finding)) for finding in findings[:MOST_LINES]]
+    more = [f"{len(findings) - MOST_LINES} more findings: --verbose shows all"] if len(findings) > MOST_LINES else []
+    return Result(
+        data=data,
+        text=facts,
+        tables=(Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True),),
+        notes=(*notes, *more, "--verbose says why, and who says so; --fix prints what mends it"),
+        exit_code=code,
+    )
+
+
+def _line(finding: Finding) -> str:
+    """What was found, where, in one line."""
+    what = f"{finding.known.what}: {finding.detail}" if finding.detail else finding.known.what
+    return ", ".join(filter(None, [what, finding.where, finding.place]))
+
+
+def _whole(finding: Finding) -> str:
+    """Everything about a finding."""
+    known = finding.known
+    parts = {
+        "where": ", ".join(filter(None, [finding.place, finding.where])),
+        "line": finding.text,
+        "seen": f"{finding.count} times" if finding.count > 1 else "",
+        "why": known.why,
+        "fix": known.fix,
+        "paste": "; ".join(finding.commands),
+        "source": known.source,
+    }
+    title = f"{known.severity}: {known.what}" + (f": {finding.detail}" if finding.detail else "") + f"  [{known.id}]"
+    return "\n".join([title, *(f"  {name + ':':<8}{text}" for name, text in parts.items() if text)])
+
+
+def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
+    """What mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
+    given: set[str] = set()
+    for finding in findings:
+        yield f"# {_one_line(finding)}"
+        commands = [command for command in finding.commands if command not in given]
+        given.update(commands)
+        yield from commands or [f"# {quoting.comment(finding.known.fix)}"]
+
+
+def _one_line(finding: Finding) -> str:
+    """The line of a finding, with nothing that could end a comment or change a terminal."""
+    text = " ".join(_line(finding).split())
+    return f"{finding.known.severity}: {''.join(filter(str.isprintable, text))}"
+
+
+def _mended(finding: Finding) -> Finding:
+    """The finding with the commands that mend it: its own, the known one, or the settings of a workaround."""
+    if finding.commands:
+        return finding
+    known = finding.known
+    if known.workaround:
+        from uenvtool.knowledge.tuning_reader import load_all
+
+        settings = load_all().workarounds[known.workaround].settings
+        commands = tuple(f"export {setting.name}={quoting.sh(setting.value or '')}" for setting in settings)
+        return dataclasses.replace(finding, commands=commands)
+    return dataclasses.replace(finding, commands=(known.command,)) if known.command else finding

@@ -1,0 +1,95 @@
+"""The tuning for what is really here: the system, the runtime, the versions."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from uenvtool.doctor.gather import loader
+from uenvtool.doctor.snapshot import PythonHere, Tuned
+from uenvtool.knowledge.recognise import recognised
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.runtime import Runtime, Sign
+
+NOT_KNOWN = "variables: this machine is none of the known systems; --system names one"
+NOT_LOADED = "variables: no uenv or container of {system} is loaded; --runtime names one"
+_VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)*)\Z")
+_NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+\Z")
+
+
+def tuned_here(
+    environ: Mapping[str, str],
+    *,
+    system: str | None,
+    runtime: str | None,
+    recipe: str | None,
+    folders: Sequence[str],
+    python: PythonHere | None,
+) -> tuple[Tuned | None, str]:
+    """The tuning that holds here, or why there is none. folders: where libraries are looked for.
+
+    Raises BadInput for names that do not exist.
+    """
+    seen = recognised(environ)
+    name = system or (seen[0] if seen else None)
+    if name is None:
+        return None, NOT_KNOWN  # most machines, which do not wait for the tuning
+    from uenvtool.activation.activate import command, plan, runtimes_for
+    from uenvtool.activation.plan import settled
+    from uenvtool.knowledge.system_reader import load_system
+
+    known = runtimes_for(load_system(name), runtime, "bash")
+    shown = runtime or _loaded(known, environ)
+    if shown is None:
+        return None, NOT_LOADED.format(system=name)
+    versions = {**_versions(environ, folders, python), **_image(known, environ)}
+    here = plan(name, runtime=shown, recipe=recipe, versions=versions)
+    inside = here.runtimes[0].container
+    settings = tuple(planned.setting for planned in settled(here, inside=inside))
+    again = f'eval "$({command(here, "bash", None, shown, {})})"'
+    return Tuned(system=name, runtime=shown, settings=settings, again=again), ""
+
+
+def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | None:
+    """The runtime that shows itself here, a container before others; one without signs is always there."""
+    ordered = sorted(runtimes, key=lambda runtime: not runtime.container)
+    shown = [runtime.name for runtime in ordered if any(_is_seen(sign, environ) for sign in runtime.signs)]
+    plain = [runtime.name for runtime in ordered if not runtime.signs]
+    return next(iter([*shown, *plain]), None)
+
+
+def _is_seen(sign: Sign, environ: Mapping[str, str]) -> bool:
+    return bool(sign.env and environ.get(sign.env)) or bool(sign.file and os.path.exists(_root(environ) + sign.file))
+
+
+def _root(environ: Mapping[str, str]) -> str:
+    """Where an activation script looks for the signs of runtimes too: a test's own folder, else nothing."""
+    return environ.get("UENVTOOL_ROOT", "")
+
+
+def _image(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> dict[str, str]:
+    """The kind of image that shows itself, as a fact."""
+    kinds = [name for runtime in runtimes for name, sign in runtime.images.items() if _is_seen(sign, environ)]
+    return {"image": kinds[0]} if kinds else {}
+
+
+def _versions(environ: Mapping[str, str], folders: Sequence[str], python: PythonHere | None) -> dict[str, str]:
+    """The versions that libraries, variables and packages show, as facts."""
+    from uenvtool.knowledge.tuning import SOFTWARE
+
+    versions = {}
+    for fact, software in SOFTWARE.items():
+        names = [os.path.basename(path) for path in loader.found(folders, f"{software.library}.*")]
+        matches = [match[1] for name in names if software.library and (match := _VERSION.search(name))]
+        given = environ.get(software.variable, "") if software.variable else ""
+        if matches or re.fullmatch(r"\d+(\.\d+)+", given):
+            versions[fact] = matches[0] if matches else given
+    for package in python.packages if python else ():
+        if _NCCL_WHEEL.match(package.name):
+            versions["nccl"] = package.version
+        if package.name == "torch":
+            versions.setdefault("torch", package.version.partition("+")[0].partition("a")[0])
+    return versions

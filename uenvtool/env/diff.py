@@ -1,0 +1,118 @@
+"""What two recipes, environments, locks or published tables do not share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core.errors import BadInput, ExitCode
+from uenvtool.core.result import Result, Table
+from uenvtool.env.compare import Change, Versions, changes
+from uenvtool.env.folder import LOCK
+from uenvtool.env.lock import read_lock, require_installable
+from uenvtool.env.manifest import MANIFEST
+from uenvtool.knowledge.checks import coupled_pins, version_requests
+from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.locate import shown
+from uenvtool.knowledge.published import load_published
+from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.source import read
+from uenvtool.knowledge.version import Version, versions
+
+ONLY_NAMED = (
+    "a recipe names only what it asks for: a package that it does not name may still be in its lock, as a dependency; "
+    "to compare all packages, name the folders in envs/"
+)
+NAMED, NOT_NAMED = "newly named", "no longer named"
+"""What is said of a package that a recipe does not name: whether its environment has it, Spack decides."""
+
+
+def diff(before: str, after: str) -> Result:
+    """The packages that two sides do not share; the answer is no if there are any.
+
+    A package is added, removed or changed; one that the recipe on the other side does not name is said to be so.
+    Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
+    """
+    old, new = contents(before), contents(after)
+    found = [change for change in changes(old.versions, new.versions) if not _is_what_was_asked(change, old, new)]
+    if not found:
+        return Result(data=[], notes=("the same packages at the same versions",))
+    words = {
+        "added": "added" if old.complete else NAMED,
+        "removed": "removed" if new.complete else NOT_NAMED,
+        "changed": "changed",
+    }
+    rows = [
+        (
+            words[change.kind],
+            change.package,
+            _shown(change, change.before, "added"),
+            _shown(change, change.after, "removed"),
+        )
+        for change in found
+    ]
+    return Result(
+        data=[
+            {"package": change.package, "change": words[change.kind], "before": change.before, "after": change.after}
+            for change in found
+        ],
+        tables=(Table(headings=("change", "package", before, after), rows=rows),),
+        notes=() if old.complete and new.complete else (ONLY_NAMED,),
+        exit_code=ExitCode.NO,
+    )
+
+
+def _is_what_was_asked(change: Change, old: Contents, new: Contents) -> bool:
+    """Whether the one side is a recipe, and the other one has versions that it asks for."""
+    if change.kind != "changed" or old.complete == new.complete:
+        return False
+    requests, resolved = (change.after, change.before) if old.complete else (change.before, change.after)
+    return all(any(versions(request).contains(Version(version)) for version in resolved) for request in requests)
+
+
+def _shown(change: Change, found: Sequence[str], lacking: str) -> str:
+    """The versions of one side; lacking: the kind of change at which that side lacks the package."""
+    return ", ".join(found) or ("" if change.kind == lacking else "any")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """Packages with their versions. complete: False for a recipe, which does not name what Spack adds."""
+
+    versions: Versions
+    complete: bool
+
+
+def contents(name: str) -> Contents:
+    """The packages of what a user names.
+
+    Raises BadInput if it has none, AnswerIsNo if it is a lock that would not install.
+    """
+    path = Path(name)
+    if os.path.isfile(path / LOCK):
+        path = path / LOCK
+    elif os.path.isfile(path / MANIFEST):
+        raise BadInput(f"{path} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
+    if os.path.isfile(path) and path.suffix == ".lock":
+        lock = read_lock(path, shown(path))
+        require_installable(lock, shown(path))
+        return Contents(lock.versions(), complete=True)
+    if os.path.isfile(path) and path.name != "recipe.yaml" and read(path, shown(path)).get("source"):
+        return Contents(load_published(str(path)).versions_of(), complete=True)
+    return Contents(of_recipe(load_recipe(name)), complete=False)
+
+
+def of_recipe(recipe: Recipe) -> Versions:
+    """What a recipe asks for: its roots and hard pins, with the versions that it names."""
+    found: dict[str, list[str]] = {root.spec.package: [] for group in recipe.groups for root in group.specs}
+    for request in version_requests(recipe):
+        known = found.setdefault(request.package, [])
+        if request.hard and str(request.versions) not in known:
+            known.append(str(request.versions))
+    for name, (pin, _) in coupled_pins(recipe).items():
+        found[name] = [str(pin.versions)]
+    for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.versions]:
+        found[name] = [str(recipe.prefer[name].versions)]
+    return found

@@ -1,0 +1,163 @@
+"""A recipe's text with packages added, removed and pinned. Pure: text in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.yamltext import scalar
+from uenvtool.env.edit.document import Document
+from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
+
+ADDED = "added"
+"""The group that new specs go into if the recipe has several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a user wants changed. add: specs. remove: packages. pin: PKG@VERSION. reason: why."""
+
+    add: Sequence[str] = ()
+    remove: Sequence[str] = ()
+    pin: Sequence[str] = ()
+    reason: str = ""
+
+
+def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = None) -> str:
+    """The text of a recipe with changes. inherited: the packages of what it extends, each with its group;
+    an empty one for a pin.
+
+    Raises BadInput for a spec that is none, for a package to remove that is not in the recipe, and for a
+    reason that nothing is left to stand beside.
+    """
+    inherited = inherited or {}
+    document = Document(text)
+    if changes.reason and not (changes.add or changes.pin or set(changes.remove) & set(inherited)):
+        raise BadInput(
+            f"--reason has nothing to stand beside: the line of {', '.join(changes.remove)} goes",
+            hint="leave it out, or say why in the message of the commit",
+        )
+    for spec in changes.add:
+        document = _added(document, spec, changes.reason, inherited)
+    for package in changes.remove:
+        document = _removed(document, package, changes.reason, inherited)
+    for pin in changes.pin:
+        document = _pinned(document, pin, changes.reason)
+    return document.text
+
+
+def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
+    package = _package(spec)
+    entry = f"{{spec: {scalar(spec)}, reason: {scalar(reason)}}}" if reason else scalar(spec)
+    found = _roots(document).get(package)
+    if found is not None:
+        group, index = found
+        item = document.at("groups", group, "specs").value[index]
+        if not _is_mapping(item):
+            return document.replaced(item, entry)
+        document = document.replaced(_spec_of(item), scalar(spec))
+        return _with_reason(document, document.at("groups", group, "specs").value[index], reason)
+    groups = document.at("groups")
+    if groups is None:
+        name = inherited.get(package) or ADDED
+        lines = ["", f"  {scalar(name)}:", "    specs:", f"    - {entry}"]
+        return document.with_entry(document.top, "groups", lines, f"{{{scalar(name)}: {{specs: [{entry}]}}}}")
+    names = [key.value for key, _ in groups.value]
+    name = inherited.get(package) or (names[0] if len(names) == 1 else ADDED)
+    specs = document.at("groups", name, "specs")
+    if specs is not None and isinstance(specs.value, list):
+        return document.with_item(specs, entry)
+    if name in names:
+        return document.with_entry(document.at("groups", name), "specs", ["", f"- {entry}"], f"[{entry}]")
+    return document.with_entry(groups, name, ["", "  specs:", f"  - {entry}"], f"{{specs: [{entry}]}}")
+
+
+def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
+    found = _roots(document).get(package)
+    if found is None and package not in inherited:
+        raise BadInput([unknown("package to remove", package, {*inherited, *_roots(document)})])
+    if found is not None:
+        group, index = found
+        document = document.without_item(("groups", group, "specs"), index)
+    if package not in inherited:
+        return document
+    remove = document.at("remove")
+    if remove is None:
+        document = document.with_entry(document.top, "remove", [f"[{scalar(package)}]"], f"[{scalar(package)}]")
+    else:
+        document = document.with_item(remove, scalar(package))
+    return document.with_remark(document.at("remove"), f"{package}: {reason}") if reason else document
+
+
+def _pinned(document: Document, pin: str, reason: str) -> Document:
+    package, at, version = pin.partition("@")
+    if not (at and version) or _package(pin) != package:
+        raise BadInput(f"--pin {pin}: not PKG@VERSION", hint="for example --pin py-torch@2.7.1")
+    value = f"{{version: {scalar(version)}, reason: {scalar(reason)}}}" if reason else scalar(version)
+    require = document.at("require")
+    if require is None:
+        lines = ["", f"  {scalar(package)}: {value}"]
+        return document.with_entry(document.top, "require", lines, f"{{{scalar(package)}: {value}}}")
+    known = document.at("require", package)
+    if known is None:
+        return document.with_entry(require, package, [value], value)
+    if not _is_mapping(known):
+        return document.with_value(("require", package), value)
+    if document.at("require", package, "version") is None:
+        document = document.with_entry(known, "version", [scalar(version)], scalar(version))
+    else:
+        document = document.with_value(("require", package, "version"), scalar(version))
+    return _with_reason(document, document.at("require", package), reason)
+
+
+def _roots(document: Document) -> dict[str, tuple[str, int]]:
+    """The packages among the root specs of the file itself, each with its group and its index there."""
+    found: dict[str, tuple[str, int]] = {}
+    groups = document.at("groups")
+    for key, _ in groups.value if groups is not None else ():
+        specs = document.at("groups", key.value, "specs")
+        for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
+            node = _spec_of(item)
+            package = _package_or_none(node.value) if node is not None else None
+            if package:
+                found.setdefault(package, (key.value, index))
+    return found
+
+
+def _with_reason(document: Document, item: Any, reason: str) -> Document:
+    """With another reason in an entry that is a mapping."""
+    if not reason:
+        return document
+    known = next((value for key, value in item.value if key.value == "reason"), None)
+    if known is not None:
+        return document.replaced(known, scalar(reason))
+    return document.with_entry(item, "reason", [scalar(reason)], scalar(reason))
+
+
+def _spec_of(item: Any) -> Any:
+    """The scalar with the spec of an entry, which is it or has it."""
+    return next((value for key, value in item.value if key.value == "spec"), None) if _is_mapping(item) else item
+
+
+def _is_mapping(node: object) -> bool:
+    value = getattr(node, "value", None)
+    return isinstance(value, list) and bool(value) and isinstance(value[0], tuple)
+
+
+def _package(spec: str) -> str:
+    try:
+        package = parse_spec(spec).package
+    except SpecSyntaxError as error:
+        raise BadInput(f"{spec!r} is not a spec: {error}", hint="for example hdf5@1.14 +mpi") from error
+    if not package:
+        raise BadInput(f"{spec!r} names no package", hint="for example hdf5@1.14 +mpi")
+    return package
+
+
+def _package_or_none(text: str) -> str | None:
+    try:
+        return parse_spec(text).package
+    except SpecSyntaxError:
+        return None

@@ -1,0 +1,96 @@
+"""Add, remove and pin packages in a recipe of the user's; a built-in one is extended by a recipe of their own."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from pathlib import Path
+
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+from uenvtool.core.result import Result
+from uenvtool.core.yamltext import scalar
+from uenvtool.env.edit.changes import Changes, edited
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.joins import package_of
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
+from uenvtool.knowledge.new import OWNED
+from uenvtool.knowledge.source import MAX_BYTES, instead_of_file
+
+OWN = "my-"
+"""What stands before the name of a built-in recipe in the name of the one that extends it."""
+
+
+def edit(recipe: str, changes: Changes, *, dry_run: bool = False) -> Result:
+    """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse."""
+    if not (changes.add or changes.remove or changes.pin):
+        hint = f"for example: uenvtool edit {recipe} --add hdf5 --reason 'our files'"
+        raise BadInput("nothing to change", hint=hint)
+    location = locate(RECIPE, recipe)
+    notes: tuple[str, ...] = ()
+    if is_built_in(location):
+        own = Path(RECIPE.file(OWN + location.name))
+        notes = (f"{location.name} is built in and stays as it is; {own} extends it",)
+        path, before = own, extending(location.name) if not own.is_file() else _text(own)
+    else:
+        path, before = location.path.resolve(), _text(location.path)
+    inherited = _inherited(path, before)
+    after = edited(before, changes, inherited)
+    with instead_of_file(path, after.encode()):
+        RECIPE.load(str(path.absolute()))
+    if not dry_run:
+        files.write(path, after, keep_mode=True)
+    old = before if path.is_file() or dry_run else ""
+    return Result(
+        data={"file": str(path), "written": not dry_run, "text": after},
+        text=_diff(_committed(path) if dry_run else old, after, path),
+        notes=(*notes, f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
+        next=() if dry_run else (f"uenvtool build {_called(path)}",),
+    )
+
+
+def is_built_in(location: Location) -> bool:
+    """If a recipe came with the tool: it is not to be changed, since an update would replace it."""
+    path = location.path.resolve()
+    return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
+
+
+def extending(name: str) -> str:
+    """The text of a recipe of the user's that extends another one and changes nothing yet."""
+    return f"{OWNED}\nextends: {name}\ndescription: {scalar(f'{name}, with changes of our own.')}\n"
+
+
+def _inherited(path: Path, text: str) -> dict[str, str]:
+    """The packages that a recipe has from what it extends, each with its group; an empty one for a pin."""
+    with instead_of_file(path, text.encode()):
+        tree = load_extended(Location(RECIPE.name_of(path), path, ""), RECIPE).tree
+    own = shown(path)
+    found: dict[str, str] = {}
+    for pins in filter(None, (tree.get("require"), tree.get("prefer"))):
+        found |= {name: "" for name, node in pins.value.items() if node.position.file != own}
+    groups = tree.get("groups")
+    for name, group in groups.value.items() if groups else ():
+        specs = group.get("specs")
+        found |= {package_of(entry): name for entry in (specs.value if specs else ()) if entry.position.file != own}
+    return found
+
+
+def _called(path: Path) -> str:
+    """What a command calls a recipe: its name if that finds it, else its path."""
+    found = available(RECIPE).get(RECIPE.name_of(path))
+    return found.name if found and found.path.resolve() == path.resolve() else shlex.quote(shown(path))
+
+
+def _text(path: Path) -> str:
+    return files.read_bytes(path, MAX_BYTES).decode()
+
+
+def _committed(path: Path) -> str:
+    return _text(path) if path.is_file() else ""
+
+
+def _diff(before: str, after: str, path: Path) -> str:
+    name = shown(path)
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
+    return "".join(difflib.unified_diff(old, new, name if before else "/dev/null", name))

@@ -1,0 +1,474 @@
+"""Recipe x system -> the plan of a Spack environment; pure, the text comes from `manifest.py`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.knowledge.checks import coupled_pins
+from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import in_your_own
+from uenvtool.knowledge.parts import Addition
+from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.spec import parse_spec
+from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
+from uenvtool.knowledge.tuning import EXPECTED, holding, recipe_facts
+from uenvtool.knowledge.tuning_reader import load_tuning
+from uenvtool.knowledge.version import Versions, versions
+
+PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
+LANGUAGES = tuple(PROGRAMS)
+ALL_LANGUAGES = "c,c++,fortran"
+UENV = "uenv"
+NAMESPACE = "uenvtool"
+"""The namespace of the package repository that an environment carries."""
+REPOSITORY = f"spack_repo/{NAMESPACE}"
+PACKAGE_API = "v2.2"
+"""The package API of spack-packages v2026.06.0 and e79ba9f (their repo.yaml), which Spack v1.1.0 reads."""
+OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
+"""Packages that Spack makes of the compiler in use: a preference for another version is an error or has no effect."""
+
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A root spec as Spack gets it.
+
+    origin: the place that names it. version: the constraint on its version, if any. pinned_by: `spec`, `pin`
+    or `mpi`, after what constrains it; empty if nothing does.
+    """
+
+    package: str
+    text: str
+    reason: str
+    origin: Position
+    version: Versions | None
+    pinned_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootGroup:
+    """Root specs under a name."""
+
+    name: str
+    reason: str
+    roots: tuple[Root, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One text with its reason."""
+
+    text: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preference:
+    """Versions to take if nothing stands against them. origin: the place that names them."""
+
+    versions: tuple[str, ...]
+    reason: str
+    origin: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageSettings:
+    """What the environment says of one package."""
+
+    name: str
+    require: tuple[Constraint, ...] = ()
+    preferred: Preference | None = None
+    buildable: bool | None = None
+    externals: tuple[External, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compiler:
+    """The compiler of an environment. first: what builds it, if the system does not bring it.
+
+    One environment with one version of each package cannot both build a compiler with the system's
+    and build everything else with it, so such a compiler has an environment of its own, built first,
+    and is an external of the main one.
+    """
+
+    root: RootSpec
+    external: External
+    first: SystemPackage | None
+
+    @property
+    def reason(self) -> str:
+        """Why this compiler."""
+        return self.root.reason or "one compiler for everything"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """A Spack environment, ready to be written down."""
+
+    recipe: Recipe
+    system: System
+    node: NodeType
+    groups: tuple[RootGroup, ...]
+    variants: tuple[Constraint, ...]
+    packages: tuple[PackageSettings, ...]
+    compiler: Compiler | None
+    variables: tuple[Variable, ...]
+    cves: tuple[Vulnerability, ...]
+    yanked: tuple[Yanked, ...]
+    additions: tuple[Addition, ...]
+
+    @property
+    def purpose(self) -> str:
+        """What the environment is for, in words: recipe, system and node type."""
+        return f"{self.recipe.name} for {self.system.name}, node type {self.node.uarch}"
+
+    @property
+    def architecture(self) -> str:
+        """The operating system and CPU target that every root names."""
+        return f"os={self.node.os} target={self.node.target}"
+
+    @property
+    def roots(self) -> tuple[Root, ...]:
+        """Every root, in order."""
+        return tuple(root for group in self.groups for root in group.roots)
+
+    @property
+    def view_root(self) -> str:
+        """The view's folder: in the image if the system mounts one, else in the environment."""
+        view = self.recipe.view.name
+        return f"{self.system.mount}/env/{view}" if self.system.mount else f".spack-env/{view}"
+
+
+def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
+    """The environment of a recipe on a node type of a system.
+
+    Raises BadInput if the recipe needs something that the system lacks, such as a GPU architecture or
+    a version of its MPI.
+    """
+    facts = system.facts(uarch)
+    variants = {
+        name: tuple(filled(value, facts, group.position) for value in group.values)
+        for name, group in recipe.variants.items()
+        if group.when.holds(facts)
+    }
+    hard = _hard_pins(recipe, facts)
+    compiler = _compiler(recipe, system)
+    mpi = _mpi_root(recipe, system)
+    brought = _brought(system, facts)
+    soft = _soft_pins(recipe, facts, brought)
+    groups = tuple(_groups(recipe, mpi, facts, variants, hard))
+    wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    wanted |= {name: pin.versions for name, pin in hard.items() if pin.versions}
+    wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    return Environment(
+        recipe=recipe,
+        system=system,
+        node=system.node(uarch),
+        groups=groups,
+        variants=tuple(
+            Constraint(value, recipe.variants[name].reason)
+            for name in recipe.global_variants
+            for value in variants.get(name, ())
+        ),
+        packages=tuple(_packages(brought, system, facts, mpi, compiler, hard, soft)),
+        compiler=compiler,
+        variables=tuple(_variables(recipe, system, facts)),
+        cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
+        yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
+        additions=_additions(recipe, system),
+    )
+
+
+def _is_wanted(wanted: Mapping[str, Versions], package: str, affected: Versions) -> bool:
+    """Whether the environment wants one version of a package, and that is an affected one."""
+    constraint = wanted.get(package)
+    return bool(constraint and constraint.single and affected.contains(constraint.single))
+
+
+def filled(text: str, facts: Facts, position: Position) -> str:
+    """The text with each ${fact} replaced by its value. Raises BadInput if there is none."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in facts:
+            raise BadInput([unknown("fact", name, facts, position)])
+        found = facts[name]
+        if found is None:
+            raise BadInput(
+                f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
+                position,
+                "give the entry a condition, for example `when: gpu == nvidia`",
+            )
+        return found
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
+    """Every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
+    pins = {
+        name: replace(pin, variants=filled(pin.variants, facts, pin.position))
+        for name, pin in recipe.require.items()
+        if pin.when.holds(facts)
+    }
+    if recipe.python:
+        pins.setdefault("python", recipe.python)
+    for name, (pin, _) in coupled_pins(recipe).items():
+        pins.setdefault(name, pin)
+    return pins
+
+
+def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
+    """What the system says of packages that holds on the node type, with facts filled in."""
+    return {
+        name: replace(
+            package,
+            externals=tuple(
+                _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
+            ),
+            require=tuple(
+                replace(requirement, text=filled(requirement.text, facts, requirement.position))
+                for requirement in package.require
+                if requirement.when.holds(facts)
+            ),
+        )
+        for name, package in system.packages.items()
+        if package.when.holds(facts)
+    }
+
+
+def _filled_external(external: External, facts: Facts) -> External:
+    text = filled(external.spec.text, facts, external.position)
+    return external if text == external.spec.text else replace(external, spec=parse_spec(text))
+
+
+def _groups(
+    recipe: Recipe, mpi: Root | None, facts: Facts, variants: dict[str, tuple[str, ...]], hard: dict[str, Pin]
+) -> Iterator[RootGroup]:
+    if mpi:
+        yield RootGroup(name="mpi", reason="the MPI that this system's network is made for", roots=(mpi,))
+    for group in recipe.groups:
+        roots = tuple(_root(entry, group, variants, hard, facts) for entry in group.specs if entry.when.holds(facts))
+        if roots:
+            yield RootGroup(name=group.name, reason=group.reason, roots=roots)
+
+
+def _root(
+    entry: RootSpec, group: Group, variants: dict[str, tuple[str, ...]], hard: dict[str, Pin], facts: Facts
+) -> Root:
+    spec = entry.spec
+    extra = [value for name in group.variants for value in variants.get(name, ())]
+    text = " ".join(filter(None, [spec.own, *extra, spec.dependencies]))
+    pin = hard.get(spec.package)
+    version = spec.versions or (pin.versions if pin else None)
+    pinned_by = "spec" if spec.versions else "pin" if pin and pin.versions else ""
+    return Root(
+        package=spec.package,
+        text=filled(text, facts, entry.position),
+        reason=entry.reason,
+        origin=entry.position,
+        version=version,
+        pinned_by=pinned_by,
+    )
+
+
+def _mpi_root(recipe: Recipe, system: System) -> Root | None:
+    """The system's MPI; None for a recipe or a system without MPI.
+
+    Of the versions that the system has and the recipe can be built with, the published one is taken,
+    else the first. Raises BadInput if there is none.
+    """
+    mpi = system.mpi
+    if recipe.mpi is None or mpi is None:
+        return None
+    pin = recipe.mpi.get(mpi.package)
+    bound = pin.versions if pin else None
+    fitting = [version for version in mpi.versions if bound is None or bound.contains(version)]
+    if mpi.versions and not fitting:
+        raise BadInput(
+            f"{recipe.name} needs {mpi.package}@{bound}; {system.name} has {', '.join(map(str, mpi.versions))}",
+            mpi.position,
+            f"add a version under `mpi: versions:` of the system, or change the bound at {pin.position if pin else ''}",
+        )
+    table = recipe.published.versions_of() if recipe.published and recipe.prefer_published else {}
+    published = [version for version in fitting if str(version) in table.get(mpi.package, ())]
+    wanted = versions(f"={[*published, *fitting][0]}") if fitting else bound
+    return Root(
+        package=mpi.package,
+        text=f"{mpi.package}@{wanted}" if wanted else mpi.package,
+        reason=mpi.reason or (pin.reason if pin else ""),
+        origin=mpi.position,
+        version=wanted,
+        pinned_by="mpi",
+    )
+
+
+def _compiler(recipe: Recipe, system: System) -> Compiler | None:
+    """The recipe's compiler: the system's own if it has that version, else one built first.
+
+    Raises BadInput if it can be neither.
+    """
+    root = recipe.compiler
+    if root is None:
+        return None
+    brought = system.packages.get(root.spec.package)
+    for external in brought.externals if brought else ():
+        if root.spec.versions is None or _has_version(external, root.spec.versions):
+            return Compiler(root=root, external=external, first=None)
+    if root.spec.versions is None or root.spec.versions.single is None:
+        raise BadInput(
+            f"the compiler {root.spec} names no version, and {system.name} brings none",
+            root.position,
+            f"name one version, for example gcc@13.3.0{in_your_own(RECIPE, root.position)}",
+        )
+    if not system.mount:
+        raise BadInput(
+            f"{system.name} has no {root.spec}, and no folder to build it in",
+            system.tree.position,
+            "give the system a `mount`, or take a compiler that it has: "
+            + (", ".join(str(external.spec) for external in brought.externals) if brought else "none"),
+        )
+    version = str(root.spec.versions).lstrip("=")
+    name = root.spec.package
+    prefix = f"{system.mount}/compilers/{name}-{version}"
+    compilers = {language: f"{prefix}/bin/{program}" for language, program in PROGRAMS.items()}
+    spec = parse_spec(f"{name}@{version} languages={ALL_LANGUAGES}")
+    external = External(spec=spec, prefix=prefix, compilers=compilers, position=root.position)
+    return Compiler(root=root, external=external, first=brought)
+
+
+def _has_version(external: External, wanted: Versions) -> bool:
+    known = external.spec.versions
+    return known is not None and known.single is not None and wanted.contains(known.single)
+
+
+def _packages(
+    brought: Mapping[str, SystemPackage],
+    system: System,
+    facts: Facts,
+    mpi: Root | None,
+    compiler: Compiler | None,
+    hard: Mapping[str, Pin],
+    soft: Mapping[str, Preference],
+) -> Iterator[PackageSettings]:
+    """The settings of every package that the recipe or the system says something of, by name."""
+    virtual: dict[str, Constraint] = {}
+    brings = dict(brought)
+    if compiler:
+        name = compiler.root.spec.package
+        virtual = {language: Constraint(compiler.root.spec.text, compiler.reason) for language in LANGUAGES}
+        reason = "built first, see compiler/spack.yaml" if compiler.first else "the system's own"
+        brings[name] = SystemPackage(
+            name=name,
+            position=compiler.root.position,
+            externals=(compiler.external,),
+            buildable=False,
+            reason=reason,
+        )
+    if mpi:
+        virtual["mpi"] = Constraint(mpi.text, f"the MPI of {system.name}")
+    for name in sorted({*hard, *soft, *brings, *virtual}):
+        package = brings.get(name) or SystemPackage(name=name, position=system.tree.position)
+        pin = hard.get(name)
+        require = [virtual[name]] if name in virtual else []
+        require += _required(package)
+        require += _constraints(pin) if pin else []
+        settled = bool(pin and pin.versions) or package.buildable is False
+        yield PackageSettings(
+            name=name,
+            require=tuple(require),
+            preferred=None if settled else soft.get(name),
+            buildable=package.buildable,
+            externals=package.externals,
+            reason=package.reason if not package.require else "",
+        )
+
+
+def _required(package: SystemPackage) -> list[Constraint]:
+    """What a system requires of a package, each with its own reason or, at the first, the package's."""
+    return [
+        Constraint(requirement.text, requirement.reason or (package.reason if index == 0 else ""))
+        for index, requirement in enumerate(package.require)
+    ]
+
+
+def _constraints(pin: Pin) -> list[Constraint]:
+    """A pin as the constraints that Spack gets, the reason at the first."""
+    texts = [f"@{pin.versions}"] if pin.versions else []
+    texts += [text for text in (pin.variants, pin.provider) if text]
+    return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
+
+
+def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage]) -> dict[str, Preference]:
+    """Package to the versions to prefer: the published ones, the recipe's differences, the system's, the recipe's own.
+
+    A published version does not count for a package that the environment cannot reach, and not for one
+    whose version the system or the compiler decides: Spack refuses a preference for a version that it
+    does not know.
+    """
+    found: dict[str, Preference] = {}
+    if recipe.published and recipe.prefer_published:
+        for name, rows in recipe.published.by_package().items():
+            package = brought.get(name)
+            known = tuple(
+                f"={row.spack_version}"
+                for row in rows
+                if row.when.holds(facts) and (package is None or package.allows(row.spack_version))
+            )
+            if known and name not in recipe.differences:
+                found[name] = Preference(versions=known, reason="", origin=rows[0].position)
+        for name, difference in recipe.differences.items():
+            if difference.prefer:
+                chosen = (f"={difference.prefer}",)
+                found[name] = Preference(versions=chosen, reason=difference.reason, origin=difference.position)
+    for name, package in brought.items():
+        if package.decides_version:
+            found.pop(name, None)
+        if package.prefer:
+            found[name] = Preference(versions=package.prefer, reason="", origin=package.position)
+    for name, pin in recipe.prefer.items():
+        if pin.versions and pin.when.holds(facts):
+            found[name] = Preference(versions=(str(pin.versions),), reason=pin.reason, origin=pin.position)
+    return {name: preference for name, preference in found.items() if name not in OF_THE_COMPILER}
+
+
+def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
+    """What the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
+    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
+    places = {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
+    own = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
+    if recipe.view.tuning:
+        yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in own)
+    for variable in recipe.view.env:
+        if variable.when.holds(facts):
+            value = None if variable.value is None else filled(variable.value, places, variable.position)
+            yield replace(variable, value=value)
+
+
+def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
+    """The tuning that holds for the recipe's versions where its image runs; what is computed there is left out."""
+    runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
+    outside = dict.fromkeys(("container", "image", "overlay"))
+    known = {**facts, **recipe_facts(recipe, facts), "runtime": runtime, **outside}
+    tuning = load_tuning(system.tuning, system.tree.position)
+    for setting in holding(tuning.settings, known):
+        if not setting.computed and setting.policy != EXPECTED:
+            yield Variable(
+                name=setting.name,
+                value=setting.value,
+                position=setting.position,
+                reason=setting.reason,
+                source=setting.source.name,
+            )
+
+
+def _additions(recipe: Recipe, system: System) -> tuple[Addition, ...]:
+    """The package additions of recipe and system; the recipe's hide the system's."""
+    found = {addition.target: addition for addition in (*system.additions, *recipe.additions)}
+    return tuple(found[target] for target in sorted(found))

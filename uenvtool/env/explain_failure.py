@@ -1,0 +1,165 @@
+"""What a failed run of Spack means: which requests clash, what is missing, in a few lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.files import last_lines
+from uenvtool.env.program import Spack
+
+MAX_CLASH_LINES = 9
+"""Lines for the requests that clash; with the line above them ten."""
+MAX_CAUSE_LINES = 3
+MAX_LINE_WIDTH = 160
+SIGNALLED = 128
+"""Added to a signal's number in an exit code, as shells and scripts/with_mount.py do."""
+_CAUSE_INDENT = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownFailure:
+    """A failure that Spack's own words do not explain.
+
+    pattern: what its output has; message and hint may name its groups. seen: with which Spack.
+    """
+
+    pattern: str
+    message: str
+    hint: str
+    seen: str
+
+
+KNOWN_FAILURES = (
+    KnownFailure(
+        pattern=r'cannot bootstrap the "clingo" Python module',
+        message="Spack's Python has no clingo, its solver, and Spack could not fetch it",
+        hint="install it (`python3 -m pip install clingo`) and name that Python: SPACK_PYTHON=/path/to/python3",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"Failed to clone repository (?P<name>[\w-]+)",
+        message="Spack could not fetch the package repository {name}",
+        hint="check the network, or take it from disk: --repo {name}=FOLDER",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"unable to access 'https?://|Could not resolve host|fatal: could not read from remote",
+        message="Spack could not fetch a package repository",
+        hint="check the network, or take each of the `repos:` in spack.yaml from disk: --repo NAME=FOLDER",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"No space left on device|Disk quota exceeded",
+        message="the disk is full",
+        hint="free space, or set TMPDIR to a folder that has some",
+        seen="1.1.0",
+    ),
+    KnownFailure(
+        pattern=r"with_mount: no ",
+        message="this machine gives no place to install to",
+        hint="the mount point must exist, and a user may need rights for it: run as root, or allow user namespaces",
+        seen="none",
+    ),
+    KnownFailure(
+        pattern=r"this Spack has no [\w.]+|this Spack sees ",
+        message="this Spack cannot resolve for another machine: its internals are not those of Spack v1.1.0",
+        hint="use the Spack that the recipe pins, or make the lock on a node",
+        seen="none",
+    ),
+)
+
+
+def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
+    """The error for a run of Spack that failed. log: the file that has its whole output."""
+    hint = f"Spack's whole output: {log}"
+    clash_lines = clashes(output)
+    if clash_lines:
+        listed = "\n".join(f"  {line}" for line in clash_lines)
+        return ToolFailed(f"Spack {spack.version} finds no solution; these requests clash:\n{listed}", hint=hint)
+    if code < 0:
+        return ToolFailed(f"Spack {spack.version} was killed by signal {-code}", hint=f"{hint}; the old lock stays")
+    for known in KNOWN_FAILURES:
+        if match := re.search(known.pattern, output):
+            message, way_out = (text.format(**match.groupdict()) for text in (known.message, known.hint))
+            return ToolFailed(f"{message} (Spack {spack.version})", hint=f"{way_out}\n{hint}")
+    errors = [line for line in output.splitlines() if line.startswith("==> Error")] or output.strip().splitlines()
+    why = errors[0].removeprefix("==> Error:").strip() if errors else "it printed nothing"
+    return ToolFailed(f"Spack {spack.version} failed (exit code {code}): {why}", hint=hint)
+
+
+def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
+    """The error for an installation that failed: which package, the last lines of its log, where the log is."""
+    going_on = f"Spack's whole output: {log}\nwhat is installed stays; run it again to go on"
+    if code > SIGNALLED:
+        return ToolFailed(f"Spack {spack.version} was killed by signal {code - SIGNALLED}", hint=going_on)
+    if unfetched := re.search(r"All fetchers failed for spack-stage-(\S+)-[a-z0-9]{32}", output):
+        message = f"Spack {spack.version} could not fetch the source of {unfetched[1]}"
+        return ToolFailed(message, hint=f"check the network, or name a source mirror: --mirror URL\n{going_on}")
+    build_log = re.search(r"^See \w+ log for details:\n\s+(/\S+)$", output, re.MULTILINE)
+    if build_log is None:
+        return explain_failure(spack, code=code, output=output, log=log)
+    package = re.search(r"/spack-stage-(\S+)-[a-z0-9]{32}/", build_log[1])
+    lines = "".join(f"\n  {line}" for line in last_lines(Path(build_log[1])))
+    error = re.search(r"^==> Error: (\w+: .+)$", output, re.MULTILINE)  # what ended it need not be in the log
+    why = f": {error[1].rstrip(':')}" if error else ""
+    message = f"Spack {spack.version} could not install {package[1] if package else 'a package'}{why}{lines}"
+    return ToolFailed(message, hint=f"the package's log: {build_log[1]}\n{going_on}")
+
+
+def explain_failed_push(spack: Spack, *, url: str, code: int, output: str, log: Path) -> ToolFailed:
+    """The error for packages that did not get into a build cache."""
+    if re.search(
+        r"No default key|no signing key|Cannot sign|No keys available|PickKeyException", output, re.IGNORECASE
+    ):
+        hint = "make a key (`spack gpg create NAME EMAIL`), or push without: --unsigned"
+        return ToolFailed(f"Spack {spack.version} has no key to sign packages with", hint=hint)
+    failure = explain_failure(spack, code=code, output=output, log=log)
+    return ToolFailed(f"the packages are not in {url}: {failure.problems[0].message}", hint=f"Spack's output: {log}")
+
+
+def clashes(output: str) -> list[str]:
+    """Which requests clash, in at most ten lines, of all that Spack prints if there is no solution.
+
+    Spack numbers its reasons and indents the causes of each below it, again for every package on the
+    way. A reason that names two sides, with its nearest causes, helps most; the shortest of these say
+    the same as the longer ones.
+    """
+    found = sorted(_reasons(output), key=len)
+    two_sided = [reason for reason in found if " and " in reason[0]]
+    reasons = [reason for reason in two_sided if len(_nearest_causes(reason)) > 1] or two_sided or found
+    lines: list[str] = []
+    for reason in reasons:
+        block = [reason[0], *(f"  {line}" for line in _nearest_causes(reason))][:MAX_CAUSE_LINES]
+        if lines and len(lines) + len(block) > MAX_CLASH_LINES:
+            break
+        lines += [line for line in map(_without_noise, block) if line not in lines]
+    return lines
+
+
+def _reasons(output: str) -> list[list[str]]:
+    """Spack's numbered reasons, each with the lines below it."""
+    found: list[list[str]] = []
+    for line in output.splitlines():
+        if match := re.match(r" {1,6}[0-9]+\. (.*)", line):
+            found.append([match[1].strip()])
+        elif found and line.startswith(" " * _CAUSE_INDENT):
+            found[-1].append(line)
+        elif line.startswith("==>") and found:
+            break
+    return found
+
+
+def _nearest_causes(reason: list[str]) -> list[str]:
+    """The causes directly below a reason, each once."""
+    causes = [line.strip() for line in reason[1:] if len(line) - len(line.lstrip()) == _CAUSE_INDENT]
+    return list(dict.fromkeys(causes))
+
+
+def _without_noise(line: str) -> str:
+    """A line without Spack's general advice and the architecture that every spec carries."""
+    line = re.sub(r"\. You could consider setting .*", "", line)
+    line = re.sub(r" (os|target)=[\w.-]+", "", line).rstrip()
+    return line if len(line) <= MAX_LINE_WIDTH else line[: MAX_LINE_WIDTH - 3] + "..."

@@ -1,0 +1,103 @@
+"""The folder of an environment: what the tool wrote into it, what changed since, what may be replaced.
+
+The record in the folder (see files/generated.py) also says what the environment is for, and which inputs
+the lock answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+
+PURPOSE = "for"
+"""The name in the record for the recipe, system and node type that a folder is for."""
+COMPILER = "compiler"
+"""The folder of the environment that is installed first, if the system lacks the compiler."""
+LOCK = "spack.lock"
+TABLE = "packages.md"
+TOLERATED = {*files.TOLERATED, ".spack-env", ".uenvtool-concretize.log"}
+"""Names that may stand in a folder without making it somebody else's: Spack's, git's and the tool's own."""
+
+_AFTER_RESOLUTION = ("view", "modules", "env_vars")
+"""Sections that say how an environment is used; no version depends on them."""
+_AFTER_RESOLUTION_IN_CONFIG = ("install_tree",)
+
+
+def fingerprint(contents: Mapping[str, str]) -> str:
+    """The digest of what a lock answers: the main environment's data without its comments, and its other files.
+
+    A reworded reason, another variable of the view or another mount point does not make a lock old; a
+    changed version does.
+    """
+    resolved = {
+        name: _resolved_data(name, text) for name, text in contents.items() if not name.startswith(f"{COMPILER}/")
+    }
+    return files.digest(json.dumps(resolved, sort_keys=True, default=str))
+
+
+def refuse_foreign(folder: Path, contents: Mapping[str, str], *, purpose: str, force: bool) -> None:
+    """Refuse to replace what is not the tool's, what is for another system, or what was changed by hand.
+
+    `force` lets the tool's own changed files be replaced; all else is never touched. Raises BadInput.
+    """
+    recorded = files.read_record(folder).more.get(PURPOSE)
+    if recorded and recorded != purpose:
+        raise BadInput(
+            f"{folder} is {recorded}, and this would be {purpose}",
+            hint="it stays as it is, also with --force: choose another folder with -o",
+        )
+    files.refuse_foreign(folder, contents, reserved=(LOCK, TABLE), tolerated=TOLERATED, force=force)
+
+
+def lock_is_of(folder: Path, inputs: str) -> bool:
+    """If the folder's lock answers the inputs with that fingerprint, and is as Spack wrote it."""
+    record = files.read_record(folder)
+    answered = record.more.get("lock")
+    is_answer = isinstance(answered, dict) and answered.get("of") == inputs
+    content = files.content_inside(folder, LOCK)
+    return is_answer and content is not None and record.files.get(LOCK) == files.digest(content)
+
+
+def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str) -> None:
+    """Write an environment's files and the record; files of an earlier recipe are removed.
+
+    A lock that answers other inputs stays until a new one replaces it.
+    """
+    more = {**files.read_record(folder).more, PURPOSE: purpose}
+    files.write_generated(folder, contents, keep=(LOCK, TABLE), more=more)
+
+
+def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str) -> None:
+    """Write a lock and its table, and record which inputs it answers and which Spack made it."""
+    record = files.read_record(folder)
+    more = {**record.more, "lock": {"of": inputs, "spack": spack}}
+    files.write_generated(folder, {LOCK: lock, TABLE: table}, keep=record.names, more=more)
+
+
+def write_table(folder: Path, table: str) -> None:
+    """Write the table of a lock that stays."""
+    files.write_generated(folder, {TABLE: table}, keep=files.read_record(folder).names)
+
+
+def did_not_end(folder: Path) -> list[str]:
+    """What `--check` says of a folder whose last run was killed while it wrote."""
+    return ["a run that wrote here did not end"] if files.read_record(folder).writing else []
+
+
+def _resolved_data(name: str, text: str) -> object:
+    """What of a file versions can depend on: all but how the environment is used and where it is installed."""
+    import yaml
+
+    if not name.endswith(".yaml"):
+        return files.digest(text)
+    loaded = yaml.load(text, Loader=yaml.CSafeLoader)
+    sections = loaded.get("spack")
+    if not isinstance(sections, dict):
+        return loaded
+    kept = {section: value for section, value in sections.items() if section not in _AFTER_RESOLUTION}
+    config = {key: value for key, value in kept.pop("config", {}).items() if key not in _AFTER_RESOLUTION_IN_CONFIG}
+    return {**kept, "config": config} if config else kept

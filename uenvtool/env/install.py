@@ -1,0 +1,238 @@
+"""Installs a resolved environment with real Spack, at its mount point, which only Spack sees; fills build caches."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from uenvtool.core.errors import BadInput
+from uenvtool.core.files import make_folder, remove_tree, scratch_folder, write, write_all
+from uenvtool.core.result import Step
+from uenvtool.core.tools import Completed
+from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
+from uenvtool.env.folder import COMPILER
+from uenvtool.env.install_output import InstallOutput
+from uenvtool.env.installable import Installable
+from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.program import Spack
+from uenvtool.env.runner import Runner, user_cache, write_scope
+
+WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
+WORK = ".uenvtool-install"
+"""The folder in a store where packages are built and logs are kept; no part of an image."""
+STAGE = f"{WORK}/stage"
+ENVIRONMENT = f"{WORK}/environment"
+"""The folder in a store with the copy of the environment that Spack installs."""
+LOCK_RACE = "LockUpgradeError"
+"""What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
+MAX_RUNS = 5
+"""How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallOptions:
+    """How to install. jobs: processes of one build, None for Spack's own choice.
+
+    repos: package repositories on disk, by name. mirrors: URLs of source mirrors. caches: URLs of build
+    caches. unsigned: take packages from a cache that nobody signed. beside_others: others install into
+    the same store at the same time; the view is left to the last.
+    """
+
+    jobs: int | None = None
+    repos: Mapping[str, Path] = field(default_factory=dict)
+    mirrors: tuple[str, ...] = ()
+    caches: tuple[str, ...] = ()
+    unsigned: bool = False
+    beside_others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The packages that a run took from build caches, and those that it built, as NAME-VERSION."""
+
+    cached: tuple[str, ...]
+    built: tuple[str, ...]
+
+
+def install(
+    spack: Spack,
+    environment: Installable,
+    store: Path,
+    options: InstallOptions,
+    *,
+    on_step: Step | None = None,
+) -> Installed:
+    """Install an environment and make its view; `store` is the folder that Spack sees at the mount point.
+
+    What the store has is not built again: a run that was stopped goes on. The compiler's own
+    environment, if there is one, is installed first. The user's own configuration of Spack stays outside.
+    Raises BadInput if the mount point does not exist, ToolFailed if a package cannot be built; what is
+    installed stays.
+    """
+    if not Path(environment.mount).is_dir():
+        raise BadInput(
+            f"the mount point {environment.mount} does not exist here",
+            hint=f"make it (`mkdir {environment.mount}` as root); it stays empty",
+        )
+    with _work_folder(store, options) as work:
+        write_scope(work / "configuration", _configuration(environment, options))
+        _install_compiler(spack, environment, store, work, options, on_step)
+        view = False if options.beside_others else _view(environment)
+        if view:
+            _remove_unfinished_views(store / "env" / environment.view)
+        runner = _staged(spack, environment, store, work, {**environment.manifest, "view": view})
+        return _install(runner, environment, store, options, on_step)
+
+
+def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsigned: bool) -> int:
+    """Put the packages of an installed environment into a build cache; gives how many it lacked.
+
+    url: of the cache, as Spack writes one. unsigned: without a signature; else Spack's own key signs. Raises
+    ToolFailed if Spack has no key, or cannot write there.
+    """
+    work = store / WORK
+    folder = folder_of(url)
+    if folder is not None:
+        make_folder(folder)
+    runner = _runner(spack, environment, store, work, work / "environment", [folder] if folder else ())
+    signing = ["--unsigned"] if unsigned else ["--signed"]
+    completed = runner.run("buildcache", "push", *signing, "--update-index", url)
+    if completed.code != 0:
+        log = _kept(completed, work / "spack.log", environment, store)
+        raise explain_failed_push(spack, url=url, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
+    return completed.stdout.count("] Pushed ")
+
+
+def folder_of(url: str) -> Path | None:
+    """The folder that the URL of a cache or mirror names; None if it is elsewhere."""
+    return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
+
+
+@contextlib.contextmanager
+def _work_folder(store: Path, options: InstallOptions) -> Iterator[Path]:
+    """Where the copy of the environment lies: in the store, or a folder of this process alone beside others."""
+    if not options.beside_others:
+        yield store / WORK
+        return
+    with scratch_folder() as folder:
+        yield folder
+
+
+def _install_compiler(
+    spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions, on_step: Step | None
+) -> None:
+    """Resolve, on this node, and install the environment of the compiler, if it has one."""
+    manifest = environment.compiler_manifest
+    if manifest is None:
+        return
+    write_all(work / COMPILER, {MANIFEST: isolated_manifest(manifest)})
+    runner = _runner(spack, environment, store, work, work / COMPILER)
+    _judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
+    _install(runner, environment, store, options, on_step)
+
+
+def _staged(spack: Spack, environment: Installable, store: Path, work: Path, manifest: Mapping[str, Any]) -> Runner:
+    """A runner on a copy of an environment, with another manifest."""
+    write_all(work / "environment", {**environment.own_texts, MANIFEST: isolated_manifest(manifest)})
+    return _runner(spack, environment, store, work, work / "environment")
+
+
+def _runner(
+    spack: Spack, environment: Installable, store: Path, work: Path, folder: Path, also: Sequence[Path] = ()
+) -> Runner:
+    """A runner whose Spack sees the store at the mount point, and can write there and to its own folders alone.
+
+    also: further folders that it may write to.
+    """
+    root = spack.program.resolve().parent.parent  # its keys lie there
+    named = {work, user_cache(), root, Path(os.environ.get("SPACK_GNUPGHOME", root)), *also}
+    words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
+    prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
+    return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix)
+
+
+def _install(
+    runner: Runner, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
+) -> Installed:
+    """Run `spack install` to its end. One that shares the store goes on after a failure: the others do too."""
+    output = InstallOutput(total=len(environment.lock.packages))
+
+    def handle(line: str) -> None:
+        if output.take(line) and on_step:
+            on_step(output.text())
+
+    words = [] if options.beside_others else ["--fail-fast"]
+    words += ["-j", str(options.jobs)] if options.jobs else []
+    for _ in range(MAX_RUNS if options.beside_others else 1):
+        completed = runner.run("install", *words, on_line=handle)
+        if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
+            break
+    _judged(completed, runner.spack, environment, store)
+    return Installed(tuple(output.cached), tuple(output.built))
+
+
+def _judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
+    """Raise ToolFailed if Spack failed; its whole output is then in a file of the store."""
+    if completed.code != 0:
+        log = _kept(completed, store / WORK / "spack.log", environment, store)
+        raise explain_failed_install(spack, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
+
+
+def _kept(completed: Completed, log: Path, environment: Installable, store: Path) -> Path:
+    """What Spack printed, in a file; paths in it are those outside of the mount point."""
+    text = f"$ {completed.command}\n{completed.stdout}{completed.stderr}\nexit code {completed.code}\n"
+    write(log, text.replace(f"{environment.mount}/{WORK}/", f"{store}/{WORK}/"))
+    return log
+
+
+def _configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
+    """Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
+    mirrors: dict[str, object] = {
+        f"source{index}": {"url": url, "source": True, "binary": False} for index, url in enumerate(options.mirrors)
+    }
+    mirrors |= {
+        f"cache{index}": {"url": url, "source": False, "binary": True, "signed": not options.unsigned}
+        for index, url in enumerate(options.caches)
+    }
+    places = {
+        "install_tree": {"root": environment.mount},
+        "build_stage": [f"{environment.mount}/{STAGE}"],  # its name gets into what is built: the same everywhere
+        "source_cache": os.fspath(user_cache() / "downloads"),
+    }
+    sections: dict[str, object] = {"config": places, "mirrors": mirrors}
+    if options.repos:
+        sections["repos"] = {name: os.fspath(path) for name, path in options.repos.items()}
+    return sections
+
+
+def _view(environment: Installable) -> object:
+    """The environment's view, at its place in the image."""
+    views = environment.manifest.get("view")
+    own = views.get(environment.view, {}) if isinstance(views, dict) else {}
+    return {environment.view: {**own, "root": environment.view_root}}
+
+
+def _remove_unfinished_views(view: Path) -> None:
+    """Remove what a run that was killed has left of a view; Spack refuses to write where one lies.
+
+    Spack makes `._VIEW/HASH`, and has the symlink VIEW name it when it is complete (Spack 1.1,
+    environment.py, ViewDescriptor.regenerate).
+    """
+    complete = os.path.basename(os.readlink(view)) if view.is_symlink() else ""
+    made = view.parent / f"._{view.name}"
+    for folder in made.iterdir() if made.is_dir() else ():
+        if folder.name != complete:
+            remove_tree(folder)
+
+
+def isolated_manifest(manifest: Mapping[str, Any]) -> str:
+    """A manifest that sees no other configuration than its own and what it includes, as JSON, which is YAML."""
+    own = {name: section for name, section in manifest.items() if name != "include"}
+    return json.dumps({"spack": {"include:": manifest.get("include", []), **own}}, indent=1)

@@ -1,0 +1,119 @@
+"""Reads `spack.lock`: which packages, at which versions, an environment resolved to."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core.errors import AnswerIsNo, BadInput, Position
+from uenvtool.core.files import read_bytes
+
+WRAPPER = "compiler-wrapper"
+LANGUAGES = frozenset({"c", "cxx", "fortran"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Package:
+    """One resolved package.
+
+    external: its folder if the system brings it, else "". dependencies: the hashes of what it needs.
+    compiled: a compiler builds it; wrapped: through Spack's compiler-wrapper.
+    """
+
+    name: str
+    version: str
+    hash: str
+    target: str
+    os: str
+    external: str
+    dependencies: tuple[str, ...] = ()
+    compiled: bool = False
+    wrapped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock: the roots as they were requested, every package, and the version of the Spack that made it."""
+
+    roots: tuple[str, ...]
+    packages: tuple[Package, ...]
+    spack: str
+
+    def versions(self) -> dict[str, list[str]]:
+        """Package to its versions, each once, sorted by name."""
+        found: dict[str, list[str]] = {}
+        for package in sorted(self.packages, key=lambda package: (package.name, package.version)):
+            known = found.setdefault(package.name, [])
+            if package.version not in known:
+                known.append(package.version)
+        return found
+
+
+def parse_lock(text: str, shown: str) -> Lock:
+    """The lock in a text. shown: the file's name in errors. Raises BadInput if it is none."""
+    try:
+        data = json.loads(text)
+        packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
+        roots = tuple(str(root["spec"]) for root in data["roots"])
+        made_by = str(data.get("spack", {}).get("version", ""))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        line = getattr(error, "lineno", 1)
+        raise BadInput(
+            "not a lock of Spack", Position(shown, line, getattr(error, "colno", 1)), "make it again: uenvtool build"
+        ) from error
+    return Lock(roots, packages, made_by)
+
+
+MAX_BYTES = 100_000_000
+"""The lock of a thousand packages has 2 MB."""
+
+
+def read_lock(path: Path, shown: str) -> Lock:
+    """The lock in a file. Raises BadInput if it cannot be read or is none."""
+    try:
+        text = read_bytes(path, MAX_BYTES).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read it: {error}", Position(shown), "name a spack.lock") from error
+    return parse_lock(text, shown)
+
+
+def without_wrapper(lock: Lock) -> list[str]:
+    """The packages that would be compiled without Spack's compiler-wrapper, by name.
+
+    Spack leaves the wrapper out if it cannot run the compiler while it resolves. Installed so, a
+    package gets no RPATH, no -I and -L of its dependencies and no -march, and `spack install` still
+    exits with 0 (seen with Spack v1.1.0).
+    """
+    return sorted({package.name for package in lock.packages if package.compiled and not package.wrapped})
+
+
+def require_installable(lock: Lock, shown: str) -> None:
+    """Raise AnswerIsNo if packages of a lock would be compiled without Spack's compiler-wrapper."""
+    unwrapped = without_wrapper(lock)
+    if unwrapped:
+        listed = ", ".join(unwrapped[:3]) + (f" and {len(unwrapped) - 3} more" if len(unwrapped) > 3 else "")
+        raise AnswerIsNo(
+            f"{shown} has no {WRAPPER} for {listed}: installed, they would find none of their libraries",
+            hint="it was resolved where the compiler does not run; make it again: uenvtool build RECIPE --concretize",
+        )
+
+
+def _package(key: str, spec: dict[str, Any]) -> Package:
+    arch = spec.get("arch") or {}
+    target = arch.get("target", "")
+    external = spec.get("external") or {}
+    needed = spec.get("dependencies") or []
+    virtuals = {virtual for edge in needed for virtual in edge.get("parameters", {}).get("virtuals", ())}
+    return Package(
+        name=str(spec["name"]),
+        version=str(spec["version"]),
+        hash=key,
+        target=str(target.get("name", "") if isinstance(target, dict) else target),
+        os=str(arch.get("platform_os", "")),
+        external=str(external.get("path") or ""),
+        dependencies=tuple(str(edge["hash"]) for edge in needed),
+        compiled=not external and bool(virtuals & LANGUAGES),
+        wrapped=any(edge["name"] == WRAPPER for edge in needed),
+    )

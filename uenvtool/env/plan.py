@@ -1,0 +1,141 @@
+"""`uenvtool build --plan`: what building an image takes, before it is begun."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+
+from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.result import Progress, Result, Table
+from uenvtool.env.build_order import BuildOrder, build_order
+from uenvtool.env.environment import Environment
+from uenvtool.env.folder import LOCK
+from uenvtool.env.installable import read_installable
+from uenvtool.env.lock import Package
+from uenvtool.env.next_steps import build_again, build_image, usual_folder
+from uenvtool.env.program import find_spack, repository_folder
+from uenvtool.env.request import BuildRequest
+from uenvtool.env.sources import Source, downloaded_bytes, sources_of
+from uenvtool.env.store import usual_stores
+from uenvtool.knowledge.system import NodeType
+
+LOG = ".uenvtool-concretize.log"
+MOST_JOBS = 16
+"""Processes of a build if nobody says how many: Spack v1.1.0, etc/spack/defaults/base/config.yaml, build_jobs."""
+
+
+def show_plan(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
+    """What is built, in which order, on which cores and disk, and the downloads if Spack is here to list them.
+
+    A download's size is known if it was downloaded before, or is in the mirror that the request names.
+    Raises BadInput if the environment is not resolved yet, ToolFailed if Spack fails.
+    """
+    folder = request.output or usual_folder(environment)
+    resolved = read_installable(folder)
+    try:
+        order = build_order(resolved.lock)
+    except ValueError as error:
+        raise BadInput(
+            f"the lock has {error}", Position(str(folder / LOCK)), "make it again: uenvtool build"
+        ) from error
+    spack = find_spack(request.spack)
+    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
+    sources: list[Source] = []
+    if spack is not None:
+        with progress("listing sources"):
+            sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG)
+    sizes = {source.url: downloaded_bytes(source, request.mirror) for source in sources}
+    again = f"{build_again(environment, folder)} --plan --spack PATH"
+    notes = [] if spack else [f"Spack is not here: the downloads are not known; {again} lists them"]
+    return Result(
+        data=_data(order, resolved.mount, sources, sizes),
+        text="\n".join(
+            [*_order(order, resolved.mount), *_machine(order, environment.node), *_download_sizes(sources, sizes)]
+        ),
+        tables=(
+            Table(
+                headings=("wave", "packages", "which can be built at once, when the waves before are"),
+                rows=_rows(order),
+            ),
+            *([_downloads(sources, sizes)] if sources else []),
+        ),
+        notes=tuple(notes),
+        next=(f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",),
+    )
+
+
+def _order(order: BuildOrder, mount: str) -> list[str]:
+    widest = max((len(wave) for wave in order.waves), default=0)
+    system, first = _externals(order, mount)
+    return [
+        f"{order.count} packages to build; {len(system)} of the system; at most {widest} can be built at once",
+        *(f"before them {name}, with what it needs, which is resolved on the node and not counted" for name in first),
+        f"of the system: {', '.join(system) or 'none'}",
+        f"the critical path has {len(order.chain)} packages, each waits for the one before it: "
+        + " > ".join(map(_named, order.chain)),
+    ]
+
+
+def _externals(order: BuildOrder, mount: str) -> tuple[list[str], list[str]]:
+    """What the system brings, and what an environment of its own installs into the image first: the compiler."""
+    first = [package for package in order.external if package.external.startswith(f"{mount}/")]
+    return [_named(package) for package in order.external if package not in first], [_named(one) for one in first]
+
+
+def _machine(order: BuildOrder, node: NodeType) -> list[str]:
+    """What a node has to do, and the disk that it is done on."""
+    shared = sum(len(wave) > 1 for wave in order.waves)
+    has = f"a {node.uarch} node has {node.cores}; " if node.cores else ""
+    stores = usual_stores()
+    free_bytes = shutil.disk_usage(next(folder for folder in (stores, *stores.parents) if folder.exists())).free
+    return [
+        f"cores: {has}Spack builds one package at a time on a node, with at most {MOST_JOBS} processes unless --jobs "
+        f"says more; further nodes find work in {shared} of {len(order.waves)} waves",
+        "disk: no lock says how large a package will be; packages are built and kept in the store, "
+        f"by default in {stores}, which has {free_bytes / 1e9:.1f} GB free here; --store names another disk",
+    ]
+
+
+def _download_sizes(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> list[str]:
+    if not sources:
+        return []
+    known = [size for size in sizes.values() if size is not None]
+    unknown = len(sources) - len(known)
+    if not known:
+        return [f"{len(sources)} downloads; no size is known, since neither Spack's cache nor --mirror has one"]
+    rest = f"; no size is known of {unknown}, which neither Spack's cache nor --mirror has" if unknown else ""
+    return [f"{len(sources)} downloads: {sum(known) / 1e6:.1f} MB in {len(known)}{rest}"]
+
+
+def _rows(order: BuildOrder) -> list[tuple[str, str, str]]:
+    return [
+        (str(number), str(len(wave)), ", ".join(map(_named, wave))) for number, wave in enumerate(order.waves, start=1)
+    ]
+
+
+def _downloads(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> Table:
+    def shown(size: int | None) -> str:
+        return "unknown" if size is None else f"{size / 1e6:.1f} MB"
+
+    return Table(
+        headings=("download for", "size", "url"),
+        rows=[(source.package, shown(sizes[source.url]), source.url) for source in sources],
+    )
+
+
+def _data(
+    order: BuildOrder, mount: str, sources: Sequence[Source], sizes: Mapping[str, int | None]
+) -> dict[str, object]:
+    system, first = _externals(order, mount)
+    return {
+        "packages": order.count,
+        "waves": [list(map(_named, wave)) for wave in order.waves],
+        "chain": list(map(_named, order.chain)),
+        "external": system,
+        "first": first,
+        "downloads": [{"package": source.package, "url": source.url, "bytes": sizes[source.url]} for source in sources],
+    }
+
+
+def _named(package: Package) -> str:
+    return f"{package.name}@{package.version}"

@@ -1,0 +1,95 @@
+"""The Spack that is installed here: where it is, and which version."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.version import Version
+
+OLDEST = Version("1.1")
+"""Earlier versions know neither a tag for a package repository nor the package API that recipes pin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spack:
+    """A Spack that is installed here. found_by: the option or variable that named it, or PATH."""
+
+    program: Path
+    version: str
+    found_by: str
+
+    @property
+    def command(self) -> str:
+        """How a user calls it."""
+        return "spack" if self.found_by == "PATH" else shlex.quote(str(self.program))
+
+
+REPOSITORY = "https://github.com/spack/spack.git"
+"""Where Spack is; a recipe may pin another."""
+
+
+def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> Spack | None:
+    """The Spack to use: the named one, that of SPACK_ROOT, or the one on PATH; None if there is none.
+
+    Raises BadInput if the named one does not exist, ToolFailed if it does not run or is too old.
+    """
+    if named is not None:
+        program = named / "bin" / "spack" if named.is_dir() else named
+        if not program.is_file():
+            raise BadInput(
+                f"there is no Spack at {named}", hint="name the folder of a Spack checkout, or its bin/spack"
+            )
+        return _checked(program, "--spack")
+    root = environ.get("SPACK_ROOT")
+    if root and (Path(root) / "bin" / "spack").is_file():
+        return _checked(Path(root) / "bin" / "spack", "SPACK_ROOT")
+    on_path = shutil.which("spack", path=environ.get("PATH"))
+    return _checked(Path(on_path), "PATH") if on_path else None
+
+
+def how_to_get(pin: GitPin, again: str) -> str:
+    """The commands that fetch the pinned Spack and then run `again`, the command that needs it, with it."""
+    clone = f"git clone --depth 1 --branch {shlex.quote(pin.revision)} {shlex.quote(pin.url)} ~/spack"
+    return f"{clone}\n{again} --spack ~/spack"
+
+
+def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
+    """The folder of a package repository: `path` itself, or the folder in the checkout `path`.
+
+    pin: the repository as recipe or system name it, which may say where in a checkout it lies. Raises
+    BadInput if there is no repo.yaml.
+    """
+    inside = (*(pin.paths if pin else ()), f"repos/spack_repo/{name}", f"spack_repo/{name}")
+    for candidate in (path, *(path / folder for folder in inside)):
+        if (candidate / "repo.yaml").is_file():
+            return candidate.resolve()
+    raise BadInput(
+        f"{path} is no Spack package repository: it has no repo.yaml",
+        hint=f"--repo {name}=PATH takes a checkout, or the folder with repo.yaml in it",
+    )
+
+
+def _checked(program: Path, found_by: str) -> Spack:
+    completed = tools.run([program, "--version"])
+    match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)
+    if completed.code != 0 or not match:
+        output = (completed.stderr or completed.stdout).strip().splitlines()
+        raise ToolFailed(
+            f"{program} does not run: {output[-1] if output else f'exit code {completed.code}'}",
+            hint="Spack needs Python and git; name another one with --spack",
+        )
+    if Version(match[1]) < OLDEST:
+        raise ToolFailed(
+            f"{program} is Spack {match[1]}; {OLDEST} or newer is needed",
+            hint="name a newer one with --spack, or resolve later: --no-concretize",
+        )
+    return Spack(program, match[1], found_by)

@@ -1,0 +1,108 @@
+"""Resolves an environment: real Spack picks every version, with the node's answers in place of this machine's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files import scratch_folder, write, write_all
+from uenvtool.core.result import Step
+from uenvtool.env.environment import Environment
+from uenvtool.env.explain_failure import explain_failure
+from uenvtool.env.folder import LOCK
+from uenvtool.env.lock import Lock, parse_lock, require_installable
+from uenvtool.env.manifest import MANIFEST, render_manifest
+from uenvtool.env.node import NodeAnswers, is_this_machine, machine, node_answers
+from uenvtool.env.program import Spack
+from uenvtool.env.runner import Runner, user_cache, write_scope
+
+SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
+ANSWERS = "node.json"
+FITTING = re.compile(r"1\.1(\.|$)")
+"""Versions of Spack whose internals the script knows; it was run with v1.1.0."""
+
+
+def can_resolve(spack: Spack, environment: Environment) -> bool:
+    """Whether this Spack can resolve the environment here: it takes a node's answers, or this is such a node."""
+    return bool(FITTING.match(spack.version)) or is_this_machine(environment)
+
+
+def resolve(
+    spack: Spack,
+    environment: Environment,
+    files: Mapping[str, str],
+    *,
+    repos: Mapping[str, Path],
+    log: Path,
+    on_step: Step | None = None,
+) -> str:
+    """The text of the lock that Spack resolves an environment to.
+
+    files: the environment's files; repos: package repositories to take from disk. Spack works on a
+    copy in a folder of the tool's own, with the view off and no configuration but the environment's,
+    so that it writes nowhere else but into its own cache, and the answer depends on the files alone.
+    Raises BadInput if the system does not say enough of its nodes; ToolFailed if Spack fails, finds no
+    solution, or writes a lock that would not install: its whole output is then in the file `log`.
+    """
+    answers = node_answers(environment)
+    with scratch_folder() as scratch:
+        folder = scratch / "environment"
+        manifest = render_manifest(environment, repos, resolving=True)
+        write_all(folder, {**files, MANIFEST: manifest})
+        words = resolving(spack, answers, scratch)
+        write_scope(scratch / "configuration", {"config": places(environment, scratch)})
+        runner = Runner(spack=spack, folder=folder, scope=scratch / "configuration")
+        completed = runner.run("python", *words, on_step=on_step)
+        lock = folder / LOCK
+        if completed.code == 0 and lock.is_file():
+            return lock.read_text(encoding="utf-8")
+        output = (completed.stdout + completed.stderr).replace(str(folder), "ENVIRONMENT")
+        command = completed.command.replace(str(folder), "ENVIRONMENT")
+    write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
+    raise explain_failure(spack, code=completed.code, output=output, log=log)
+
+
+def resolving(spack: Spack, answers: NodeAnswers, scratch: Path) -> list[str | Path]:
+    """The script and its arguments by which a Spack resolves an environment as on a node."""
+    if not FITTING.match(spack.version):
+        return [SCRIPT]
+    write(scratch / ANSWERS, answers.text())
+    return [SCRIPT, scratch / ANSWERS]
+
+
+def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
+    """The lock in what Spack wrote. Raises ToolFailed if it is none, is for other nodes, or would not install.
+
+    A package that is resolved for another operating system or target would build, and then fail on
+    the nodes; one without compiler-wrapper would build, and then find no library.
+    """
+    try:
+        lock = parse_lock(text, LOCK)
+    except BadInput as error:
+        raise ToolFailed(f"what Spack {spack.version} wrote is not a lock of Spack", hint="run it again") from error
+    node = environment.node
+    strays = sorted(package.name for package in lock.packages if (package.os, package.target) != (node.os, node.target))
+    if strays:
+        named = ", ".join(strays[:5])
+        raise ToolFailed(
+            f"Spack {spack.version} resolved {named} for another machine than {environment.architecture}",
+            hint="the packages' requirements must name the architecture; please report this with the recipe",
+        )
+    require_installable(lock, f"what Spack {spack.version} resolved")
+    return lock
+
+
+def places(environment: Environment, scratch: Path) -> dict[str, object]:
+    """Where Spack keeps what it would otherwise write beside itself.
+
+    Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
+    of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
+    """
+    packages = environment.recipe.repos.get("builtin")
+    state = (packages.commit or packages.revision)[:12].replace("/", "-") if packages else "unpinned"
+    return {
+        "install_tree": {"root": str(scratch / "store")},
+        "misc_cache": str(user_cache() / f"cache-{machine(environment)}-{state}"),
+    }

@@ -1,0 +1,83 @@
+"""Runs Spack on one environment: apart from its user's configuration, each step reported as it comes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.files import write_all
+from uenvtool.core.result import Step
+from uenvtool.env.program import Spack
+
+FOREIGN_VARIABLES = (
+    "SPACK_ENV",
+    "SPACK_ENV_VIEW",
+    "SPACK_USER_CONFIG_PATH",
+    "SPACK_SYSTEM_CONFIG_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONUSERBASE",
+    "VIRTUAL_ENV",
+)
+"""Variables of another environment, or of a loaded uenv whose packages are for another Python than Spack's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runner:
+    """Spack at work on one environment.
+
+    folder: the environment's folder. scope: a folder of configuration that comes before the
+    environment's own, see `write_scope`. prefix: a command that runs Spack, such as one that mounts.
+    """
+
+    spack: Spack
+    folder: Path
+    scope: Path
+    prefix: tuple[str, ...] = ()
+
+    def command(self, *words: str | Path) -> list[str]:
+        """The argument list that runs a command of Spack on the environment."""
+        options = ["--color", "never", "-C", self.scope, "-e", self.folder]
+        return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
+
+    def environment(self) -> dict[str, str]:
+        """Spack's environment variables: the user's, without what would change the answer."""
+        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+        return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1"}
+
+    def run(
+        self, *words: str | Path, on_step: Step | None = None, on_line: tools.LineHandler | None = None
+    ) -> tools.Completed:
+        """Run a command of Spack to its end; its exit code is the caller's to judge.
+
+        on_step takes each line in which Spack says what it does, on_line every line. Raises ToolFailed if
+        Spack does not start.
+        """
+        return tools.run(self.command(*words), env=self.environment(), on_line=on_line or _steps(on_step))
+
+
+def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
+    """Write a folder of Spack's configuration, a file a section; Spack reads JSON as the YAML that it is."""
+    import json
+
+    write_all(folder, {f"{name}.yaml": json.dumps({name: section}, indent=1) for name, section in sections.items()})
+
+
+def user_cache() -> Path:
+    """The folder where Spack keeps its indexes and clones of repositories (its variable SPACK_USER_CACHE_PATH)."""
+    return Path(os.environ.get("SPACK_USER_CACHE_PATH") or "~/.spack").expanduser()
+
+
+def _steps(on_step: Step | None) -> tools.LineHandler | None:
+    """Passes on the lines in which Spack says what it does."""
+    if on_step is None:
+        return None
+
+    def handle(line: str) -> None:
+        if line.startswith("==>") and not line.startswith("==> Error"):
+            on_step(line.removeprefix("==>").strip())
+
+    return handle

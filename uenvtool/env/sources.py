@@ -1,0 +1,150 @@
+"""What Spack downloads to install an environment, and a mirror of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.files import scratch_folder, write, write_all
+from uenvtool.core.result import Step
+from uenvtool.env.environment import Environment
+from uenvtool.env.explain_failure import explain_failed_install
+from uenvtool.env.folder import COMPILER
+from uenvtool.env.install import isolated_manifest
+from uenvtool.env.installable import Installable
+from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.node import machine, node_answers
+from uenvtool.env.program import Spack
+from uenvtool.env.resolve import places, resolving
+from uenvtool.env.runner import Runner, user_cache, write_scope
+
+SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A download. package: NAME@VERSION. sha256: of the file; commit: of a git repository; one of both, or none."""
+
+    package: str
+    url: str
+    sha256: str
+    commit: str
+
+    @property
+    def checked_by(self) -> str:
+        """What Spack holds the download against."""
+        return self.sha256 or (f"commit {self.commit}" if self.commit else "nothing")
+
+
+def sources_of(
+    spack: Spack,
+    environment: Environment,
+    resolved: Installable,
+    *,
+    repos: Mapping[str, Path],
+    log: Path,
+    compiler: bool = False,
+) -> list[Source]:
+    """What Spack downloads on a node to install an environment from source, by package.
+
+    resolved: the environment on disk. compiler: with those of the compiler that is built first, which Spack
+    has to resolve for it. What a build fetches by itself is not known to Spack. Raises
+    ToolFailed if Spack fails; its output is then in the file `log`.
+    """
+    with scratch_folder() as scratch:
+        runner = _runner(spack, environment, resolved, scratch, repos, ())
+        runners = [runner]
+        if compiler and (first := _of_the_compiler(runner, spack, environment, resolved, scratch, log)):
+            runners = [first, runner]
+        words: list[str | Path] = ["python", SCRIPT, machine(environment)]
+        outputs = [_run(runner, spack, words, log, None) for runner in runners]
+    try:
+        rows: list[dict[str, Any]] = [row for output in outputs for row in json.loads(output.strip().splitlines()[-1])]
+        return list(dict.fromkeys(Source(**row) for row in rows))
+    except (ValueError, TypeError, IndexError) as error:
+        raise ToolFailed(f"Spack {spack.version} did not list the sources: {error}") from error
+
+
+def make_mirror(
+    spack: Spack,
+    environment: Environment,
+    resolved: Installable,
+    folder: Path,
+    *,
+    repos: Mapping[str, Path],
+    log: Path,
+    mirrors: tuple[str, ...] = (),
+    on_step: Step | None = None,
+) -> None:
+    """Download an environment's sources into a mirror that Spack can install from on a node without a network.
+
+    What the folder has is kept. mirrors: URLs of source mirrors to take from first. Raises ToolFailed if
+    something cannot be fetched; what was fetched stays.
+    """
+    with scratch_folder() as scratch:
+        runner = _runner(spack, environment, resolved, scratch, repos, mirrors)
+        words: list[str | Path] = ["python", SCRIPT, machine(environment), folder]
+        if first := _of_the_compiler(runner, spack, environment, resolved, scratch, log):
+            _run(first, spack, words, log, on_step)
+        _run(runner, spack, words, log, on_step)
+
+
+def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
+    """The size of a download that Spack's cache, or a mirror in a folder, has by its sum; None if neither has it."""
+    for folder in (user_cache() / "downloads", mirror):
+        if folder is not None and source.sha256:
+            for path in folder.glob(f"_source-cache/archive/{source.sha256[:2]}/{source.sha256}*"):
+                return path.stat().st_size
+    return None
+
+
+def _runner(
+    spack: Spack,
+    environment: Environment,
+    resolved: Installable,
+    scratch: Path,
+    repos: Mapping[str, Path],
+    mirrors: tuple[str, ...],
+) -> Runner:
+    manifest = isolated_manifest({**resolved.manifest, "view": False})
+    write_all(scratch / "environment", {**resolved.own_texts, MANIFEST: manifest})
+    config = {
+        **places(environment, scratch),
+        "build_stage": [os.fspath(scratch / "stage")],
+        "source_cache": os.fspath(user_cache() / "downloads"),
+    }
+    sections: dict[str, object] = {
+        "config": config,
+        "mirrors": {f"source{index}": url for index, url in enumerate(mirrors)},
+    }
+    if repos:
+        sections["repos"] = {name: os.fspath(path) for name, path in repos.items()}
+    write_scope(scratch / "configuration", sections)
+    return Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
+
+
+def _of_the_compiler(
+    runner: Runner, spack: Spack, environment: Environment, resolved: Installable, scratch: Path, log: Path
+) -> Runner | None:
+    """A runner on the environment that builds the compiler first, resolved as on a node; None if there is none."""
+    manifest = resolved.compiler_manifest
+    if manifest is None:
+        return None
+    write_all(scratch / COMPILER, {MANIFEST: isolated_manifest({**manifest, "view": False})})
+    first = replace(runner, folder=scratch / COMPILER)
+    _run(first, spack, ["python", *resolving(spack, node_answers(environment), scratch)], log, None)
+    return first
+
+
+def _run(runner: Runner, spack: Spack, words: list[str | Path], log: Path, on_step: Step | None) -> str:
+    completed = runner.run(*words, on_step=on_step)
+    if completed.code != 0:
+        output = completed.stdout + completed.stderr
+        write(log, f"$ {completed.command}\n{output}\nexit code {completed.code}\n")
+        raise explain_failed_install(spack, code=completed.code, output=output, log=log)
+    return completed.stdout

@@ -1,0 +1,262 @@
+"""The same environment as a recipe of Stackinator, the site's image builder, version 2 or 3.
+
+Stackinator builds the compilers first, then MPI and what belongs to it, then the rest; so compilers
+and MPI go into fields of their own and not into `specs`. It brings the system's externals itself
+(its cluster configuration), so those of our system are left out. Source: Stackinator 6 and 7,
+docs/recipes.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core import drift
+from uenvtool.core.errors import BadInput
+from uenvtool.core.files import left_over, locked
+from uenvtool.core.yamltext import beside, comment, flow, indented, scalar
+from uenvtool.env import folder as env_folder
+from uenvtool.env.environment import Environment, PackageSettings, RootGroup
+from uenvtool.env.manifest import again, header_lines
+from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.spec import parse_spec
+
+NETWORK_PACKAGES = ("libfabric", "xpmem", "cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "ucx")
+"""What belongs to MPI's own build: Stackinator resolves it with MPI."""
+DEPLOYMENT = "deployment.yaml"
+"""What goes into the `config.yaml` of the site's recipes (eth-cscs/alps-uenv); Stackinator does not read it."""
+LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "slurm", "glibc", "gcc-runtime")
+"""What comes with the cluster configuration or follows from MPI and the compiler."""
+
+
+def render_recipe(environment: Environment, version: int) -> dict[str, str]:
+    """The files of a Stackinator recipe: relative path to text. version: 2 or 3.
+
+    Raises BadInput if the environment has no compiler, which Stackinator cannot do without.
+    """
+    if environment.compiler is None:
+        recipe = environment.recipe
+        raise BadInput(
+            f"{recipe.name} names no compiler, and Stackinator builds one first",
+            recipe.position,
+            "add `compiler: gcc@13.3.0` to a recipe that extends it",
+        )
+    files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}
+    header = [f"# {line}" for line in header_lines(environment, again(environment, f"--format {_format(version)}"))]
+    for name, lines in (
+        ("config.yaml", _config(environment, version)),
+        ("compilers.yaml", _compilers(environment)),
+        ("packages.yaml", _packages(environment)),
+        ("modules.yaml", _modules() if version == 2 else []),
+        ("environments.yaml", _environments(environment)),
+        ("extra/reframe.yaml", _reframe(environment)),
+        (DEPLOYMENT, _deployment(environment)),
+    ):
+        if lines:
+            files[name] = "\n".join([*header, *lines]) + "\n"
+    if environment.cves:
+        files["pre-install"] = "\n".join(["#!/bin/bash", *header, *_pre_install()]) + "\n"
+    if environment.recipe.deployment.post_install:
+        files["post-install"] = environment.recipe.deployment.post_install
+    return files
+
+
+def write_recipe(environment: Environment, version: int, folder: Path, *, force: bool, dry_run: bool) -> dict[str, Any]:
+    """Write a Stackinator recipe into a folder; what was written, as data.
+
+    Raises BadInput if the folder is not the tool's.
+    """
+    files = render_recipe(environment, version)
+    if not dry_run:
+        with locked(folder):
+            purpose = f"{environment.purpose}, as a recipe of Stackinator {version}"
+            env_folder.refuse_foreign(folder, files, purpose=purpose, force=force)
+            env_folder.write_environment(folder, files, purpose=purpose)
+    return {"folder": str(folder), "version": version, "files": [str(folder / name) for name in files]}
+
+
+def check_recipe(environment: Environment, version: int, folder: Path) -> None:
+    """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
+    expected = render_recipe(environment, version)
+    drift.check(
+        folder,
+        expected,
+        left_over=left_over(folder, expected),
+        remarks=env_folder.did_not_end(folder),
+        again=f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}",
+    )
+
+
+def _format(version: int) -> str:
+    return "stackinator" if version == 2 else f"stackinator{version}"
+
+
+def _config(environment: Environment, version: int) -> list[str]:
+    recipe = environment.recipe
+    builtin = recipe.repos["builtin"]
+    # Stackinator 6.0 does not know `default-view`
+    view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
+    return [
+        f"name: {scalar(recipe.deployment.label.partition('/')[0] or recipe.name)}",
+        f"description: {scalar(recipe.description)}",
+        f"version: {version}",
+        f"store: {scalar(environment.system.mount or '/user-environment')}",
+        *view,
+        "spack:",
+        f"  repo: {scalar(recipe.spack.url)}",
+        f"  commit: {scalar(_commit(recipe.spack))}",
+        "  packages:",
+        f"    repo: {scalar(builtin.url)}",
+        f"    commit: {scalar(_commit(builtin))}",
+    ]
+
+
+def _commit(pin: GitPin) -> str:
+    """What Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
+    return pin.commit or pin.revision
+
+
+def _modules() -> list[str]:
+    """Without this file Stackinator 6.0.0 reads one of Spack's, which Spack 1.1 moved; later ones make tcl modules."""
+    return ["modules:", "  default:", "    roots: {tcl: modules}"]
+
+
+def _pre_install() -> list[str]:
+    """A hook of Stackinator's, run before the compiler stage, which has no `deprecated` of its own."""
+    return [
+        "# Spack refuses a deprecated compiler, such as gcc 13.3.0, otherwise.",
+        "spack config --scope=system add config:deprecated:true",
+    ]
+
+
+def _reframe(environment: Environment) -> list[str]:
+    """What the site's ReFrame tests find in the view (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
+    deployment, view = environment.recipe.deployment, environment.recipe.view.name
+    if not deployment.features:
+        return []
+    lines = [f"{scalar(view)}:", f"  features: {flow(deployment.features)}"]
+    lines += [f"  {name}: {scalar(command)}" for name, command in deployment.compilers]
+    return [*lines, f"  views: {flow([view])}"]
+
+
+def _deployment(environment: Environment) -> list[str]:
+    """The image's entry in the site's list of what is built and where it is served."""
+    deployment, uarch = environment.recipe.deployment, environment.node.uarch
+    name, _, version = deployment.label.partition("/")
+    clusters = [cluster for cluster, uarchs in deployment.clusters if uarch in uarchs]
+    if not (version and clusters):
+        return []
+    return [
+        "# For `uenvs:` in the config.yaml of the site's recipes; this folder is recipes/"
+        f"{name}/{version}/{uarch} there.",
+        f"{scalar(name)}:",
+        f"  {scalar(version)}:",
+        f"    recipes: {{{uarch}: {scalar(f'{version}/{uarch}')}}}",
+        "    deploy:",
+        *[f"      {cluster}: [{uarch}]" for cluster in clusters],
+    ]
+
+
+def _compilers(environment: Environment) -> list[str]:
+    compiler = environment.compiler
+    if compiler is None:
+        return []
+    spec = compiler.root.spec
+    version = str(spec.versions).lstrip("=") if spec.versions else ""
+    lines = beside(f"{spec.package}:", compiler.root.reason)
+    return [*lines, f"  version: '{version}'"]
+
+
+def _environments(environment: Environment) -> list[str]:
+    compiler = environment.compiler.root.spec.package if environment.compiler else ""
+    lines = [f"{scalar(environment.recipe.name)}:", f"  compiler: [{compiler}]"]
+    network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
+    network = [root for root in network if root.package not in LEFT_TO_STACKINATOR]
+    mpi = next((group.roots[0] for group in environment.groups if group.name == "mpi"), None)
+    if mpi:
+        gpu = " +cuda" if environment.node.gpu and environment.node.gpu.vendor == "nvidia" else ""
+        lines += ["  network:", f"    mpi: {scalar(_plain_version(mpi.text) + gpu)}"]
+        if network:
+            lines.append("    specs:")
+            lines += [f"    - {scalar(_with_pin(environment, root.package, root.text))}" for root in network]
+    lines.append("  unify: true")
+    if environment.cves:
+        listed = ", ".join(cve.id for cve in environment.cves)
+        lines += indented(beside("deprecated: true", f"pinned versions with known vulnerabilities: {listed}"), 2)
+    lines.append("  specs:")
+    for group in environment.groups:
+        lines += indented(list(_group(environment, group, compiler)), 2)
+    if environment.variants:
+        lines.append("  variants:")
+        lines += [f"  - {scalar(variant.text)}" for variant in environment.variants]
+    return [*lines, *_views(environment)]
+
+
+def _group(environment: Environment, group: RootGroup, compiler: str) -> Iterator[str]:
+    """A group's specs, each with its hard pin, without what has a field of its own."""
+    own = {compiler, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
+    roots = [root for root in group.roots if root.package not in own and group.name != "mpi"]
+    if roots:
+        yield from comment(f"{group.name}: {group.reason}" if group.reason else group.name)
+    for root in roots:
+        yield from beside(f"- {scalar(_with_pin(environment, root.package, root.text))}", root.reason)
+
+
+def _with_pin(environment: Environment, package: str, text: str) -> str:
+    """A root with the version of its hard pin, since this form has no place for pins of its own."""
+    spec = parse_spec(text)
+    if spec.versions is not None:
+        return _plain_version(text)
+    settings = {known.name: known for known in environment.packages}.get(package)
+    pins = [pin.text for pin in settings.require if pin.text.startswith("@")] if settings else []
+    return text.replace(package, f"{package}{pins[0]}", 1) if pins else text
+
+
+def _plain_version(text: str) -> str:
+    """A spec whose exact version is written as users of Stackinator write it (`@8.1.32`)."""
+    return text.replace("@=", "@", 1)
+
+
+def _packages(environment: Environment) -> list[str]:
+    """The pins of packages that are no roots, as Spack's `packages` section."""
+    compiler = environment.compiler.root.spec.package if environment.compiler else ""
+    left = {compiler, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
+    lines = [
+        line
+        for settings in environment.packages
+        if settings.name not in left
+        for line in indented(list(_settings(settings)), 2)
+    ]
+    return ["packages:", *lines] if lines else []
+
+
+def _settings(settings: PackageSettings) -> Iterator[str]:
+    pins = [pin for pin in settings.require if not settings.externals]
+    if pins:
+        yield f"{settings.name}:"
+        yield "  require:"
+        for pin in pins:
+            yield from indented(beside(f"- {scalar(pin.text)}", pin.reason), 2)
+    elif settings.preferred and not settings.externals:
+        yield f"{settings.name}: {{version: {flow(settings.preferred.versions)}}}"
+
+
+def _views(environment: Environment) -> list[str]:
+    view = environment.recipe.view
+    lines = ["  views:", f"    {view.name}:", f"      link: {view.link}", "      uenv:"]
+    lines.append(f"        add_compilers: {'true' if view.add_compilers else 'false'}")
+    if view.prefix_paths:
+        lines.append("        prefix_paths:")
+        lines += [f"          {name}: {flow(paths)}" for name, paths in view.prefix_paths]
+    if environment.variables:
+        lines += ["        env_vars:", "          set:"]
+        for variable in environment.variables:
+            value = "null" if variable.value is None else _quoted(variable.value)
+            lines += indented(beside(f"- {variable.name}: {value}", variable.reason), 10)
+    return lines
+
+
+def _quoted(text: str) -> str:
+    plain = scalar(text)
+    return plain if plain[:1] in "'\"" else f"'{plain}'"

@@ -1,0 +1,215 @@
+"""Writes the packages of an image, or of a lock, as a CycloneDX bill of materials, for scanners and audits.
+
+The format: https://cyclonedx.org.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from uenvtool.core.errors import BadInput
+from uenvtool.core.result import Result
+from uenvtool.env.lock import read_lock
+from uenvtool.image.contents import PYTHON, SPACK, Package, read
+from uenvtool.image.read import superblock
+from uenvtool.image.write import EPOCH
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.recipe import Vulnerability
+from uenvtool.knowledge.recipe_reader import load_recipe
+from uenvtool.knowledge.version import Version
+
+if TYPE_CHECKING:
+    from cyclonedx.model.component import Component
+    from cyclonedx.model.dependency import Dependency
+    from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """What a bill is written of. time: seconds since 1970. is_image: it is an image, and no lock."""
+
+    name: str
+    description: str
+    file: str
+    time: int
+    packages: Sequence[Package]
+    is_image: bool
+
+
+def sbom(path: Path) -> Result:
+    """The bill of materials of an image or a spack.lock, as JSON of CycloneDX 1.6; the same file gives the same bytes.
+
+    Raises BadInput if the file is neither, ToolMissing without unsquashfs.
+    """
+    text = render(_of_lock(path) if superblock(path) is None and _is_lock(path) else _of_image(path))
+    return Result(data=json.loads(text), file=text)
+
+
+def _is_lock(path: Path) -> bool:
+    """If a file begins as JSON does."""
+    with open(path, "rb") as stream:
+        return stream.read(64).lstrip().startswith(b"{")
+
+
+def _of_image(path: Path) -> Listed:
+    contents = read(path)
+    uenv = contents.uenv
+    return Listed(
+        name=uenv.name if uenv else path.stem,
+        description=uenv.description if uenv else "",
+        file=path.name,
+        time=contents.head.time,
+        packages=contents.packages,
+        is_image=True,
+    )
+
+
+def _of_lock(path: Path) -> Listed:
+    """The packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
+    lock = read_lock(path, str(path))
+    folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
+    packages = [
+        Package(
+            name=package.name,
+            version=package.version,
+            kind=SPACK,
+            bytes=0,
+            folder=folders[package.hash],
+            needs=tuple(sorted({folders[key] for key in package.dependencies})),
+        )
+        for package in lock.packages
+    ]
+    return Listed(
+        name=path.resolve().parent.name,
+        description=f"resolved by Spack {lock.spack}",
+        file=path.name,
+        time=EPOCH,
+        packages=sorted(packages),
+        is_image=False,
+    )
+
+
+def render(listed: Listed) -> str:
+    """The text. Its serial number is a sum of what it lists."""
+    from cyclonedx.model.bom import Bom
+    from cyclonedx.output.json import JsonV1Dot6
+
+    components = [_component(package) for package in listed.packages]
+    whole = _whole(listed)
+    names = [f"{package.kind}:{package.name}@{package.version}" for package in listed.packages]
+    digest = hashlib.sha256("\n".join([listed.file, *names]).encode("utf-8", "surrogateescape")).hexdigest()
+    bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
+    bom.metadata.component = whole
+    bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
+    for component in components:
+        bom.components.add(component)  # in their order, so that the library compares each with the last alone
+    for dependency in dependencies(whole, components, listed.packages):
+        bom.dependencies.add(dependency)
+    for cve, affected in known_vulnerabilities(listed.packages).items():
+        bom.vulnerabilities.add(_vulnerability(cve, affected))
+    return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
+
+
+def dependencies(whole: Component, components: Sequence[Component], packages: Sequence[Package]) -> list[Dependency]:
+    """That the whole has each of its parts, and what each part needs, in the order of the library.
+
+    `Bom.register_dependency` looks through all of them for each one.
+    """
+    from cyclonedx.model.dependency import Dependency
+
+    parts = {
+        (package.kind, package.folder): Dependency(ref=component.bom_ref)
+        for component, package in zip(components, packages, strict=True)
+    }
+    needing = [
+        Dependency(ref=part.ref, dependencies=[parts[SPACK, need] for need in needs])
+        for part, needs in zip(parts.values(), (package.needs for package in packages), strict=True)
+    ]
+    everything = Dependency(ref=whole.bom_ref)
+    for part in sorted(parts.values(), key=_address):
+        everything.dependencies.add(part)
+    return sorted([everything, *needing], key=_address)
+
+
+def _address(dependency: Dependency) -> str:
+    return str(dependency.ref.value)
+
+
+def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
+    """The vulnerabilities on record in recipes (`cves:`) that these versions have, in the order of their names.
+
+    A recipe names Spack's packages; `py-NAME` is also the Python package NAME. A recipe that cannot be read
+    has no record.
+    """
+    recorded: list[Vulnerability] = []
+    for location in available(RECIPE).values():
+        with contextlib.suppress(BadInput):
+            recorded += load_recipe(str(location.path)).cves
+    found: dict[Vulnerability, list[Package]] = {}
+    for cve in sorted(set(recorded), key=lambda cve: (cve.id, cve.package)):
+        affected = [package for package in packages if _has(package, cve)]
+        if affected:
+            found[cve] = affected
+    return found
+
+
+def _has(package: Package, cve: Vulnerability) -> bool:
+    name = f"py-{package.name}" if package.kind == PYTHON else package.name
+    return name == cve.package and cve.versions.contains(Version(package.version.partition("+")[0]))
+
+
+def _vulnerability(cve: Vulnerability, affected: Sequence[Package]) -> BomVulnerability:
+    from cyclonedx.model.vulnerability import BomTarget
+    from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
+
+    return BomVulnerability(
+        id=cve.id,
+        bom_ref=f"{cve.id}:{cve.package}",
+        recommendation=f"take {cve.package} {cve.fixed} or later" if cve.fixed else None,
+        affects=[BomTarget(ref=_reference(package)) for package in affected],
+    )
+
+
+def _reference(package: Package) -> str:
+    return f"{package.kind}:{package.folder}"
+
+
+def _whole(listed: Listed) -> Component:
+    """The image or the environment itself, of which the packages are a part."""
+    from cyclonedx.model.component import Component, ComponentType
+
+    return Component(
+        name=listed.name,
+        type=ComponentType.CONTAINER if listed.is_image else ComponentType.PLATFORM,
+        bom_ref=f"{'image' if listed.is_image else 'lock'}:{listed.name}",
+        description=listed.description or None,
+    )
+
+
+def _component(package: Package) -> Component:
+    """A package, by the address that scanners look it up with (https://github.com/package-url/purl-spec)."""
+    from cyclonedx.model import Property
+    from cyclonedx.model.component import Component, ComponentType
+    from packageurl import PackageURL
+
+    kind, namespace = ("pypi", None) if package.kind == PYTHON else ("generic", "spack")
+    return Component(
+        name=package.name,
+        version=package.version,
+        type=ComponentType.LIBRARY,
+        bom_ref=_reference(package),
+        purl=PackageURL(type=kind, namespace=namespace, name=package.name, version=package.version),
+        properties=[
+            Property(name="uenvtool:folder", value=package.folder),
+            *([Property(name="uenvtool:bytes", value=str(package.bytes))] if package.bytes else []),
+        ],
+    )

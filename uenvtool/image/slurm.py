@@ -1,0 +1,145 @@
+"""Builds an image as a Slurm job: the nodes install into one store, each the next package that no other builds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core import files, tools
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import aligned, bash_words, in_comment, option_value
+from uenvtool.core.result import Progress, Result, silent
+from uenvtool.core.submit import judged, require_sbatch, submitted
+from uenvtool.env.folder import LOCK
+from uenvtool.env.install import ENVIRONMENT, WORK
+from uenvtool.env.store import JOB
+from uenvtool.image.build import ImagePlan, as_url, found_before, planned_image
+from uenvtool.image.request import ImageRequest
+
+TEMPLATE = Path(__file__).parent / "build-job.sh"
+SHARE = 'srun --kill-on-bad-exit=0 --no-kill --label --cpu-bind=none "${build[@]}" --install-only\n'
+"""Every node installs what it can; one that fails or dies does not end the others."""
+OUTPUT = "slurm-%j.out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlurmOptions:
+    """What the job asks Slurm for; an empty text is left to Slurm. wait: come back when the job has ended."""
+
+    nodes: int = 1
+    partition: str = ""
+    account: str = ""
+    time: str = ""
+    wait: bool = False
+
+
+def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progress = silent) -> Result:
+    """Submit a job that builds an image; its number is the answer, or the image if the job was waited for.
+
+    The environment is resolved here, first. The store and the folders of Spack have to be the same on
+    every node. Raises as `build_image` does, ToolMissing without sbatch, ToolFailed if Slurm does not
+    take the job, or if it was waited for and failed.
+    """
+    require_sbatch()
+    plan = planned_image(request, progress)
+    found = found_before(request, plan, progress)
+    if found.result:
+        return found.result
+    work, text = plan.store / WORK, job_script(request, slurm, plan)
+    script = work / "build.sh"
+    files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts
+    files.write(script, text)
+    data = {"image": str(plan.target), "store": str(plan.store), "script": str(script)}
+
+    def keep(line: str) -> None:
+        printed = line.strip().split(";")[0]
+        if printed.isdecimal():
+            files.write(work / JOB, json.dumps({"job": printed, "image": str(plan.target)}) + "\n")
+
+    if slurm.wait:
+        with progress("waiting for the job"):
+            number = _waited_for(script, keep)
+        check = f"uenvtool image verify {shlex.quote(str(plan.target))}"
+        return Result(data={**data, "job": number}, text=str(plan.target), next=(check,), warnings=found.warnings)
+    number = submitted(["sbatch", "--parsable"], script, program="sbatch", cwd=work)
+    keep(number)
+    status = f"uenvtool image status {shlex.quote(str(plan.store))}"
+    log = work / OUTPUT.replace("%j", number)
+    return Result(
+        data={**data, "job": number},
+        text=number,
+        warnings=found.warnings,
+        notes=(f"the job writes to {log}",),
+        next=(status,),
+    )
+
+
+def job_script(request: ImageRequest, slurm: SlurmOptions, plan: ImagePlan) -> str:
+    """The text of the batch script."""
+    again = ["uenvtool", "image", "build", request.source, "--slurm", "--nodes", str(slurm.nodes)]
+    return filled(
+        TEMPLATE.read_text(encoding="utf-8"),
+        DIRECTIVES="\n".join(aligned(list(_directives(slurm, plan)))),
+        AGAIN=in_comment(shlex.join(again)),
+        BUILD=bash_words([sys.executable, "-m", "uenvtool", *_build_words(request, plan)]),
+        SHARE=SHARE if slurm.nodes > 1 else "",
+    )
+
+
+def _directives(slurm: SlurmOptions, plan: ImagePlan) -> Iterator[tuple[str, str]]:
+    options = {
+        "job-name": f"image-{plan.target.stem}",
+        "nodes": str(slurm.nodes),
+        "partition": slurm.partition,
+        "account": slurm.account,
+        "time": slurm.time,
+    }
+    for name, value in options.items():
+        if value:
+            yield f"#SBATCH --{name}={option_value(value)}", ""
+    yield "#SBATCH --ntasks-per-node=1", "one Spack a node; it builds with all cores"
+    yield "#SBATCH --exclusive", ""
+    yield "#SBATCH --no-kill", "the other nodes go on without one that dies"
+    yield "#SBATCH --requeue", "if the first node dies"
+    yield f"#SBATCH --output={OUTPUT}", "in the folder of this script"
+
+
+def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
+    """The command of a node: the same build, with nothing left to decide."""
+    yield from ("image", "build", os.fspath(plan.environment.folder.resolve()), "--output", os.fspath(plan.target))
+    yield from ("--store", os.fspath(plan.store), "--spack", os.fspath(plan.spack.program.absolute()))
+    for name, path in request.repos.items():
+        yield from ("--repo", f"{name}={path.absolute()}")
+    for option, places in (("--mirror", request.mirrors), ("--cache", request.caches)):
+        for place in places:
+            yield from (option, as_url(place))
+    if request.jobs:
+        yield from ("--jobs", str(request.jobs))
+    if request.unsigned:
+        yield "--unsigned"
+    if request.push:
+        yield from ("--push", as_url(request.push))
+    if plan.push_places:
+        yield from ("--tag", "hash")
+    for kept in plan.push_places:
+        yield from ("--push-image", kept.shown)
+
+
+def _waited_for(script: Path, on_number: Callable[[str], None]) -> str:
+    """Submit a job and wait until it has ended; gives its number, which `on_number` takes when the job begins to wait.
+
+    Raises ToolFailed if Slurm does not take the job or, with the end of its output, if it failed.
+    """
+    done = tools.run(["sbatch", "--parsable", "--wait", script], cwd=script.parent, on_line=on_number)
+    number = done.stdout.strip().split(";")[0]
+    if done.code != 0 and number:
+        log = script.parent / OUTPUT.replace("%j", number)
+        lines = "".join(f"\n  {line}" for line in files.last_lines(log))
+        raise ToolFailed(f"job {number} failed{lines}", hint=f"its whole output: {log}\nsubmit it again to go on")
+    return judged(done, script, program="sbatch")

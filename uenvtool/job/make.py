@@ -1,0 +1,230 @@
+"""Jobs by names as a user gives them: the plan, its files, written and submitted."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.result import Result
+from uenvtool.core.session import loaded_views
+from uenvtool.core.submit import require_program, require_sbatch, submitted
+from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
+from uenvtool.job.render.files import job_files
+from uenvtool.job.request import JobRequest, Overlay, checked
+from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.jobs import JobKnowledge, job_knowledge
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.system import System
+from uenvtool.knowledge.system_reader import load_system, this_system
+from uenvtool.knowledge.tuning import Setting, holding, recipe_facts
+from uenvtool.knowledge.tuning_reader import load_tuning
+
+_LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
+_IS_PATH = re.compile(r"[/.]")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class JobFiles:
+    """A planned job and the text of each of its files, the one to submit first."""
+
+    plan: JobPlan
+    texts: Mapping[str, str]
+
+
+def make(
+    request: JobRequest,
+    *,
+    system: str | None = None,
+    recipe: str | None = None,
+    venv: str | None = None,
+    workarounds: Sequence[str] = (),
+    output: Path | None = None,
+    submit: bool = False,
+    dry_run: bool = False,
+) -> Result:
+    """Write a job, and submit it if that is wanted. Raises BadInput for what cannot be.
+
+    output: the file of the job; without it the script is the answer. dry_run: nothing is written or submitted.
+    """
+    job = planned(request, system=system, recipe=recipe, venv=venv, workarounds=workarounds)
+    data = {**job.plan.data(), "files": dict(job.texts)}
+    main = next(iter(job.texts))
+    if submit and not dry_run:
+        return _submitted(job, output or Path(request.file), data)
+    if output is None or dry_run:
+        others = [name for name in job.texts if name != main]
+        note = (f"this job needs {', '.join(others)} too: -o FILE writes all of them",) if others else ()
+        return Result(data=data, file=job.texts[main], notes=note)
+    _write(job)
+    lost = job.plan.runtime == RUNAI and not main.startswith("/")
+    notes = (
+        (f"the pods start {main} where their image begins: name it by its path there, -o /PATH/{main}",) if lost else ()
+    )
+    return Result(data=data, text="\n".join(job.texts), notes=notes, next=(_start(job.plan, main),))
+
+
+def planned(
+    request: JobRequest,
+    *,
+    system: str | None = None,
+    recipe: str | None = None,
+    venv: str | None = None,
+    workarounds: Sequence[str] = (),
+) -> JobFiles:
+    """A job by names, rendered. Raises BadInput for a name that nobody knows and for what cannot be."""
+    request = checked(request)
+    found = on_this_machine(load_system(system or _here(request.runtime)))
+    runtime = request.runtime or next((name for name in found.runtimes if name in WRITTEN), LOCAL)
+    uarch = next(iter(found.nodes))
+    loaded = read_recipe(recipe) if recipe else None
+    overlay = _overlay(venv) if venv else None
+    image = request.image or (_published(loaded, found.facts(uarch)) if loaded and runtime == UENV else "")
+    image = image or (_loaded_image() if runtime == UENV and not (overlay and overlay.base_image) else "")
+    if (
+        request.image
+        and _IS_PATH.match(request.image)
+        and "$" not in request.image
+        and not Path(request.image).exists()
+    ):
+        raise BadInput(f"--image {request.image}: there is no such file", hint="check the path, or name a label")
+    request = dataclasses.replace(request, runtime=runtime, image=image, overlay=overlay)
+    knowledge = job_knowledge(found)
+    refuse_unfit(request, found, knowledge)
+    settings = _settings(found, uarch, request, knowledge, loaded, workarounds)
+    plan = plan_job(found, uarch, request, knowledge, settings)
+    return JobFiles(plan=plan, texts=job_files(plan, _activation(found, plan, recipe, workarounds)))
+
+
+def _settings(
+    system: System,
+    uarch: str,
+    request: JobRequest,
+    knowledge: JobKnowledge,
+    recipe: Recipe | None,
+    workarounds: Sequence[str],
+) -> tuple[Setting, ...]:
+    """The variables that hold for a job, with the workarounds that are named."""
+    tuning = load_tuning(system.tuning, system.tree.position)
+    wrong = [unknown("workaround", name, tuning.workarounds) for name in workarounds if name not in tuning.workarounds]
+    if wrong:
+        raise BadInput(wrong)
+    extended = request.runtime == CE and knowledge.ce.extended and knowledge.ce.extended.search(request.image)
+    facts: dict[str, str | None] = {
+        **system.facts(uarch),
+        "runtime": "none" if request.runtime == LOCAL else request.runtime,
+        "container": "yes" if request.runtime in (CE, RUNAI) else None,  # Apptainer's job exports them outside
+        "image": "alps" if extended else None,
+        "overlay": None,
+    }
+    recipe = recipe or _recipe_of(request)
+    if recipe is not None:
+        facts.update({name: value for name, value in recipe_facts(recipe, facts).items() if value})
+    extra = {setting.name: setting for name in workarounds for setting in tuning.workarounds[name].settings}
+    held = [
+        setting
+        for setting in holding(tuning.settings, facts)
+        if setting.name not in extra and not (extended and setting.value)
+    ]
+    return (*held, *extra.values())
+
+
+def _recipe_of(request: JobRequest) -> Recipe | None:
+    """The recipe whose name and version a uenv's label has."""
+    label = request.image or (request.overlay.base_image if request.overlay else "")
+    found = _LABEL.match(label) if request.runtime == UENV else None
+    name = f"{found[1]}-{found[2]}" if found else ""
+    return read_recipe(name) if name in available(RECIPE) else None
+
+
+def _published(recipe: Recipe, system: Facts) -> str:
+    """The label of the published uenv of a recipe: its name and the version of its PyTorch."""
+    version = recipe_facts(recipe, system).get("torch")
+    if not version:
+        raise BadInput(f"{recipe.name} has no PyTorch to name a uenv after", hint="name the image with --image")
+    return f"{re.sub(r'-[0-9.]+$', '', recipe.name)}/v{version}:v1"
+
+
+def _loaded_image() -> str:
+    """The image of the uenv that is loaded in this shell, if there is one."""
+    return next((view.image for view in loaded_views(os.environ) if view.image), "")
+
+
+def _overlay(path: str) -> Overlay:
+    """An overlay by the path of its image or folder. Raises BadInput if it is none."""
+    from uenvtool.venv.info import described
+
+    if not os.path.lexists(path):
+        raise BadInput(f"--venv {path}: there is no such file or folder", hint="make one: uenvtool venv PATH --squash")
+    data = described(Path(path))
+    base = data.get("base") or {}
+    packed = os.path.isfile(path)
+    return Overlay(
+        path=path if packed else os.path.abspath(path),
+        mount=str(data.get("mount") or "/user-tools") if packed else "",
+        view=f"{data.get('name')}:venv" if packed else "",
+        base_image=str(base.get("image") or ""),
+        base_view=str(base.get("view") or ""),
+    )
+
+
+def _activation(system: System, plan: JobPlan, recipe: str | None, workarounds: Sequence[str]) -> str:
+    """The script that sets a pod up; other runtimes have their variables in the job."""
+    if plan.runtime != RUNAI:
+        return ""
+    from uenvtool.activation import activate
+
+    activation = activate.plan(system.name, runtime=RUNAI, recipe=recipe, workarounds=workarounds)
+    again = activate.command(activation, "bash", None, RUNAI, {})
+    return activate.text(activation, "bash", again)
+
+
+def _here(runtime: str) -> str:
+    """The system that this machine is; `local` for a job of this machine if it is none of those that are known."""
+    if runtime == LOCAL and recognised() is None:
+        return LOCAL
+    return this_system()
+
+
+def _write(job: JobFiles) -> None:
+    for name, text in job.texts.items():
+        files.write(Path(name), text)
+
+
+def _start(plan: JobPlan, main: str) -> str:
+    """The command that starts a job that is written."""
+    if plan.runtime == RUNAI:
+        return f"sh {shlex.quote(_submit_file(main))}"
+    return f"{'bash' if plan.runtime == LOCAL else 'sbatch'} {shlex.quote(main)}"
+
+
+def _submit_file(main: str) -> str:
+    """The file that submits the pods."""
+    return main.removesuffix(".sh") + ".submit.sh"
+
+
+def _submitted(job: JobFiles, output: Path, data: dict[str, object]) -> Result:
+    """Write the job and submit it; the answer is its id. Raises ToolMissing and ToolFailed."""
+    plan = job.plan
+    if plan.runtime == LOCAL:
+        raise BadInput("--submit: a local job is started, not submitted", hint=f"bash {output}")
+    main = next(iter(job.texts))
+    if plan.runtime == RUNAI:
+        require_program("runai")
+        _write(job)
+        number = submitted(["sh"], _submit_file(main), program="runai")
+    else:
+        require_sbatch()
+        _write(job)
+        number = submitted(["sbatch", "--parsable"], main, program="sbatch")
+    return Result(data={**data, "id": number}, text=number, notes=(f"written: {', '.join(job.texts)}",))

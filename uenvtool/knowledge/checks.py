@@ -1,0 +1,157 @@
+"""What must hold within a recipe beyond its schema: known facts, one version a package, couplings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from uenvtool.core.errors import Position, Problem, unknown
+from uenvtool.knowledge.condition import Condition, can_hold_together
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import data_root, in_your_own
+from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, RootSpec
+from uenvtool.knowledge.spec import Spec
+from uenvtool.knowledge.system import FACTS
+from uenvtool.knowledge.version import Versions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionRequest:
+    """A version that the recipe asks for somewhere. hard: Spack must take it."""
+
+    package: str
+    versions: Versions
+    position: Position
+    hard: bool = True
+
+
+def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
+    """Every version that the recipe asks for, in roots, compiler, Python, MPI and pins."""
+    for root in recipe.roots:
+        yield from _of_spec(root.spec, root.position)
+    if recipe.compiler:
+        yield from _of_spec(recipe.compiler.spec, recipe.compiler.position)
+    mpi = recipe.mpi or {}
+    for pin in (*recipe.require.values(), *mpi.values(), *([recipe.python] if recipe.python else [])):
+        if pin.versions:
+            yield VersionRequest(package=pin.package, versions=pin.versions, position=pin.position)
+    for pin in recipe.prefer.values():
+        if pin.versions:
+            yield VersionRequest(package=pin.package, versions=pin.versions, position=pin.position, hard=False)
+
+
+def applied_couplings(recipe: Recipe) -> list[Coupling]:
+    """The couplings whose condition the recipe asks for."""
+    requests = list(version_requests(recipe))
+    return [rule for rule in recipe.couplings if any(_applies(rule, request) for request in requests)]
+
+
+def coupled_pins(recipe: Recipe) -> dict[str, tuple[Pin, Coupling]]:
+    """The hard pins that couplings add for packages whose version the recipe leaves open."""
+    decided = {request.package for request in version_requests(recipe) if request.hard}
+    found: dict[str, tuple[Pin, Coupling]] = {}
+    for rule in applied_couplings(recipe):
+        for pin in rule.then:
+            if pin.package not in decided:
+                found.setdefault(pin.package, (pin, rule))
+    return found
+
+
+def problems_of(recipe: Recipe) -> list[Problem]:
+    """Everything that is wrong in a recipe that its schema cannot say."""
+    return [
+        *_unknown_facts(recipe),
+        *_python_names(recipe),
+        *_roots_named_twice(recipe),
+        *_contradictions(recipe),
+        *_broken_couplings(recipe),
+    ]
+
+
+def _of_spec(spec: Spec, position: Position) -> Iterator[VersionRequest]:
+    if spec.versions:
+        yield VersionRequest(package=spec.package, versions=spec.versions, position=position)
+
+
+def _applies(rule: Coupling, request: VersionRequest) -> bool:
+    """Whether a request is for one version, and that is one the rule speaks of."""
+    if request.package != rule.when.package or request.versions.single is None:
+        return False
+    return rule.when.versions is None or request.versions.intersects(rule.when.versions)
+
+
+def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
+    requests = list(version_requests(recipe))
+    for rule in applied_couplings(recipe):
+        for pin in rule.then:
+            for request in requests:
+                if request.package == pin.package and pin.versions and not request.versions.intersects(pin.versions):
+                    yield Problem(
+                        f"{pin.package}@{request.versions} does not go with {rule.when}, which needs "
+                        f"{pin.package}@{pin.versions}",
+                        request.position,
+                        f"the rule is at {rule.position}: {rule.reason}. "
+                        f"Take {pin.package}@{pin.versions}, or move both{in_your_own(RECIPE, request.position)}",
+                    )
+
+
+def _contradictions(recipe: Recipe) -> Iterator[Problem]:
+    hard: dict[str, list[VersionRequest]] = {}
+    for request in version_requests(recipe):
+        if request.hard:
+            hard.setdefault(request.package, []).append(request)
+    for package, requests in hard.items():
+        first = requests[0]
+        for other in requests[1:]:
+            if not first.versions.intersects(other.versions):
+                yield Problem(
+                    f"{package} is asked for at {other.versions} here and at {first.versions} elsewhere",
+                    other.position,
+                    f"the other request is at {first.position}; keep one{in_your_own(RECIPE, first.position)}",
+                )
+
+
+def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
+    """Root specs of one package that are in force at once: Spack would join them, or find no solution."""
+    roots: dict[str, list[RootSpec]] = {}
+    for root in recipe.roots:
+        roots.setdefault(root.spec.package, []).append(root)
+    for package, named in roots.items():
+        for first, second in combinations(named, 2):
+            if can_hold_together(first.when, second.when):
+                yield Problem(
+                    f"{package} is a root spec here and at {first.position}",
+                    second.position,
+                    "keep one; to change an inherited spec, write yours in the group that it is in",
+                )
+
+
+def _python_names(recipe: Recipe) -> Iterator[Problem]:
+    """Packages by the name that pip has for them."""
+    pins = [(pin.package, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())]
+    for name, position in [*((root.spec.package, root.position) for root in recipe.roots), *pins]:
+        if name in _names_of_python_packages():
+            yield Problem(f"Spack has no package {name!r}", position, f"its name in Spack is py-{name}")
+
+
+@functools.cache
+def _names_of_python_packages() -> frozenset[str]:
+    lines = (data_root() / RECIPE.folder / "python-names.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def _unknown_facts(recipe: Recipe) -> Iterator[Problem]:
+    placed: list[tuple[Condition, Position]] = [
+        *((root.when, root.position) for root in recipe.roots),
+        *((group.when, group.position) for group in recipe.variants.values()),
+        *((pin.when, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())),
+        *((variable.when, variable.position) for variable in recipe.view.env),
+        *((row.when, row.position) for row in (recipe.published.rows if recipe.published else ())),
+        *((absence.when, absence.position) for absence in recipe.absent),
+    ]
+    for condition, position in placed:
+        for term in condition.terms:
+            if term.fact not in FACTS:
+                yield unknown("fact", term.fact, FACTS, position)

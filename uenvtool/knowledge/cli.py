@@ -1,0 +1,82 @@
+"""The arguments of `list`, `show`, `new`, `validate` and `schema`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from uenvtool.knowledge.options import JSON
+
+
+def list_(
+    kind: str | None = typer.Argument(None, metavar="[recipes|systems|...]", help="What to list; default: all."),
+    json_: bool = JSON,
+) -> int:
+    """List recipes, containers, components, systems and tuning files: built-in ones and your own."""
+    from uenvtool.core import console
+    from uenvtool.knowledge import list as command
+
+    return console.show(command.list_(kind), as_json=json_)
+
+
+def show(
+    name: str = typer.Argument(..., metavar="RECIPE|SYSTEM", help="A name, or the path of a file."),
+    json_: bool = JSON,
+) -> int:
+    """Show a recipe or system with all that it inherits, each value with its file and line."""
+    from uenvtool.core import console
+    from uenvtool.knowledge import show as command
+
+    return console.show(command.show(name), as_json=json_)
+
+
+new = typer.Typer(rich_markup_mode=None, help="Write a commented recipe or system of your own.")
+NAME = typer.Argument(..., metavar="NAME", help="Its name: letters, digits, `.`, `_` and `-`.")
+
+
+@new.command()
+def recipe(
+    name: str = NAME,
+    from_: str | None = typer.Option(None, "--from", metavar="RECIPE", help="Extend this recipe."),
+    json_: bool = JSON,
+) -> int:
+    """Write recipes/NAME/recipe.yaml in the current folder."""
+    from uenvtool.core import console
+    from uenvtool.knowledge import new as command
+
+    return console.show(command.new_recipe(name, from_), as_json=json_)
+
+
+@new.command()
+def system(
+    name: str = NAME,
+    from_: str | None = typer.Option(None, "--from", metavar="SYSTEM", help="Extend this system."),
+    json_: bool = JSON,
+) -> int:
+    """Write systems/NAME.yaml in the current folder."""
+    from uenvtool.core import console
+    from uenvtool.knowledge import new as command
+
+    return console.show(command.new_system(name, from_), as_json=json_)
+
+
+def validate(
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."
+    ),
+    json_: bool = JSON,
+) -> int:
+    """Check files: schema, spec syntax, names, versions that must go together."""
+    from uenvtool.core import console
+    from uenvtool.knowledge import validate as command
+
+    return console.show(command.validate(files), as_json=json_)
+
+
+def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> int:
+    """Print the JSON Schema of recipes, systems, tuning files or published tables."""
+    from uenvtool.core import console
+    from uenvtool.knowledge import print_schema as command
+
+    return console.show(command.schema(name))

@@ -1,0 +1,169 @@
+"""The kinds of knowledge: one row says where files of a kind lie, how they are read, and how their lists are joined.
+
+A new kind is one row here, one schema of the same name, and a reader. `validate`, `show`, `list`, `schema` and
+`extends` then know it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+
+from uenvtool.knowledge import joins
+from uenvtool.knowledge.joins import Join, by
+from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.source import Node
+
+Reader = Callable[[str], object]
+"""Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of knowledge file.
+
+    name: of the kind and of its schema. folder: the folder that holds files of the kind. pattern: the files in
+    it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
+    heading, column: the field that `list` shows beside the description; no heading: not listed.
+    listed_as: the name under which `list` shows the kind; default: its folder.
+    joined: the lists that `extends` joins, and how. pins: the mappings in which `null` drops what is inherited.
+    """
+
+    name: str
+    folder: str
+    pattern: str
+    reader: str
+    heading: str = ""
+    column: str = ""
+    listed_as: str = ""
+    joined: Mapping[str, Join] = field(default_factory=dict)
+    pins: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """The name under which `list` shows the kind."""
+        return self.listed_as or self.folder
+
+    def load(self, name: str) -> object:
+        """The value of a name or path. Raises BadInput with everything that is wrong in the file."""
+        module, function = self.reader.split(":")
+        reader: Reader = getattr(importlib.import_module(module), function)
+        return reader(name)
+
+    def file(self, name: str) -> str:
+        """The path of a name's file below the folder that holds `recipes/`, `systems/`, and so on."""
+        return f"{self.folder}/{self.pattern.replace('*', name)}"
+
+    def name_of(self, path: PurePath) -> str:
+        """The name of a file of this kind."""
+        return path.parent.name if "/" in self.pattern else path.stem
+
+    def holds(self, path: PurePath) -> bool:
+        """Whether a file of that path is of this kind by its place."""
+        return path.match(f"{self.folder}/{self.pattern}")
+
+
+RECIPE = Kind(
+    name="recipe",
+    folder="recipes",
+    pattern="*/recipe.yaml",
+    reader="uenvtool.knowledge.recipe_reader:load_recipe",
+    heading="for",
+    column="uarchs",
+    joined={
+        "specs": joins.specs,
+        "couplings": by("when"),
+        "cves": by("id", "package"),
+        "yanked": by("package", "versions"),
+        "absent": by("reason"),
+    },
+    pins=("require", "prefer"),
+)
+SYSTEM = Kind(
+    name="system",
+    folder="systems",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.system_reader:load_system",
+    heading="nodes",
+    column="nodes",
+)
+TUNING = Kind(
+    name="tuning",
+    folder="tuning",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.tuning_reader:load_tuning_file",
+    heading="variables",
+    column="variables",
+)
+RUNTIME = Kind(
+    name="runtime",
+    folder="runtimes",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.runtime_reader:load_runtime",
+    heading="reads",
+    column="forms",
+)
+PUBLISHED = Kind(
+    name="published",
+    folder="recipes",
+    pattern="*/published.yaml",
+    reader="uenvtool.knowledge.published:load_published",
+)
+
+RULES = Kind(
+    name="rules",
+    folder="rules",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.rule_reader:load_rule_file",
+    heading="rules",
+    column="rules",
+)
+FINDINGS = Kind(
+    name="findings",
+    folder="findings",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.finding_reader:load_finding_file",
+    heading="findings",
+    column="findings",
+)
+
+CONTAINER = Kind(
+    name="container",
+    folder="recipes",
+    pattern="*/container.yaml",
+    reader="uenvtool.knowledge.container_reader:load_container",
+    heading="components",
+    column="components",
+    listed_as="containers",
+)
+COMPONENT = Kind(
+    name="component",
+    folder="components",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.component_reader:load_component",
+    heading="versions",
+    column="versions",
+)
+
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
+LISTED = tuple(kind for kind in KINDS if kind.heading)
+
+
+def own_file(folder: Path) -> Path:
+    """The file of a folder that holds one recipe, of whatever kind; a recipe's usual one if it holds none."""
+    named = [folder / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
+    return next((file for file in named if file.is_file()), named[0])
+
+
+def kind_of(path: Path, tree: Node) -> Kind:
+    """The kind of a file: by the folder that it lies in, else the kind that knows most of its names."""
+    by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
+    return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
+
+
+def _fields(kind: Kind) -> set[str]:
+    """The names that a file of a kind may have at its top."""
+    return set(json.loads(schema_text(kind.name))["properties"])

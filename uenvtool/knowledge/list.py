@@ -1,0 +1,73 @@
+"""What files of each kind of knowledge exist, in a line each."""
+
+from __future__ import annotations
+
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.result import Result, Table
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import LISTED, Kind
+from uenvtool.knowledge.locate import Location, available
+from uenvtool.knowledge.reader import is_abstract, text
+from uenvtool.knowledge.source import Node, read
+
+MOST_NAMES = 3
+
+
+def list_(title: str | None = None) -> Result:
+    """Everything that can be used by its name, or what is of one kind: `recipes`, `containers`, `systems`, ...
+
+    Raises BadInput for another kind.
+    """
+    kinds = {kind.title: kind for kind in LISTED}
+    if title is not None and title not in kinds:
+        raise BadInput([unknown("kind", title, kinds)])
+    found = {name: catalogue(kind) for name, kind in kinds.items() if title in (None, name)}
+    return Result(
+        data=found,
+        tables=tuple(
+            Table(
+                headings=(name, kinds[name].heading, "description"),
+                rows=[(entry["name"], entry["for"], entry["description"]) for entry in entries],
+            )
+            for name, entries in found.items()
+        ),
+    )
+
+
+def catalogue(kind: Kind) -> list[dict[str, str]]:
+    """Every file of a kind that can be used by its name; a broken one is listed with what is wrong in it."""
+    entries = []
+    for location in available(kind).values():
+        try:
+            if not is_abstract(read(location.path, location.shown)):
+                entries.append(_entry(kind, location))
+        except BadInput as error:
+            entries.append(
+                {"name": location.name, "for": "", "description": str(error.problems[0]), "file": location.shown}
+            )
+    return entries
+
+
+def _entry(kind: Kind, location: Location) -> dict[str, str]:
+    """One line. Raises BadInput if the file is broken."""
+    kind.load(str(location.path))
+    tree = load_extended(location, kind).tree
+    return {
+        "name": location.name,
+        "for": _shortened(_texts(tree.get(kind.column))),
+        "description": text(tree, "description"),
+        "file": location.shown,
+    }
+
+
+def _shortened(names: list[str]) -> str:
+    """Names in a line, the first few of many."""
+    more = len(names) - MOST_NAMES
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
+
+
+def _texts(node: Node | None) -> list[str]:
+    """The names of a mapping, or the texts of a list."""
+    if node is None:
+        return []
+    return list(node.value) if isinstance(node.value, dict) else [str(child.value) for child in node.value]

@@ -1,0 +1,149 @@
+"""Where knowledge lies: the user's own beside the built-in, found by name or by path."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+
+from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.knowledge.kinds import Kind
+from uenvtool.knowledge.source import content, is_file
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A file of knowledge on disk.
+
+    shown: the path as messages give it, one that can be opened from the current folder.
+    logical: the path below the folder that holds `recipes/` and `systems/`, the same on every
+    machine, for generated files.
+    """
+
+    name: str
+    path: Path
+    logical: str
+
+    @property
+    def shown(self) -> str:
+        return shown(self.path)
+
+    @property
+    def is_built_in(self) -> bool:
+        return _is_built_in(self.path)
+
+
+def data_root() -> Path:
+    """The folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""
+    package = Path(__file__).resolve().parent.parent
+    packed = package / "data"
+    return packed if packed.is_dir() else package.parent
+
+
+def config_folder() -> Path:
+    """The user's configuration folder (https://specifications.freedesktop.org/basedir-spec)."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return Path(base) / "uenvtool"
+
+
+def search_folders() -> list[Path]:
+    """The folders that may hold `recipes/`, `systems/` and so on; the first one that has a name counts.
+
+    The current folder is left out if it was deleted, or may not be read: no command needs it for a name.
+    """
+    try:
+        return [Path.cwd(), config_folder(), data_root()]
+    except OSError:
+        return [config_folder(), data_root()]
+
+
+def shown(path: Path) -> str:
+    """The path relative to the current folder if it lies below it, else the whole path."""
+    try:
+        return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))
+    except (ValueError, OSError):  # OSError: the current folder was deleted
+        return str(path)
+
+
+def from_root(path: str) -> str:
+    """A built-in file's path as `recipes/NAME/recipe.yaml`; another path as it is."""
+    root = f"{data_root()}{os.sep}"
+    return path.removeprefix(root)
+
+
+def _is_built_in(path: Path) -> bool:
+    """Whether a file is one that ships, which an update replaces."""
+    return Path(os.path.abspath(path)).is_relative_to(data_root())
+
+
+def in_your_own(kind: Kind, position: Position | None) -> str:
+    """What a hint adds if the position is in a built-in file, which an update replaces."""
+    if position is None or not _is_built_in(Path(position.file)):
+        return ""
+    name = kind.name_of(PurePath(position.file))
+    return f", in a {kind.name} of your own with `extends: {name}`"
+
+
+def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
+    """Every file of a kind by its name. The user's own hide built-in ones. own: with the user's own."""
+    found: dict[str, Location] = {}
+    for folder in reversed(search_folders()) if own else [data_root()]:
+        found.update({location.name: location for location in _below(folder, kind)})
+    return dict(sorted(found.items()))
+
+
+def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
+    """The file of that kind and name; a name with a `/` or `.yaml` is a path. origin: the place that names it.
+
+    Raises BadInput if there is none, with the nearest name and all that exist.
+    """
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return _by_path(kind, Path(name), origin)
+    for folder in search_folders():
+        path = folder / kind.file(name)
+        if is_file(path):
+            return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
+    for folder in search_folders():
+        path = folder / kind.file(name)
+        if os.path.lexists(path):  # a pipe, a link to nowhere: what is wrong with it is said
+            content(path, shown(path))
+    listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
+    raise BadInput([unknown(kind.name, name, available(kind), origin, listed_by=listed_by)])
+
+
+def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Location:
+    """The location again; BadInput if its name, which generated files carry, has other characters than names have."""
+    if _NAME.match(location.name):
+        return location
+    hint = (
+        f"a name has letters, digits, `_`, `.` and `-`, and begins with one of the first three: rename the {kind.name}"
+    )
+    raise BadInput(f"{location.name!r} cannot be the name of a {kind.name}", origin, hint)
+
+
+def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
+    file = PurePath(kind.pattern).name
+    in_folder = "/" in kind.pattern
+    if in_folder and os.path.isdir(path):
+        path = path / file
+    if not is_file(path):
+        raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
+    if in_folder and path.name == file:
+        name = Path(os.path.abspath(path)).parent.name
+        return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
+    return _refuse_odd(kind, Location(path.stem, path, f"{kind.folder}/{path.name}"), origin)
+
+
+def _below(folder: Path, kind: Kind) -> Iterator[Location]:
+    try:
+        paths = sorted((folder / kind.folder).glob(kind.pattern))
+    except OSError:  # a folder that may not be read holds nothing for us
+        return
+    for path in paths:
+        name = kind.name_of(path)
+        if _NAME.match(name):  # another cannot be named, and must not stand in the way
+            yield Location(name, path, path.relative_to(folder).as_posix())

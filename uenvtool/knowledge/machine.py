@@ -1,0 +1,142 @@
+"""This machine as a node type: its CPU target, operating system, compiler and tools, for the system `local`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.errors import Position
+from uenvtool.knowledge.spec import parse_spec
+from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
+
+OS_RELEASE = Path("/etc/os-release")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A program that Spack can take from the machine.
+
+    arguments: those that make it print its version. pattern: matches all that it prints, with the
+    groups `version` and, if the prefix is not the program's own, `prefix`.
+    """
+
+    package: str
+    program: str
+    arguments: tuple[str, ...]
+    pattern: str
+
+
+TOOLS = (
+    Tool(package="gmake", program="make", arguments=("--version",), pattern=r"GNU Make (?P<version>[0-9.]+)\n.*"),
+    Tool(package="perl", program="perl", arguments=("-e", "printf '%vd', $^V"), pattern=r"(?P<version>[0-9.]+)"),
+    Tool(
+        package="python",
+        program="python3",
+        arguments=(
+            "-c",
+            "import os, sys, sysconfig\n"
+            "if os.path.exists(sysconfig.get_path('include') + '/Python.h'):\n"  # extensions are built with it
+            "    print('%d.%d.%d' % sys.version_info[:3], sys.base_prefix)",
+        ),
+        pattern=r"(?P<version>[0-9.]+) (?P<prefix>/[^\n]*)\n",
+    ),
+)
+
+
+def on_this_machine(system: System) -> System:
+    """The system with this machine's answers in place of every `host`; another system is left as it is."""
+    if all(HOST not in (node.target, node.os) for node in system.nodes.values()):
+        return system
+    nodes = {uarch: _looked_up(node) for uarch, node in system.nodes.items()}
+    return dataclasses.replace(
+        system, nodes=nodes, packages={**_compilers(), **_libraries_and_tools(), **system.packages}
+    )
+
+
+def this_operating_system() -> str:
+    """This machine's operating system as Spack names it."""
+    return operating_system(OS_RELEASE.read_text(encoding="utf-8") if OS_RELEASE.is_file() else "")
+
+
+def supports_target(name: str) -> bool:
+    """Whether this machine's CPU runs what is built for a target of archspec's."""
+    import archspec.cpu
+
+    return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])
+
+
+def operating_system(release: str) -> str:
+    """The operating system as Spack names it, from the text of /etc/os-release.
+
+    Spack joins the distribution's id and its major version, for Ubuntu also the minor one. Source:
+    Spack v1.1.0, lib/spack/spack/operating_systems/linux_distro.py.
+    """
+    found = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', release, re.MULTILINE))
+    name = found.get("ID", "linux").replace("-", "_")
+    version = found.get("VERSION_ID", "")
+    major = ".".join(version.split(".")[: 2 if name == "ubuntu" else 1])
+    return f"{name}{major}" if major else name
+
+
+def _looked_up(node: NodeType) -> NodeType:
+    target = _target() if node.target == HOST else node.target
+    return dataclasses.replace(node, target=target, os=this_operating_system() if node.os == HOST else node.os)
+
+
+def _target() -> str:
+    import archspec.cpu
+
+    return str(archspec.cpu.host().name)
+
+
+def _libraries_and_tools() -> dict[str, SystemPackage]:
+    """This machine's C library, and programs that packages are built with, as externals of Spack."""
+    found = {}
+    name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    if name == "glibc":
+        found[name] = _external(name, version, "/usr", "this machine's C library", buildable=False)
+    for tool in TOOLS:
+        program = shutil.which(tool.program)
+        answer = tools.run([program, *tool.arguments]) if program else None
+        match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
+        if program and match:
+            prefix = match.groupdict().get("prefix") or str(Path(program).parent.parent)
+            found[tool.package] = _external(
+                tool.package, match["version"], prefix, "this machine's own; it builds others"
+            )
+    return found
+
+
+def _external(package: str, version: str, prefix: str, reason: str, buildable: bool | None = None) -> SystemPackage:
+    spec = parse_spec(f"{package}@{version}")
+    external = External(spec=spec, prefix=prefix, compilers={}, position=Position(prefix))
+    return SystemPackage(
+        name=package, position=external.position, externals=(external,), buildable=buildable, reason=reason
+    )
+
+
+def _compilers() -> dict[str, SystemPackage]:
+    """This machine's GCC as an external of Spack; nothing if it has none."""
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        return {}
+    completed = tools.run([gcc, "-dumpfullversion"])
+    version = completed.stdout.strip()
+    if completed.code != 0 or not re.fullmatch(r"[0-9.]+", version):
+        return {}
+    names = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
+    found = {language: path for language, name in names.items() if (path := shutil.which(name))}
+    languages = ",".join({"cxx": "c++"}.get(language, language) for language in found)
+    spec = parse_spec(f"gcc@{version} languages={languages}")
+    prefix = str(Path(gcc).parent.parent)
+    external = External(spec=spec, prefix=prefix, compilers=found, position=Position(gcc))
+    return {
+        "gcc": SystemPackage(
+            name="gcc", position=external.position, externals=(external,), reason="this machine's compiler"
+        )
+    }

@@ -1,0 +1,157 @@
+"""A new recipe or system of the user's: a commented file that is valid as it stands, and what to do next."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+from uenvtool.core.result import Result
+from uenvtool.core.yamltext import comment, scalar
+from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
+from uenvtool.knowledge.locate import locate
+from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.schema import SCHEMA_FOLDER, schema_text
+from uenvtool.knowledge.source import instead_of_file
+
+OWNED = "# Yours to change; made by uenvtool."
+"""The first line of files that the tool makes for a user: in a checkout they lie beside the built-in ones."""
+STARTER = "hello"
+"""The recipe whose Spack and package repositories a new recipe starts with."""
+
+
+def new_recipe(name: str, extended: str | None = None) -> Result:
+    """Write `recipes/NAME/recipe.yaml`. Raises BadInput for a name that is none, or is taken in this folder."""
+    lines = _extending(RECIPE, extended) if extended else _recipe_alone()
+    return _written(RECIPE, name, lines, f"uenvtool build {name}")
+
+
+def new_system(name: str, extended: str | None = None) -> Result:
+    """Write `systems/NAME.yaml`. Raises BadInput for a name that is none, or is taken in this folder."""
+    lines = _extending(SYSTEM, extended) if extended else _system_alone()
+    return _written(SYSTEM, name, lines, f"uenvtool build hello --system {name}")
+
+
+def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name.endswith((".yaml", ".yml")):
+        raise BadInput(f"{name!r} cannot be a name", hint="take letters, digits, `.`, `_` and `-`")
+    path = Path(kind.file(name))
+    if os.path.lexists(path):
+        raise BadInput(f"{path} exists", hint="choose another name, or edit that file")
+    text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_further(kind, lines)]) + "\n"
+    with instead_of_file(path, text.encode()):
+        kind.load(str(path.absolute()))
+    files.write(path, text)
+    return Result(
+        data={"file": str(path)},
+        text=str(path),
+        next=(f"edit {path}", f"uenvtool validate {path}", build),
+    )
+
+
+def _extending(kind: Kind, name: str) -> list[str]:
+    location = locate(kind, name)
+    return [
+        *comment(f"Everything of {location.name} that is not said here; `uenvtool show {location.name}` prints it."),
+        f"extends: {scalar(name)}",
+        f"description: {scalar(f'{location.name}, with changes of our own.')}",
+    ]
+
+
+def _recipe_alone() -> list[str]:
+    starter = read_recipe(STARTER)
+    pins = {"spack": starter.spack, **{f"repos/{name}": pin for name, pin in starter.repos.items()}}
+    lines = [
+        "description: What this uenv is for.",
+        *comment("The system that it is built for if none is named or recognised; `uenvtool list systems` names them."),
+        f"home: {starter.home}",
+        *comment("The node types that it supports; `any` for all."),
+        "uarchs: [any]",
+        *comment("The Spack and the packages that it is resolved with, pinned, so that everybody gets the same."),
+        "spack:",
+        *_pin(pins.pop("spack"), 2),
+        "repos:",
+    ]
+    for name, pin in pins.items():
+        lines += [f"  {name.partition('/')[2]}:", *_pin(pin, 4)]
+    return [
+        *lines,
+        *comment("The packages to install, in named groups, each with its reason."),
+        "groups:",
+        "  tools:",
+        "    reason: why these are here",
+        "    specs:",
+        "    - zlib-ng",
+        *comment("The folder of links that users see: everything, or `roots` alone."),
+        "view:",
+        "  link: all",
+    ]
+
+
+def _pin(pin: object, indent: int) -> list[str]:
+    fields = ((name, getattr(pin, name, None)) for name in ("url", "tag", "commit"))
+    return [f"{' ' * indent}{name}: {scalar(value)}" for name, value in fields if value]
+
+
+def _system_alone() -> list[str]:
+    return [
+        "description: What this system is, and who uses it.",
+        "site: here",
+        *comment(f"The network between the nodes: {_choices(SYSTEM, 'fabric')}."),
+        "fabric: ethernet",
+        "mpi: openmpi",
+        *comment("How software is brought to the nodes, the preferred way first."),
+        "runtimes: [none]",
+        "scheduler: {name: slurm}",
+        *comment("Variables that are set in jobs, by file; `uenvtool list tuning` names them."),
+        "tuning: [pytorch]",
+        *comment("Node types by name. target: as `archspec cpu` prints it on a node. os: as `spack arch -o` does."),
+        "nodes:",
+        "  cpu:",
+        "    reason: the partition that these nodes are in",
+        "    target: x86_64_v3",
+        "    os: ubuntu22.04",
+        *comment(
+            "What the nodes have. Spack asks for the C library (`ldd --version`) and a compiler (`gcc --version`)."
+        ),
+        "packages:",
+        "  glibc:",
+        "    buildable: false",
+        "    externals: [{spec: glibc@2.35, prefix: /usr}]",
+        "  gcc:",
+        "    externals:",
+        "    - spec: gcc@11.4.0 languages=c,c++,fortran",
+        "      prefix: /usr",
+        "      compilers: {c: /usr/bin/gcc, cxx: /usr/bin/g++, fortran: /usr/bin/gfortran}",
+    ]
+
+
+def _choices(kind: Kind, name: str) -> str:
+    """The words that a name of a file can have, from its schema."""
+    *words, last = json.loads(schema_text(kind.name))["properties"][name]["enum"]
+    return f"{', '.join(words)} or {last}"
+
+
+def _further(kind: Kind, lines: Sequence[str]) -> list[str]:
+    """What else such a file can say, as comments, from the schema's own descriptions."""
+    properties = json.loads(schema_text(kind.name))["properties"]
+    used = {line.partition(":")[0] for line in lines}
+    rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
+    return ["# More that can stand here:", *(line for name, field in rest.items() for line in _field(name, field))]
+
+
+def _field(name: str, field: dict[str, str]) -> list[str]:
+    first, *more = comment(f"{name}: {field['description']}")
+    return [first.replace("# ", "#   ", 1), *(line.replace("# ", "#     ", 1) for line in more)]
+
+
+def _schema_line(kind: Kind, path: Path) -> str:
+    """The line by which editors find the schema: relative in a checkout, else where the tool is installed."""
+    schema = SCHEMA_FOLDER / f"{kind.name}.json"
+    is_near = schema.is_relative_to(Path.cwd())
+    place = os.path.relpath(schema, path.absolute().parent) if is_near else str(schema)
+    return f"# yaml-language-server: $schema={place}"

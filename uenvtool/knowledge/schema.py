@@ -1,0 +1,224 @@
+"""Checks a tree of nodes against its JSON Schema and says what is wrong in a reader's words."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core.errors import BadInput, Problem, did_you_mean
+from uenvtool.knowledge.source import Node
+
+SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
+CHECKED = SCHEMA_FOLDER / "checked.txt"
+"""The files that ship and fit their schemas: sum and path, a line each. `python -m tests.support.checked` writes it."""
+MAX_PROBLEMS = 20
+
+_KINDS = {
+    "object": "names with values (`name: value`)",
+    "array": "a list (`- item`)",
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "nothing",
+}
+_CHARACTERS_ALONE = re.compile(r"\^(?:\[([^]^]+)\])?\[([^]^]+)\][*+]\$")
+_JOINED_WORDS = re.compile(r"\^\[([^]^]+)\]\+\((.)\[\1\]\+\)\*\$")
+_OF_LETTERS = ("small letters", "capitals")
+_CHARACTERS = (("A-Za-z", "letters"), ("a-z", "small letters"), ("A-Z", "capitals"), ("0-9", "digits"))
+_KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
+
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@cache
+def schema_text(name: str) -> str:
+    """A schema as it is published for editors."""
+    return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
+
+
+def digest(data: bytes, name: str) -> str:
+    """The sum of a file's content and of the schema called `name`."""
+    return hashlib.sha256(schema_text(name).encode() + b"\0" + data).hexdigest()
+
+
+def is_checked(data: bytes, name: str) -> bool:
+    """If a file ships with the tool, was checked against the schema of that name, and neither changed since.
+
+    To load a validator and to check the files that ship takes a third of the time of most commands.
+    """
+    return digest(data, name) in _checked()
+
+
+@cache
+def _checked() -> frozenset[str]:
+    try:
+        return frozenset(line.split()[0] for line in CHECKED.read_text(encoding="ascii").splitlines())
+    except OSError:
+        return frozenset()
+
+
+def check(tree: Node, name: str) -> None:
+    """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
+    found = (
+        problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree, name)
+    )
+    problems = set(islice(found, 5 * MAX_PROBLEMS))  # enough to show the first ones of the file
+    if problems:
+        in_order = sorted(problems, key=lambda problem: (problem.position or tree.position, problem.message))
+        raise BadInput(in_order[:MAX_PROBLEMS])
+
+
+@cache
+def _validator(name: str) -> Any:
+    """The validator of a schema; one recipe and one system read several files of each."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    validator = extend(Draft202012Validator, {"pattern": _whole_pattern})  # type: ignore[no-untyped-call]
+    return validator(json.loads(schema_text(name)))
+
+
+def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    """`pattern` as JSON Schema means it: `$` is the end of the text, where Python's also takes a last newline."""
+    from jsonschema import ValidationError
+
+    whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
+    if isinstance(instance, str) and not re.search(whole, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
+    """What an error of the schema called `name` means; of an `anyOf` the branch that fits the value's kind."""
+    node = tree.at(tuple(error.absolute_path))
+    if error.validator in ("anyOf", "oneOf"):
+        branch = _fitting_branch(error)
+        if branch:
+            for inner in branch:
+                yield from _problems(inner, tree, name)
+            return
+    if error.validator == "additionalProperties":
+        yield from _unknown_keys(error, node)
+        return
+    named = error.validator not in ("required", "propertyNames")  # these name what they are about
+    field = next((part for part in reversed(error.absolute_path) if isinstance(part, str)), "") if named else ""
+    message = f"{_shortened(field)}: {_message(error)}" if field else _message(error)
+    is_name = "propertyNames" in error.absolute_schema_path and error.instance in node.value
+    place = node.value[error.instance].key if is_name else node.position
+    yield Problem(message, place, _hint(error) or f"`uenvtool schema {name}` prints what it can hold")
+
+
+def _fitting_branch(error: Any) -> list[Any]:
+    """The errors of the branch whose type the value has; none if no branch has it."""
+    branches: dict[int, list[Any]] = {}
+    for inner in error.context:
+        branches.setdefault(inner.schema_path[0], []).append(inner)
+    fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
+    return fitting[0] if fitting else []
+
+
+def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
+    known = sorted(error.schema.get("properties", {}))
+    for name, child in node.value.items():
+        if name in known:
+            continue
+        hint = f"{did_you_mean(name, known)} known here: {', '.join(known)}"
+        yield Problem(f"unknown key {_shortened(name)!r}", child.key, hint.lstrip())
+
+
+def _hint(error: Any) -> str | None:
+    """What the schema says of a value, or of the one that is missing."""
+    if error.validator == "required":
+        missing = _missing(error)
+        about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
+        return f"add `{missing}:`{f': {about}' if about else ''}"
+    if error.validator == "pattern" and _has_controls(error):
+        return "write it on one line, without such characters"
+    form = _in_words(error.validator_value) if error.validator == "pattern" else None
+    return _description(error.schema) or form
+
+
+def _in_words(pattern: str) -> str:
+    """What a name of a pattern may have; the pattern itself if it is not one of characters alone."""
+    if joined := _JOINED_WORDS.fullmatch(pattern):
+        return f"it has {_listed(_characters(joined[1]), 'and')}, in words with `{joined[2]}` between them"
+    found = _CHARACTERS_ALONE.fullmatch(pattern)
+    if not found:
+        return f"it must match {pattern}"
+    known = _characters(found[2])
+    not_first = [kind for kind in known if kind not in _characters(found[1] or found[2])]
+    begins = f", and does not begin with {_listed(not_first, 'or')}" if not_first else ""
+    return f"it has {_listed(known, 'and')}{begins}"
+
+
+def _characters(ranges: str) -> list[str]:
+    """The kinds of characters between the brackets of a pattern."""
+    kinds = [
+        name for shown, name in _CHARACTERS if shown in ranges and not ("A-Za-z" in ranges and name in _OF_LETTERS)
+    ]
+    rest = ranges
+    for shown, _ in _CHARACTERS:
+        rest = rest.replace(shown, "")
+    return kinds + [f"`{character}`" for character in rest]
+
+
+def _listed(words: list[str], last: str) -> str:
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def _has_controls(error: Any) -> bool:
+    """If it is control characters, a line break among them, that keep a text from its pattern."""
+    plain = _CONTROL.sub(" ", error.instance) if error.validator == "pattern" else error.instance
+    return plain != error.instance and bool(re.search(error.validator_value, plain))
+
+
+def _missing(error: Any) -> str:
+    """The name that a schema error says is required."""
+    return str(error.message).split(" is a required")[0].strip("'\"")
+
+
+def _message(error: Any) -> str:
+    value = error.instance
+    if error.validator in ("type", "anyOf", "oneOf"):
+        return f"expected {_expected(error.schema)}, found {_found(value)}"
+    if error.validator == "required":
+        return f"{_missing(error)!r} is missing"
+    if error.validator == "enum":
+        return f"{value!r} is not one of {', '.join(map(str, error.validator_value))}"
+    if error.validator == "pattern":
+        if _has_controls(error):
+            return f"{_shortened(value)!r} has a line break or another control character"
+        return f"{_shortened(value)!r} is not of the form that is expected here"
+    if error.validator == "propertyNames":
+        return f"{_shortened(value)!r} cannot be a name here"
+    return str(error.message)
+
+
+def _expected(schema: dict[str, Any]) -> str:
+    branches = schema.get("anyOf") or schema.get("oneOf") or [schema]
+    kinds: list[str] = []
+    for branch in branches:
+        named = branch.get("type", [])
+        kinds += [named] if isinstance(named, str) else named
+    return " or ".join(dict.fromkeys(_KINDS[kind] for kind in kinds)) or "something else"
+
+
+def _found(value: Any) -> str:
+    kind = _KINDS[_KIND_OF[type(value)]]
+    return kind if isinstance(value, dict | list) or value is None else f"{kind} ({_shortened(value)})"
+
+
+def _shortened(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _description(schema: Any) -> str | None:
+    return schema.get("description") if isinstance(schema, dict) else None

@@ -1,0 +1,96 @@
+"""A file of knowledge with everything that it inherits: YAML again, each value with its file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.result import Result
+from uenvtool.core.yamltext import scalar
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import LISTED, RECIPE, kind_of
+from uenvtool.knowledge.locate import available, locate
+from uenvtool.knowledge.source import Node, read
+
+COLUMN = 60
+"""Where the file and line stand, so that values and origins can be read as two columns."""
+
+
+def show(name: str) -> Result:
+    """A recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput if there is none."""
+    tree = resolved(name)
+    return Result(data={"values": tree.plain(), "from": provenance(tree)}, text=text(tree))
+
+
+def resolved(name: str) -> Node:
+    """The tree of a file by its name or path. Raises BadInput if there is none."""
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        location = locate(RECIPE, name)
+        kind = kind_of(location.path, read(location.path, location.shown))
+    else:
+        kinds = [kind for kind in LISTED if name in available(kind)]
+        if not kinds:
+            known = [known for kind in LISTED for known in available(kind)]
+            raise BadInput([unknown("name", name, known, listed_by="uenvtool list")])
+        kind = kinds[0]
+    return load_extended(locate(kind, name), kind).tree
+
+
+def provenance(tree: Node) -> dict[str, str]:
+    """Each value's path, as `groups.cuda.specs[0]`, to FILE:LINE."""
+    return {path: _origin(node) for path, node in _leaves(tree, "")}
+
+
+def text(tree: Node) -> str:
+    """The tree as YAML with the origin of each value behind it."""
+    return "\n".join(_lines(tree, 0))
+
+
+def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
+    if isinstance(node.value, dict):
+        for name, child in node.value.items():
+            yield from _leaves(child, f"{path}.{name}" if path else name)
+    elif isinstance(node.value, list):
+        for index, child in enumerate(node.value):
+            yield from _leaves(child, f"{path}[{index}]")
+    else:
+        yield path, node
+
+
+def _lines(node: Node, depth: int) -> Iterator[str]:
+    """The lines of a mapping or list at an indentation."""
+    space = "  " * depth
+    entries = (
+        [(f"{scalar(name)}:", child) for name, child in node.value.items()]
+        if isinstance(node.value, dict)
+        else [("-", child) for child in node.value]
+    )
+    for lead, child in entries:
+        if isinstance(child.value, dict | list) and child.value:
+            nested = list(_lines(child, depth + 1))
+            if lead == "-":
+                yield f"{space}- {nested[0].lstrip()}"
+                yield from nested[1:]
+            else:
+                yield f"{space}{lead}"
+                yield from nested
+        else:
+            yield _beside(f"{space}{lead} {_value(child)}", _origin(child))
+
+
+def _value(node: Node) -> str:
+    if node.value is None:
+        return "null"
+    if isinstance(node.value, bool):
+        return "true" if node.value else "false"
+    if isinstance(node.value, dict | list):
+        return "{}" if isinstance(node.value, dict) else "[]"
+    return str(node.value) if isinstance(node.value, int) else scalar(node.value)
+
+
+def _beside(line: str, origin: str) -> str:
+    return f"{line.ljust(COLUMN)}  # {origin}"
+
+
+def _origin(node: Node) -> str:
+    return f"{node.position.file}:{node.position.line}"

@@ -1,0 +1,89 @@
+"""Every file of a kind that can be used: a broken one of the user's, which nobody named, stands in no command's way."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol, TypeVar
+
+from uenvtool.core.errors import BadInput, Position, Problem
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import Kind
+from uenvtool.knowledge.locate import Location, available
+from uenvtool.knowledge.reader import is_abstract
+from uenvtool.knowledge.source import read
+
+
+class Placed(Protocol):
+    """An entry of a file, which knows where it stands."""
+
+    @property
+    def position(self) -> Position: ...
+
+
+Entry = TypeVar("Entry", bound=Placed)
+
+
+def sound(kind: Kind) -> dict[str, Location]:
+    """The files of a kind by name, but those of the user's that are broken; a built-in one that they hide counts."""
+    files = available(kind)
+    broken = _broken(files, kind)
+    if not broken:
+        return files
+    sound_ones = {name: location for name, location in files.items() if name not in broken}
+    return dict(sorted({**available(kind, own=False), **sound_ones}.items()))
+
+
+def passed_over(*kinds: Kind) -> tuple[str, ...]:
+    """A remark for each file of the user's of these kinds that `sound` leaves out."""
+    return tuple(
+        f"passed over, as if it were not there: {problems[0].position or location.shown}: {problems[0].message}; "
+        f"`uenvtool validate {location.shown}` says more"
+        for kind in kinds
+        for location, problems in _broken(available(kind), kind).values()
+    )
+
+
+def elsewhere(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]) -> dict[str, Entry]:
+    """What the other files of a kind have, by id; a broken one, which nobody named, has nothing. name: of the one."""
+    found: dict[str, Entry] = {}
+    for other, location in available(kind).items():
+        if other != name:
+            with contextlib.suppress(BadInput):
+                found.update(entries(location))
+    return found
+
+
+def twice(own: Mapping[str, Entry], others: Mapping[str, Entry], what: str = "") -> Iterator[Problem]:
+    """A problem for each id that another file has too. what: what the ids are of, as a message begins."""
+    for name in own:
+        if name in others:
+            yield Problem(f"{what}{name} is also at {others[name].position}", own[name].position, "rename it")
+
+
+def check(kind: Kind, location: Location) -> None:
+    """Read a file as what its kind is; an abstract one, which lacks parts, as far as its schema goes.
+
+    Raises BadInput with everything that is wrong in it.
+    """
+    if is_abstract(read(location.path, location.shown)):
+        load_extended(location, kind)
+    else:
+        kind.load(str(location.path))
+
+
+def _broken(files: dict[str, Location], kind: Kind) -> dict[str, tuple[Location, tuple[Problem, ...]]]:
+    """The user's files in which something is wrong, and what."""
+    return {
+        location.name: (location, problems)
+        for location in files.values()
+        if not location.is_built_in and (problems := _problems(kind, location))
+    }
+
+
+def _problems(kind: Kind, location: Location) -> tuple[Problem, ...]:
+    try:
+        check(kind, location)
+    except BadInput as error:
+        return error.problems
+    return ()

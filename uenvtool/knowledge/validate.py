@@ -1,0 +1,56 @@
+"""Everything that is wrong in the files that a person edits, whatever their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core.errors import BadInput, ExitCode, Position, Problem
+from uenvtool.core.result import Result
+from uenvtool.knowledge.kinds import KINDS, kind_of, own_file
+from uenvtool.knowledge.locate import locate, shown
+from uenvtool.knowledge.sound import check
+from uenvtool.knowledge.source import read
+
+
+def validate(files: Iterable[Path]) -> Result:
+    """What is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is."""
+    found = {file: problems_in(file) for file in files}
+    problems = tuple(problem for wrong in found.values() for problem in wrong)
+    return Result(
+        data=[_data(problem) for problem in problems],
+        problems=problems,
+        notes=tuple(f"{file}: fine" for file, wrong in found.items() if not wrong),
+        exit_code=ExitCode.USAGE if problems else ExitCode.DONE,
+    )
+
+
+def problems_in(path: Path) -> list[Problem]:
+    """Everything that is wrong in a file of knowledge, or in the recipe of a folder; nothing if it is fine."""
+    file = own_file(path) if path.is_dir() else path
+    if not file.exists():
+        kinds = ", ".join(kind.name for kind in KINDS)
+        return [Problem("no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
+    try:
+        _load(file)
+    except BadInput as error:
+        return list(error.problems)
+    return []
+
+
+def _load(file: Path) -> None:
+    """Read a file as what its kind is. Raises BadInput with everything that is wrong in it."""
+    kind = kind_of(file, read(file, shown(file)))
+    check(kind, locate(kind, str(file.absolute())))
+
+
+def _data(problem: Problem) -> dict[str, Any]:
+    position = problem.position
+    return {
+        "file": position.file if position else None,
+        "line": position.line if position else None,
+        "column": position.column if position else None,
+        "message": problem.message,
+        "hint": problem.hint,
+    }

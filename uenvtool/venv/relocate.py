@@ -1,0 +1,101 @@
+"""Takes the build folder, and what installers note for themselves, out of an environment that is packed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from uenvtool.core.errors import BadInput
+from uenvtool.image.metadata import PACKED
+from uenvtool.image.tree import Entry
+
+LARGEST = 4 << 20
+"""Bytes; a file that names its environment is a script or a list, not a library."""
+NOTES = (b".uenvtool/image", b".uenvtool/files.json")
+"""Of a loose overlay alone: the image that it was packed into, and the sums of its files."""
+_SCRIPT = re.compile(
+    rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
+)
+_RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'python' "$0" "$@"\n' '''\n"""
+
+
+def left_out(folder: Path) -> frozenset[bytes]:
+    """Names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes.
+
+    Raises BadInput if `meta`, where an image has its metadata, is something else.
+    """
+    if os.path.lexists(folder / "meta") and not (folder / PACKED).is_file():
+        hint = f"an image has its metadata there: give it another name, then pack {folder.name} again"
+        raise BadInput(f"{folder / 'meta'} cannot be packed", hint=hint)
+    found = {b"meta", b".lock", *NOTES}
+    for path in folder.glob("lib*/python*/site-packages/*.dist-info/uv_cache.json"):
+        found.add(os.fsencode(path.relative_to(folder)))
+    return frozenset(found)
+
+
+def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
+    """The files that name the folder, as they have to be in an image that is mounted at `mount`.
+
+    Commands find the Python beside them; everything else gets the mount point. A relocatable overlay
+    needs none of this.
+    """
+    built_at = os.fsencode(folder)
+    quoted = os.fsencode(shlex.quote(str(folder)))
+    found = {}
+    for name, entry in entries.items():
+        if entry.kind != "f" or entry.size > LARGEST or not _may_name_its_place(name):
+            continue
+        text = (folder / os.fsdecode(name)).read_bytes()
+        if built_at in text or quoted in text:
+            found[name] = _moved(text, name, built_at, os.fsencode(mount))
+    return {**found, **_records(folder, entries, found)}
+
+
+def _records(folder: Path, entries: Mapping[bytes, Entry], changed: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """The lists of installed files (RECORD) that have hashes of rewritten files, or name files that are left out.
+
+    Their form: packaging.python.org, recording installed packages; names are relative to site-packages.
+    """
+    found = {}
+    for name, entry in entries.items():
+        if not name.endswith(b".dist-info/RECORD") or entry.kind != "f" or entry.size > LARGEST:
+            continue
+        old = changed.get(name) or (folder / os.fsdecode(name)).read_bytes()
+        site = os.path.dirname(os.path.dirname(name))
+        lines = [line for line in old.splitlines(keepends=True) if b"/uv_cache.json," not in line]
+        text = b"".join(_line(line, site, changed) for line in lines)
+        if text != old:
+            found[name] = text
+    return found
+
+
+def _line(line: bytes, site: bytes, changed: Mapping[bytes, bytes]) -> bytes:
+    name, comma, _ = line.partition(b",")
+    text = changed.get(os.path.normpath(os.path.join(site, name))) if comma else None
+    if text is None:
+        return line
+    digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=")
+    return b"%s,sha256=%s,%d\n" % (name, digest, len(text))
+
+
+def _may_name_its_place(name: bytes) -> bool:
+    folder, base = os.path.split(name)
+    return folder == b"bin" or name == b"pyvenv.cfg" or folder.endswith(b".dist-info") or base.endswith(b".pth")
+
+
+def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
+    if name.startswith(b"bin/"):
+        script = _SCRIPT.match(text)
+        if script and built_at in script[0]:
+            text = _RELOCATABLE + text[script.end() :]
+        for quoted in (
+            shlex.quote(os.fsdecode(built_at)),
+            f"'{os.fsdecode(built_at)}'",
+        ):  # some quote it only if they must
+            text = text.replace(os.fsencode(quoted), os.fsencode(shlex.quote(os.fsdecode(mount))))
+    return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

@@ -1,0 +1,106 @@
+"""When a base's version satisfies a requirement: as PEP 440 has it, and as vendors number their builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    from uenvtool.venv.base import Base, Distribution
+
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+def as_release(version: str) -> str:
+    """The release that a vendor's pre-release was built from: 2.6.0a0+d883142 -> 2.6.0+d883142.
+
+    NVIDIA and Spack build a release's sources, which call themselves a pre-release until they are
+    tagged; PEP 440 sorts them before the release, so that `>=2.6` would not hold.
+    """
+    from packaging.version import Version
+
+    parsed = Version(version)
+    if not parsed.is_prerelease:
+        return version
+    return parsed.base_version + (f"+{parsed.local}" if parsed.local else "")
+
+
+def is_version(text: str) -> bool:
+    """Tell if a version is one that resolvers understand (PEP 440); some distributions' are not."""
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
+
+
+def newer(one: str, other: str) -> bool:
+    """Tell if one version is newer than another."""
+    from packaging.version import Version
+
+    return is_version(one) and is_version(other) and Version(one) > Version(other)
+
+
+def floor(version: str) -> str:
+    """The oldest version that is no breaking step away: of the same major version, below 1.0 of the same minor.
+
+    Empty if the version is none that resolvers understand. Of 2026.1 it is 2026, of 0.12.3 it is 0.12.
+    """
+    from packaging.version import Version
+
+    if not is_version(version):
+        return ""
+    parsed = Version(version)
+    epoch = f"{parsed.epoch}!" if parsed.epoch else ""
+    return f"{epoch}{parsed.major}" if parsed.major else f"{epoch}0.{parsed.minor}"
+
+
+def satisfies(specifier: SpecifierSet, version: str) -> bool:
+    """Tell if a version in the base satisfies a requirement; a pre-release counts as its release too."""
+    if not is_version(version):
+        return True  # nothing can be said of it, and the base works with it
+    return specifier.contains(version, prereleases=True) or specifier.contains(as_release(version), prereleases=True)
+
+
+def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
+    """Tell if it satisfies only because a pre-release counts as its release."""
+    return is_version(version) and not specifier.contains(version, prereleases=True) and satisfies(specifier, version)
+
+
+def marker_environment(base: Base) -> dict[str, str]:
+    """The values of PEP 508 markers for the base's Python on this machine."""
+    from packaging.markers import default_environment
+
+    return {
+        **{name: str(value) for name, value in default_environment().items()},
+        "python_version": base.minor,
+        "python_full_version": base.version,
+        "implementation_name": "cpython",
+        "implementation_version": base.version,
+        "platform_python_implementation": "CPython",
+        "extra": "",
+    }
+
+
+def requirements(distribution: Distribution, environment: dict[str, str] | None) -> Iterator[Requirement]:
+    """What a distribution requires on this machine without extras; everything if no environment is given."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for text in distribution.requires:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue  # an old build tool wrote it; pip leaves it out too
+        if environment is None or requirement.marker is None or requirement.marker.evaluate(environment):
+            yield requirement
+
+
+def canonical(name: str) -> str:
+    """A name as resolvers compare it (PEP 503)."""
+    return _SEPARATORS.sub("-", name).lower()
