@@ -143,7 +143,7 @@ def test_options_of_the_command_line_count_before_those_of_the_script(
 
     accounting.keeps(SCRIPT.format(more=":"), {}, "sbatch --time 1:00 -o mine-%j -- 'job|.sh'")
 
-    assert "cxi-match-entries" in places(report(cli))
+    assert "cxi-peer-absent" in places(report(cli))
     assert "cxil-map" not in places(report(cli))
 
 

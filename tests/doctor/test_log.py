@@ -34,6 +34,10 @@ ENQUEUED = (
     "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1785] [PG ID 0 PG GUID 0(default_pg) Rank {0}] Exception "
     "(either an error or timeout) detected by watchdog at work: 808, last enqueued NCCL work: {1}, last completed 807\n"
 )
+ENQUEUED_2_6 = (
+    "[rank{0}]:[E626 06:24:44.906 ProcessGroupNCCL.cpp:1895] [PG ID 0 PG GUID 0(default_pg) Rank {0}] failure detected "
+    "by watchdog at work sequence id: 808 PG status: last enqueued work: {1}, last completed work: 807\n"
+)
 
 
 def read(*logs: str | bytes, known: Known = KNOWN) -> Examination:
@@ -83,8 +87,9 @@ def test_the_network_is_said_for_each_node() -> None:
     assert [(found.known.id, found.where) for found in seen.findings] == [("nccl-tcp", "on nid003")]
 
 
-def test_the_rank_that_is_behind_is_named() -> None:
-    seen = read("".join(WATCHDOG.format(rank) + ENQUEUED.format(rank, 808 if rank == 2 else 811) for rank in range(4)))
+@pytest.mark.parametrize("enqueued", [ENQUEUED, ENQUEUED_2_6], ids=["up to PyTorch 2.5", "from PyTorch 2.6 on"])
+def test_the_rank_that_is_behind_is_named(enqueued: str) -> None:
+    seen = read("".join(WATCHDOG.format(rank) + enqueued.format(rank, 808 if rank == 2 else 811) for rank in range(4)))
 
     assert seen.findings[0].detail == "ALLREDUCE, rank 2 is behind"
 
@@ -197,7 +202,11 @@ def test_a_log_that_is_cut_off_anywhere_is_read(name: str) -> None:
         assert ids(read(log[:end])) <= {name} | ALSO.get(name, set()) | CUT.get(name, set())
 
 
-CUT = {"segfault-network": {"segfault-own-code"}, "nccl-plugin-missing": {"nccl-tcp", "nccl-plugin-broken"}}
+CUT = {
+    "segfault-network": {"segfault-own-code"},
+    "nccl-plugin-missing": {"nccl-tcp", "nccl-plugin-broken"},
+    "roce-gid": {"ib-unreachable"},
+}
 """What a log can look like if what comes later in it is missing."""
 
 

@@ -17,13 +17,11 @@ Write = Callable[[str, str | bytes], Path]
 
 SEEDS = {
     (0, "--uenv"): {
-        "core-dumps", "placeholder", "set-x-cat", "port-fixed", "world-size-from-wrong-variable", "tuning-value",
-        "venv-unpacked",
+        "core-dumps", "placeholder", "set-x-cat", "port-fixed", "tuning-value", "venv-unpacked",
     },
     (0, "image ="): {"placeholder", "edf-iopstor", "edf-syntax", "edf-variant"},
     (0, "--environment"): {
-        "core-dumps", "placeholder", "set-x-cat", "port-fixed", "world-size-from-wrong-variable",
-        "triton-home-in-container",
+        "core-dumps", "placeholder", "set-x-cat", "port-fixed", "triton-home-in-container",
     },
     (1, "image ="): {"edf-variant"},
     (1, "--environment"): {"placeholder", "cores-not-asked", "output-folder", "venv-unpacked"},
@@ -138,6 +136,10 @@ CLEAN = {
     "the batch script names itself as the head": HEAD + "export MASTER_ADDR=$(hostname)\nsrun -c 8 python t.py\n",
     "the head's name, in a step, expanded before it": HEAD
     + 'srun -c 8 bash -c "export MASTER_ADDR=$(hostname); python t.py"\n',
+    "the number of tasks, in three ways": HEAD
+    + "export WORLD_SIZE=$SLURM_NPROCS\nsrun -c 8 python t.py\n"
+    + "WORLD_SIZE=$((SLURM_NNODES * SLURM_NTASKS_PER_NODE)) srun -c 8 python t.py\n"
+    + "WORLD_SIZE=$(($SLURM_NTASKS_PER_NODE*${SLURM_JOB_NUM_NODES})) srun -c 8 python t.py\n",
     "the exit code is kept": HEAD + "srun -c 8 python t.py\nstatus=$?\nkill $monitor\nexit $status\n",
     "pipefail": "set -o pipefail\npython train.py | tee log\n",
     "a comment is no command": "# pkill -f all, MASTER_PORT=29500\necho fine # export MASTER_PORT=29500\n",
