@@ -21,9 +21,9 @@ function ue_settings --no-scope-shadowing
       ue_default NCCL_CROSS_NIC 1                  # rings may use several network cards of a node [docs-2026]
       ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # room for the completions of many peers [docs-2026]
       ue_at_most FI_CXI_DEFAULT_TX_SIZE 16384 \
-        'libfabric\'s maximum; for more (32768 until 2025-11) it takes 1024' # [docs-2026]
+        'libfabric\'s maximum; over it (32768 until 2025-11) the default holds, 512 or 1024' # [docs-2026]
       ue_default FI_CXI_DISABLE_HOST_REGISTER 1    # libfabric must not register host memory with CUDA [docs-2026]
-      ue_default FI_MR_CACHE_MONITOR userfaultfd   # the default, memhooks, can hang [docs-2026]
+      ue_default FI_MR_CACHE_MONITOR userfaultfd   # memhooks, the default without kdreg2, can hang [docs-2026]
       ue_default TRITON_HOME /dev/shm/             # keeps Triton's files off the shared filesystem [docs-2026]
     end
     if test "$ue_runtime" = ce; and test "$ue_image" != alps; and test -n "$ue_container"; and set -q SLURM_JOB_ID

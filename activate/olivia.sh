@@ -18,9 +18,9 @@ ue_settings() {
   ue_default NCCL_CROSS_NIC 1                    # rings may use several network cards of a node [docs-2026]
   ue_default FI_CXI_DEFAULT_CQ_SIZE 131072       # room for the completions of many peers [docs-2026]
   ue_at_most FI_CXI_DEFAULT_TX_SIZE 16384 \
-    'libfabric'\''s maximum; for more (32768 until 2025-11) it takes 1024' # [docs-2026]
+    'libfabric'\''s maximum; over it (32768 until 2025-11) the default holds, 512 or 1024' # [docs-2026]
   ue_default FI_CXI_DISABLE_HOST_REGISTER 1      # libfabric must not register host memory with CUDA [docs-2026]
-  ue_default FI_MR_CACHE_MONITOR userfaultfd     # the default, memhooks, can hang [docs-2026]
+  ue_default FI_MR_CACHE_MONITOR userfaultfd     # memhooks, the default without kdreg2, can hang [docs-2026]
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels compiled on the spot off the shared filesystem [docs-2026]
   ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1   # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"         # the cores of a process; at most 8 if that is a guess [docs-2026]

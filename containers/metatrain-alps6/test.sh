@@ -19,16 +19,12 @@ expected() { # the variables of the image
     TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
     'NCCL_NET=AWS Libfabric' \
     NCCL_SOCKET_IFNAME=hsn \
-    NCCL_CROSS_NIC=0 \
-    NCCL_PXN_DISABLE=1 \
     NCCL_P2P_LEVEL=NVL \
     NCCL_NET_GDR_LEVEL=PHB \
     NCCL_NET_GDR_C2C=1 \
     NCCL_NET_GDR_READ=1 \
     'NCCL_PROTO=^LL128' \
     NCCL_NCHANNELS_PER_NET_PEER=4 \
-    NCCL_SOCKET_NTHREADS=4 \
-    NCCL_NSOCKS_PERTHREAD=1 \
     FI_PROVIDER=cxi \
     FI_CXI_DEFAULT_CQ_SIZE=131072 \
     FI_CXI_DEFAULT_TX_SIZE=16384 \
@@ -43,14 +39,18 @@ expected() { # the variables of the image
     FI_MR_CACHE_MAX_SIZE=-1 \
     FI_MR_CACHE_MAX_COUNT=524288 \
     PMIX_MCA_psec=native \
-    CUPY_CACHE_IN_MEMORY=1 \
     'OMPI_MCA_btl=^tcp,uct,usnic' \
     OMPI_MCA_pml=cm \
     OMPI_MCA_mtl=ofi \
     OMPI_MCA_opal_common_ofi_provider_include=cxi \
     NVSHMEM_REMOTE_TRANSPORT=libfabric \
     NVSHMEM_LIBFABRIC_PROVIDER=cxi \
-    NVSHMEM_DISABLE_CUDA_VMM=1
+    NVSHMEM_DISABLE_CUDA_VMM=1 \
+    NCCL_CROSS_NIC=0 \
+    NCCL_PXN_DISABLE=1 \
+    NCCL_SOCKET_NTHREADS=4 \
+    NCCL_NSOCKS_PERTHREAD=1 \
+    CUPY_CACHE_IN_MEMORY=1
 }
 
 set -uo pipefail

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-0451bf75b5b84d4799e4e80bb77da9e7
+# Builds ngc-pytorch:26.02-py3-alps4-312a4072d7861e7ef983a3703336547a
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-0451bf75b5b84d4799e4e80bb77da9e7
+image=ngc-pytorch:26.02-py3-alps4-312a4072d7861e7ef983a3703336547a
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

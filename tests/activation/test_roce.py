@@ -86,8 +86,8 @@ def test_none_found_is_told_on_each_pod_once_and_the_devices_are_still_named(she
 def test_a_new_nccl_finds_the_index_itself(shell: str, tmp_path: Path) -> None:
     rdma_device(tmp_path, "mlx5_bond_0", {7: (None, "RoCE v2")})
 
-    new = activated(shell, tmp_path, NCCL_VERSION="2.21.5")
-    old = activated(shell, tmp_path / "nowhere", NCCL_VERSION="2.20.5")
+    new = activated(shell, tmp_path, NCCL_VERSION="2.26.2")
+    old = activated(shell, tmp_path / "nowhere", NCCL_VERSION="2.25.1")
 
     assert "NCCL_IB_GID_INDEX" not in new.env
     assert new.stderr == ""

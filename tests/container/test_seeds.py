@@ -52,7 +52,7 @@ def test_every_component_of_the_published_table_is_in_the_alps4_image_at_its_ver
 def test_the_alps6_image_has_the_versions_on_record() -> None:
     ours = {choice.name: choice.version for choice in load_container("ngc-pytorch-26.02-alps6").components}
     on_record = (
-        "libfabric 2.6.0, nccl 2.30.7-1, aws-ofi-nccl 1.20.0, nvshmem 3.6.5-0, ucx 1.20.1, ucc 1.8.0, openmpi 5.0.10, "
+        "libfabric 2.6.0, nccl 2.30.7-1, aws-ofi-nccl 423a007, nvshmem 3.6.5-0, ucx 1.20.1, ucc 1.8.0, openmpi 5.0.10, "
         "gdrcopy 2.5.1, nccl-tests 2.18.2, osu 7.5.2"
     )
 
@@ -72,6 +72,30 @@ def test_every_variable_that_the_published_text_names_is_in_the_image() -> None:
                  "NVSHMEM_LIBFABRIC_PROVIDER", "NVSHMEM_DISABLE_CUDA_VMM", "PMIX_MCA_psec", "OMPI_MCA_btl",
                  "CUDA_CACHE_DISABLE"):  # fmt: skip
         assert name in env, seed(2)[:20]
+
+
+def test_an_alps4_image_sets_what_its_own_tag_set() -> None:
+    """alps-extended-images, alps-runtime.env: the tags alps4 and alps6 differ in these variables alone."""
+    four, six = (
+        dict(
+            re.findall(
+                r'^    (\w+)="(.*)"(?: \\)?$',
+                (ROOT / f"containers/ngc-pytorch-26.02-alps{number}/Containerfile").read_text().split(" AS image")[1],
+                re.MULTILINE,
+            )
+        )
+        for number in (4, 6)
+    )
+
+    assert {name: value for name, value in six.items() if four.get(name) != value} == {
+        "NCCL_CROSS_NIC": "0",
+        "NCCL_PXN_DISABLE": "1",
+        "NCCL_SOCKET_NTHREADS": "4",
+        "NCCL_NSOCKS_PERTHREAD": "1",
+        "CUPY_CACHE_IN_MEMORY": "1",
+    }
+    assert {name for name, value in four.items() if name not in six} == set()
+    assert four["NCCL_CROSS_NIC"] == "1"
 
 
 def test_the_pipeline_has_the_five_stages_of_the_published_one() -> None:

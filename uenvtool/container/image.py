@@ -95,7 +95,8 @@ def _activation(plan: ContainerPlan) -> ActivationPlan | None:
     form = EDF if _reads_edf(plan) else DOCKER
     if not plan.kind and form == DOCKER:
         return None
-    versions = {"image": plan.kind} if plan.kind else {}
+    nccl = plan.versions.get("nccl")
+    versions = {"image": plan.kind, **({"nccl": nccl} if nccl else {})} if plan.kind else {}
     activation = activate.plan(plan.system.name, uarch=plan.uarch, versions=versions, shell=form)
     if plan.kind and plan.kind not in activation.images:
         hint = "name the recipe's own system with --system, or take a recipe without `image`"

@@ -85,7 +85,7 @@ def _versions(environ: Mapping[str, str], folders: Sequence[str], python: Python
         names = [os.path.basename(path) for path in loader.found(folders, f"{software.library}.*")]
         matches = [match[1] for name in names if software.library and (match := _VERSION.search(name))]
         given = environ.get(software.variable, "") if software.variable else ""
-        if matches or re.fullmatch(r"\d+(\.\d+)+", given):
+        if matches or re.fullmatch(r"\d+(\.\d+)+(-\d+)?", given):
             versions[fact] = matches[0] if matches else given
     for package in python.packages if python else ():
         if _NCCL_WHEEL.match(package.name):
