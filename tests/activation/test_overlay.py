@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shells import ALL, COMMANDS, PATH, run, script
+from tests.support.shells import ALL, EXTENSION, PATH, run, script
+from uenvtool.activation.activate import DIALECTS
 
 VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
 
@@ -37,8 +38,8 @@ def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: P
     assert ran.snaps[2] == ran.snaps[0]
 
 
-ADDED = {"fish": "set -gx PATH /mine $PATH /late\n", "tcsh": 'setenv PATH "/mine:${PATH}:/late"\n'}
-NAMED = {"fish": "set -gx UENVTOOL_VENV '{}'\n", "tcsh": "setenv UENVTOOL_VENV '{}'\n"}
+ADDED = {"fish": "set -gx PATH /mine $PATH /late\n"}
+NAMED = {"fish": "set -gx UENVTOOL_VENV '{}'\n"}
 
 
 @pytest.mark.parametrize("shell", ALL)
@@ -59,18 +60,7 @@ def test_what_the_user_adds_to_path_meanwhile_stays(shell: str, odd: str, venv: 
     assert paths == [f"{second}/bin:/mine:{first}/bin:{PATH}:/late", f"/mine:{PATH}:/late"], ran.stderr
 
 
-@pytest.mark.parametrize("path", ["", ":", "/a::/b c:", "/a:{venv}/bin:/b"])
-def test_tcsh_brings_a_path_back_byte_for_byte(venv: Path, path: str) -> None:
-    before = path.format(venv=venv)
-    source = f"source {script('clariden', 'tcsh')}\n"
-
-    lines = f"setenv PATH '{before}'\n{source}uenvtool_deactivate\nset found = $PATH:q\nsetenv PATH '{PATH}'\n"
-    ran = run("tcsh", f'{lines}setenv FOUND "<$found>"\nSNAP\n', {"UENVTOOL_VENV": str(venv)})
-
-    assert ran.env["FOUND"] == f"<{before}>", ran.stderr
-
-
-@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] != "tcsh"])
+@pytest.mark.parametrize("shell", ALL)
 def test_a_venv_without_its_base_keeps_pythonpath(shell: str, tmp_path: Path) -> None:
     folder = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -123,4 +113,4 @@ def test_of_several_views_the_one_with_a_python_is_the_base(shell: str, venv: Pa
 
 
 def test_the_shells_are_those_that_are_tested() -> None:
-    assert {"bash", "bash-4.2", "zsh", "fish", "tcsh"} == set(COMMANDS)
+    assert {shell for dialect in DIALECTS for shell in dialect.shells} == {"bash", "zsh", "fish"} <= set(EXTENSION)

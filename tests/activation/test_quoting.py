@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
-from tests.support.shells import ALL, run
+from tests.support.shells import ALL, EVERY, run
 from uenvtool.activation.activate import SHELLS, plan, text
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 
 VALUES = st.one_of(AWKWARD, TEXT)
-SET = {"fish": "set -gx V {}", "tcsh": "setenv V {}"}
+SET = {"fish": "set -gx V {}"}
 HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
 
 
@@ -34,6 +34,16 @@ def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
     ran = run(shell, SET.get(shell, "export V={}").format(quoted) + "\nSNAP\n")
 
     assert ran.snaps[0][b"V"] == value.encode()
+
+
+@pytest.mark.parametrize("shell", [param for param in EVERY if param.values[0] == "tcsh"])
+@settings(max_examples=100)
+@given(value=VALUES)
+def test_a_line_of_csh_sets_the_value_and_keeps_the_users(shell: str, value: str) -> None:
+    line = f"if ( ! $?V ) setenv V {quoting.csh(value)}\n".replace("\nSNAP", "\n SNAP")
+
+    assert run(shell, f"{line}SNAP\n").snaps[0][b"V"] == value.encode()
+    assert run(shell, f"{line}SNAP\n", {"V": "mine"}).snaps[0][b"V"] == b"mine"
 
 
 @given(value=VALUES)

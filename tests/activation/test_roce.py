@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.shells import ALL, Ran, run, script
 
-READERS = [param for param in ALL if param.values[0] != "tcsh"]
 MAPPED = "0000:0000:0000:0000:0000:ffff:0a00:0001"
 POD = {"PET_NNODES": "2", "RUNAI_NUM_OF_GPUS": "8", "RANK": "0"}
 
@@ -30,7 +29,7 @@ def activated(shell: str, sysfs: Path, **env: str) -> Ran:
     return run(shell, lines, {**POD, "UENVTOOL_ROOT": str(sysfs), **env})
 
 
-@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize("index", [0, 7, 9, 10, 113])
 def test_the_gid_that_is_both_is_taken(shell: str, index: int, tmp_path: Path) -> None:
     others = {200: ("fe80:0000:0000:0000:0000:0000:0000:0001", "RoCE v2"), 201: (None, "IB/RoCE v1")}
@@ -41,14 +40,14 @@ def test_the_gid_that_is_both_is_taken(shell: str, index: int, tmp_path: Path) -
     assert (ran.env["NCCL_IB_GID_INDEX"], ran.env["NCCL_IB_HCA"], ran.stderr) == (str(index), "mlx5_bond_", "")
 
 
-@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("shell", ALL)
 def test_the_lowest_of_a_port_is_taken(shell: str, tmp_path: Path) -> None:
     rdma_device(tmp_path, "mlx5_bond_0", dict.fromkeys((11, 3, 5), (None, "RoCE v2")))
 
     assert activated(shell, tmp_path).env["NCCL_IB_GID_INDEX"] == "3"
 
 
-@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("shell", ALL)
 def test_devices_that_differ_are_told_and_the_users_choice_of_one_counts(shell: str, tmp_path: Path) -> None:
     rdma_device(tmp_path, "mlx5_0", {0: ("fe80", "RoCE v2")})
     rdma_device(tmp_path, "mlx5_bond_0", {3: (None, "RoCE v2")})
@@ -64,7 +63,7 @@ def test_devices_that_differ_are_told_and_the_users_choice_of_one_counts(shell: 
     assert chosen.stderr == ""
 
 
-@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("shell", ALL)
 def test_none_found_is_told_on_each_pod_once_and_the_devices_are_still_named(shell: str, tmp_path: Path) -> None:
     rdma_device(tmp_path, "mlx5_0", {0: ("fe80", "RoCE v2"), 1: (None, "IB/RoCE v1")})
 
@@ -101,7 +100,7 @@ def test_nothing_is_said_where_the_user_has_set_the_index(shell: str, tmp_path: 
     assert (ran.env["NCCL_IB_GID_INDEX"], ran.env["NCCL_IB_HCA"], ran.stderr) == ("3", "mlx5_bond_", "")
 
 
-@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("shell", ALL)
 def test_what_cannot_be_read_is_passed_over(shell: str, tmp_path: Path) -> None:
     folder = rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2"), 4: (None, "RoCE v2"), 6: (None, "RoCE v2")})
     (folder / "gids" / "1").mkdir()  # a folder cannot be read, not even by root
@@ -117,19 +116,8 @@ def test_what_cannot_be_read_is_passed_over(shell: str, tmp_path: Path) -> None:
     assert ran.stderr == ""
 
 
-@pytest.mark.parametrize("shell", READERS)
+@pytest.mark.parametrize("shell", ALL)
 def test_an_index_that_the_user_set_is_kept(shell: str, tmp_path: Path) -> None:
     rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2")})
 
     assert activated(shell, tmp_path, NCCL_IB_GID_INDEX="9").env["NCCL_IB_GID_INDEX"] == "9"
-
-
-@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] == "tcsh"])
-def test_tcsh_says_that_it_cannot_look(shell: str, tmp_path: Path) -> None:
-    rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2")})
-
-    ran = activated(shell, tmp_path)
-
-    assert "NCCL_IB_GID_INDEX" not in ran.env
-    assert ran.env["NCCL_IB_HCA"] == "mlx5_bond_"
-    assert "use bash" in ran.stderr

@@ -215,7 +215,6 @@ def test_olivia_puts_the_hosts_libraries_first_inside_the_container(shell: str) 
     assert "NCCL_HOME" not in outside
 
 
-READS_PROC = [param for param in ALL if param.values[0] != "tcsh"]
 NODE = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_CPUS_ON_NODE": "288", "SLURM_TASKS_PER_NODE": "4(x2)"}
 
 
@@ -234,7 +233,7 @@ NODE = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_CPUS_ON_NODE": "288", 
 def test_the_threads_are_the_cores_of_a_process(shell: str, job: dict[str, str], threads: str | None) -> None:
     ran = activated(shell, "clariden", {**UENV, **job})
 
-    if shell in ("tcsh", "fish") and "x" in job.values():  # these take what is no number for one
+    if shell == "fish" and "x" in job.values():  # it takes what is no number for one
         threads = "8"
     assert ran.env.get("OMP_NUM_THREADS") == threads
     assert ran.stderr == ""
@@ -252,7 +251,7 @@ def test_without_a_number_of_cores_the_threads_are_a_guess_that_is_said(shell: s
     assert other.stderr == own.stderr == ""
 
 
-@pytest.mark.parametrize("shell", READS_PROC)
+@pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize(
     ("allowed", "threads"), [("0-7", "8"), ("5", "1"), ("0-35,144-179", "72"), ("0-287", "8"), ("", "8")]
 )
@@ -338,7 +337,7 @@ def test_sourcing_starts_no_process(shell: str, system: str, tmp_path: Path) -> 
     usual = _processes(shell, "", env, tmp_path)
     ours = _processes(shell, f"source {script(system, shell)}\nuenvtool_deactivate\n", env, tmp_path)
 
-    assert ours == usual  # tcsh starts one of its own at its start
+    assert ours == usual
 
 
 def _processes(shell: str, lines: str, env: dict[str, str], folder: Path) -> int:
@@ -376,7 +375,7 @@ def test_the_program_for_ranks_is_one_of_any_posix_shell() -> None:
     assert answer.stdout == ""
 
 
-@pytest.mark.parametrize(("extension", "command"), [("sh", "bash -n"), ("fish", "fish -n"), ("csh", "tcsh -fn")])
+@pytest.mark.parametrize(("extension", "command"), [("sh", "bash -n"), ("fish", "fish -n")])
 def test_each_fragment_is_valid_in_its_own_language(extension: str, command: str) -> None:
     if shutil.which(command.split(maxsplit=1)[0]) is None:
         skip_without(command.split(maxsplit=1)[0], how_to_get(command.split(maxsplit=1)[0]))

@@ -35,7 +35,6 @@ SYSTEMS = sorted(path.stem for path in (ROOT / "activate").glob("*.sh"))
 UNEXPORTED = {"bash": "MASTER_PORT=1\nNCCL_NET_PLUGIN=x\n", "fish": "set -g MASTER_PORT 1\nset -g NCCL_NET_PLUGIN x\n"}
 UNEXPORTED["zsh"] = UNEXPORTED["bash"]
 CHANGED = {"fish": "set -gx NCCL_PROTO mine\nset -gx MPICH_GPU_SUPPORT_ENABLED 1\nset -e NCCL_NET\n"}
-CHANGED["tcsh"] = "setenv NCCL_PROTO mine\nsetenv MPICH_GPU_SUPPORT_ENABLED 1\nunsetenv NCCL_NET\n"
 OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 
 
@@ -109,7 +108,6 @@ def test_a_variable_that_is_not_exported_is_not_exported_afterwards(shell: str) 
 
 LISTED = {
     "fish": "functions -a; set -n",
-    "tcsh": "alias; set",
     "zsh": "zmodload zsh/parameter; print -l -- ${(k)functions} ${(k)parameters}",
 }
 

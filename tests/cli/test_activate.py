@@ -31,7 +31,7 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "clariden", "--runtime", "docker"], ["'docker'", "known: ce, uenv"]),
         (
             ["--system", "clariden", "--shell", "ksh"],
-            ["'ksh'", "bash, docker, dotenv, edf, fish, json, podman, slurm, tcsh, zsh"],
+            ["'ksh'", "bash, csh, docker, dotenv, edf, fish, json, podman, slurm, zsh"],
         ),
         (["--system", "clariden", "--uarch", "mi300"], ["'mi300'", "gh200"]),
         (["--system", "clariden", "--workaround", "nccl-timeot"], ["did you mean 'nccl-timeout'", "cxil-map"]),
@@ -44,7 +44,7 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "clariden", "--nccl", "abc"], ["'abc' is not a version", "nccl=2.27.3"]),
         (["--system", "clariden", "--fact", "image=bla"], ["unknown image 'bla'", "alps"]),
         (["--system", "rcp", "--shell", "edf"], ["no runtime of rcp reads --shell edf", "runai reads docker"]),
-        (["--system", "olivia", "--shell", "edf"], ["apptainer reads dotenv, slurm"]),
+        (["--system", "olivia", "--shell", "edf"], ["apptainer reads csh, dotenv, slurm"]),
         (["--system", "clariden", "--runtime", "uenv", "--shell", "docker"], ["no runtime of clariden reads", "edf"]),
         (["--system", "clariden", "--recipe", "pytorch-2.7"], ["pytorch-2.6"]),
         ([], ["none of the known systems", "clariden"]),
@@ -182,7 +182,7 @@ class TestCommittedScripts:
         script = place / "activate" / "clariden.fish"
         script.write_text(script.read_text().replace("16384", "32768"))
         (place / "activate" / "gone.sh").write_text("")
-        (place / "activate" / "rcp.csh").unlink()
+        (place / "activate" / "rcp.fish").unlink()
 
         answer = cli("activate", "--check")
 
@@ -190,7 +190,7 @@ class TestCommittedScripts:
         assert "32768" in answer.stderr
         assert "activate/clariden.fish" in answer.stderr
         assert "activate/gone.sh is left over" in answer.stderr
-        assert "activate/rcp.csh" in answer.stderr
+        assert "activate/rcp.fish" in answer.stderr
         assert "hint: uenvtool activate --write" in answer.stderr
 
     def test_they_are_written_where_one_says(self, cli: Cli, place: Path) -> None:

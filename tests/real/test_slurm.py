@@ -38,7 +38,6 @@ SOURCED = {
     "bash": f"source {ROOT}/activate/clariden.sh",
     "zsh": f"source {ROOT}/activate/clariden.sh",
     "fish": f"source {ROOT}/activate/clariden.fish",
-    "tcsh": f"source {ROOT}/activate/clariden.csh",
 }
 
 

@@ -25,12 +25,14 @@ COMMANDS = {
     "fish": ["fish", "--no-config"],
     "tcsh": ["tcsh", "-f"],
 }
-EXTENSION = {"bash": "sh", "bash-4.2": "sh", "zsh": "sh", "fish": "fish", "tcsh": "csh"}
-ALL = [
+EXTENSION = {"bash": "sh", "bash-4.2": "sh", "zsh": "sh", "fish": "fish"}
+EVERY = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"needs {name}: {how}"))
     for name, command in COMMANDS.items()
     for how in [HOW_OLD_BASH if name == "bash-4.2" else how_to_get(name)]
 ]
+ALL = [param for param in EVERY if param.values[0] in EXTENSION]
+"""The shells that a script of `activate/` is for; csh gets a plain list."""
 PATH = "/usr/bin:/bin"
 OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD", b"HOME"}
 

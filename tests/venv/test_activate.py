@@ -13,8 +13,7 @@ from tests.support.shells import ALL, PATH, run, script
 from uenvtool.venv.precedence import SITE, activation_scripts
 
 FILES = {"bash": "activate", "bash-4.2": "activate", "zsh": "activate", "fish": "activate.fish", "tcsh": "activate.csh"}
-POSIX = [param for param in ALL if param.values[0] not in ("fish", "tcsh")]
-TELLS_ITS_PLACE = [param for param in ALL if param.values[0] != "tcsh"]
+POSIX = [param for param in ALL if param.values[0] != "fish"]
 NAMES = [
     "plain",
     "a b",
@@ -42,7 +41,7 @@ def overlay(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+@pytest.mark.parametrize("shell", ALL)
 def test_it_takes_its_own_folder_whatever_its_name(shell: str, name: str, tmp_path: Path) -> None:
     folder = overlay(tmp_path / name)
 
@@ -54,7 +53,7 @@ def test_it_takes_its_own_folder_whatever_its_name(shell: str, name: str, tmp_pa
     assert b"VIRTUAL_ENV" not in ran.snaps[1]
 
 
-@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+@pytest.mark.parametrize("shell", ALL)
 def test_a_symlink_leads_to_the_overlay(shell: str, tmp_path: Path) -> None:
     folder = overlay(tmp_path / "ov")
     link = tmp_path / "elsewhere" / "work"
@@ -137,7 +136,7 @@ ORDERS = [
 ]
 
 
-@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+@pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize("order", ORDERS, ids=" ".join)
 @pytest.mark.parametrize("same", [True, False], ids=["one overlay", "two overlays"])
 def test_left_in_any_order_no_folder_of_an_overlay_stays_in_path(
@@ -154,7 +153,7 @@ def test_left_in_any_order_no_folder_of_an_overlay_stays_in_path(
     assert ran.snaps[1][b"PATH"] == PATH.encode(), ran.stderr
 
 
-@pytest.mark.parametrize("shell", TELLS_ITS_PLACE)
+@pytest.mark.parametrize("shell", ALL)
 def test_what_was_put_into_path_meanwhile_stays(shell: str, tmp_path: Path) -> None:
     folder = overlay(tmp_path / "ov")
     mine = "set -gx PATH /mine $PATH" if shell == "fish" else "export PATH=/mine:$PATH"

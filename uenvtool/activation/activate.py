@@ -11,7 +11,6 @@ from uenvtool.activation.fish import Fish
 from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.plan import ActivationPlan, known_facts, plan_activation
 from uenvtool.activation.script import Dialect, render_script
-from uenvtool.activation.tcsh import Tcsh
 from uenvtool.core import drift, files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
@@ -26,8 +25,8 @@ from uenvtool.knowledge.system_reader import concrete_systems, load_system, this
 from uenvtool.knowledge.tuning import recipe_facts
 from uenvtool.knowledge.tuning_reader import load_tuning
 
-DIALECTS = (Bash(), Fish(), Tcsh())
-SHELLS: dict[str, Dialect] = dict(zip(("bash", "zsh", "fish", "tcsh"), (DIALECTS[0], *DIALECTS), strict=True))
+DIALECTS = (Bash(), Fish())
+SHELLS: dict[str, Dialect] = {name: dialect for dialect in DIALECTS for name in dialect.shells}
 JSON = "json"
 
 

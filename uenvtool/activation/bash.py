@@ -30,7 +30,7 @@ class Bash(Dialect):
     """bash from 4.2 on, and zsh."""
 
     extension = "sh"
-    shells = "bash and zsh"
+    shells = ("bash", "zsh")
 
     def quote(self, text: str) -> str:
         return quoting.sh(text)

@@ -36,7 +36,7 @@ def activate(
         "bash",
         "--shell",
         metavar="NAME",
-        help="bash, zsh, fish, tcsh; or a file: edf, docker, podman, dotenv, slurm, json.",
+        help="bash, zsh, fish; or a file: csh, edf, docker, podman, dotenv, slurm, json.",
         autocompletion=_shells,
     ),
     venv: str | None = typer.Option(None, "--venv", metavar="PATH", help="A virtual environment to activate too."),

@@ -29,7 +29,7 @@ class Fish(Dialect):
     """fish from 3.2 on."""
 
     extension = "fish"
-    shells = "fish"
+    shells = ("fish",)
 
     def quote(self, text: str) -> str:
         return quoting.fish(text)

@@ -36,13 +36,12 @@ NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment is not there" >&2; exi
 class Dialect(ABC):
     """How one shell says things.
 
-    extension: of its scripts, and the name of its folder of fragments. shells: those that read it.
+    extension: of its scripts, and the name of its folder of fragments. shells: those that read it, as --shell
+    names them.
     """
 
     extension: str
-    shells: str
-    extends_default = False
-    """True if the fragment for sets builds on the one without."""
+    shells: tuple[str, ...]
 
     @abstractmethod
     def quote(self, text: str) -> str:
@@ -90,7 +89,7 @@ def function_names(plan: ActivationPlan, dialect: Dialect) -> list[str]:
         "keep": True,
         "require": bool(verbs & {"require", "remove", "at_most"}),
         "remove": "remove" in verbs,
-        "default": bool(verbs & {"default", "at_most"}) and (not sets or dialect.extends_default),
+        "default": bool(verbs & {"default", "at_most"}) and not sets,
         "default_set": sets,
         "at_most": "at_most" in verbs,
         "prepend": "prepend" in verbs,
@@ -221,7 +220,7 @@ def _script_header(plan: ActivationPlan, dialect: Dialect, again: str) -> Iterat
     if len(plan.runtimes) > 1:
         before += f", UENVTOOL_RUNTIME={'|'.join(runtime.name for runtime in plan.runtimes)}"
     width = max(map(len, usage))
-    yield from comments([f"{system.name}: {system.description} For {dialect.shells}."])
+    yield from comments([f"{system.name}: {system.description} For {' and '.join(dialect.shells)}."])
     yield from comments(
         [f"  {command.ljust(width)}  {what}" for command, what in usage.items()], more=" " * (width + 4)
     )

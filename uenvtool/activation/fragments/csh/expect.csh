@@ -1,1 +1,0 @@
-alias ue_expect 'set ue_todo = ( $ue_todo:q expect \!:1 @ @\!:2 )'

@@ -1,1 +1,0 @@
-alias ue_prepend 'set ue_todo = ( $ue_todo:q prepend \!:1 @\!:2 @ )'
