@@ -123,6 +123,7 @@ KINDS = {
     "findings": "findings",
     "variables": "tuning",
     "sets": "tuning",
+    "sources": "tuning",
     "fabric": "systems",
 }
 """The folder of a file, by a key that only this kind has."""

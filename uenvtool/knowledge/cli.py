@@ -1,4 +1,4 @@
-"""The arguments of `list`, `show`, `new`, `validate` and `schema`."""
+"""The arguments of `list`, `show`, `new`, `validate`, `sources` and `schema`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from uenvtool.knowledge import complete
 from uenvtool.knowledge.options import JSON
 
 
@@ -72,6 +73,30 @@ def validate(
     from uenvtool.knowledge import validate as command
 
     return console.show(command.validate(files), as_json=json_)
+
+
+def sources(
+    names: list[str] = typer.Argument(
+        None, metavar="[SOURCE...]", help="Only these; default: all.", autocompletion=complete.sources
+    ),
+    check: bool = typer.Option(
+        False, "--check", help="Fetch the sources' files, and exit 1 where they no longer say what tuning/ has."
+    ),
+    clones: Path | None = typer.Option(
+        None, "--clones", metavar="DIR", help="With --check: read clones in this folder, not the network."
+    ),
+    json_: bool = JSON,
+) -> int:
+    """List the sources of tuning/, each with its date, what it says and what follows it."""
+    from uenvtool.core import console
+    from uenvtool.core.errors import BadInput
+    from uenvtool.knowledge import sources as command
+
+    if clones and not check:
+        raise BadInput("--clones names where --check reads", hint=f"uenvtool sources --check --clones {clones}")
+    if check:
+        return console.show(command.check(names or [], clones=clones, progress=console.progress), as_json=json_)
+    return console.show(command.sources(names or []), as_json=json_)
 
 
 def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> int:

@@ -53,6 +53,13 @@ def variables(incomplete: str) -> list[str]:
     )
 
 
+def sources(incomplete: str) -> list[str]:
+    """The sources."""
+    from uenvtool.knowledge.tuning_reader import load_sources
+
+    return starting(incomplete, load_sources())
+
+
 def starting(incomplete: str, names: Iterable[str]) -> list[str]:
     """Return the names that begin so, in order."""
     return sorted(name for name in names if name.startswith(incomplete))

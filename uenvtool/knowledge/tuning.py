@@ -58,7 +58,8 @@ class Source:
     """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
 
     files: paths in a repository of GitHub at a tag or commit (ref; none: its newest), or addresses. words: variable to
-    the words of a file that say it, where they are not the variable beside its value.
+    the words of a file that say it, where they are not the variable beside its value. beside: variables that the
+    files set too, and that are not this tool's.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Source:
     ref: str = ""
     files: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.title}, {self.date}"

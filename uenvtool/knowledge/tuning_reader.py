@@ -97,6 +97,7 @@ def _sources(tree: Node) -> dict[str, Source]:
             ref=text(node, "ref"),
             files=_texts(files) if (files := node.get("files")) else (),
             words={variable: str(child.value) for variable, child in children(node, "words")},
+            beside=_texts(beside) if (beside := node.get("beside")) else (),
         )
         for name, node in children(tree, SOURCES)
     }

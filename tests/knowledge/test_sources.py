@@ -1,0 +1,219 @@
+"""Sources: their age, and the check that their files still say what tuning/ lets them say."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import date
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from hypothesis import given as for_all
+from hypothesis import strategies as st
+
+from tests.conftest import Answer
+from tests.support.needs import need
+from uenvtool.knowledge import sources
+from uenvtool.knowledge.tuning import Source, Value
+from uenvtool.knowledge.tuning_reader import load_all, load_sources
+
+Cli = Callable[..., Answer]
+Write = Callable[..., Path]
+SOURCES = """\
+description: Small.
+sources:
+  page: {title: a page, date: 2024-02, url: "https://a.page", repository: site/pages, files: [env.sh]}
+  pinned: {title: an old page, date: 2025, url: "https://a.page", repository: site/pages, ref: v1, files: [env.sh]}
+  seed: {title: a seed, date: 2025-09}
+"""
+MINE = """\
+description: Mine.
+variables:
+  MY_NET: {type: text, says: {page: fast, pinned: slow, seed: slow}, settings: []}
+"""
+
+
+@pytest.fixture
+def small(write: Write) -> Iterator[None]:
+    """Sources and a tuning file of the user's, which nobody has read yet, and forgets again."""
+    write("tuning/sources.yaml", SOURCES)
+    write("tuning/mine.yaml", MINE)
+    load_sources.cache_clear()
+    yield
+    load_sources.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("export V=alt_read", "alt_read"),
+        ('export V="AWS Libfabric"', "AWS Libfabric"),
+        ("- -e V=1", "1"),
+        ('defvar V "^LL128"', "^LL128"),
+        ('          - V: "32768"', "32768"),
+        ('V = "INFO" # (5)!', "INFO"),
+        ('    V="0":, (changed from "1")', "0"),
+        ("os.environ['V'] = 'hsn0,hsn1' # if you see hangs", "hsn0,hsn1"),
+        ('  --env V="${V:-hybrid}" \\', "hybrid"),
+        ("    V=\\${SLURM_PROCID} \\", "$SLURM_PROCID"),
+        ("set `V=0`.", "0"),
+        ("unset -v V", None),
+        ("    unset OTHER V MORE", None),
+        ("          - V: null", None),
+    ],
+)
+def test_how_sites_write_that_a_variable_has_a_value(text: str, value: Value) -> None:
+    assert [said for _, said in sources.given("V", f"one line\n{text}\n")] == [value]
+
+
+@pytest.mark.parametrize("text", ["export MY_V=1", "export V_TOO=1", "more about V, see there", "$V=1", "unset VW"])
+def test_what_gives_a_variable_no_value(text: str) -> None:
+    assert list(sources.given("V", text)) == []
+
+
+@for_all(st.from_regex(r"[A-Za-z0-9^$/_.-]*[A-Za-z0-9^$/_-]", fullmatch=True), st.text())
+def test_a_quoted_value_is_found_at_its_line_whatever_is_around_it(value: str, before: str) -> None:
+    text = f'{before}\nexport NCCL_NET="{value}"\n'
+
+    found = sources.judged(Source("page", "a page", "2026"), "NCCL_NET", value, {"env.sh": text})
+
+    assert found.place == f"env.sh:{before.count(chr(10)) + 2}"
+
+
+def test_the_values_that_stand_there_instead_are_told_once() -> None:
+    text = "export V=2\nexport V=2\nunset V\n"
+
+    found = sources.judged(Source("page", "a page", "2026"), "V", "1", {"env.sh": text})
+
+    assert (found.holds, found.others) == (False, ("2", "unset"))
+
+
+def test_words_of_a_source_stand_for_what_is_no_variable_beside_its_value() -> None:
+    page = Source("page", "a page", "2026", words={"V": "never set `V`"})
+
+    assert sources.judged(page, "V", None, {"a.md": "Do this.\n\nYou must never\n  set `V`."}).place == "a.md:3"
+    assert not sources.judged(page, "V", None, {"a.md": "set `V`"}).holds
+
+
+@pytest.mark.parametrize(
+    ("since", "old"),
+    [
+        ("2025", False),
+        ("2024", True),
+        ("2025-11", False),
+        ("2025-10", True),
+        ("2025-11-22", False),
+        ("2025-11-21", True),
+    ],
+)
+def test_a_source_is_old_when_all_of_its_date_is_over_a_year_ago(since: str, old: bool) -> None:
+    assert sources.is_old(since, date(2026, 11, 22)) is old
+
+
+def test_every_source_says_where_its_files_are_or_is_not_public() -> None:
+    for name, source in load_sources().items():
+        assert bool(source.files) == bool(source.url), name
+        assert all(file.startswith("https://") or source.repository for file in source.files), name
+        assert set(source.words) <= {found.name for found in load_all().variables if name in found.says}, name
+
+
+def test_each_source_is_listed_with_its_age_and_what_it_says(cli: Cli, small: None) -> None:
+    answer = cli("sources", "page", "seed")
+
+    lines = [line.split() for line in answer.stdout.splitlines()]
+    assert lines[1][:6] == ["page", "2024-02", "older", "than", "a", "year"]
+    assert [line[0] for line in lines] == ["source", "page", "seed"]
+    assert cli("sources", "sede").code == 2
+
+
+@pytest.fixture
+def clones(tmp_path: Path) -> Path:
+    """A clone whose newest commit says `fast`, and its tag v1 `slow`."""
+    need("git")
+    folder = tmp_path / "clones"
+    clone = folder / "pages"
+    clone.mkdir(parents=True)
+
+    def git(*words: str) -> None:
+        named = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        subprocess.run(["git", *named, *words], cwd=clone, check=True, capture_output=True)
+
+    git("init", "-q")
+    for value, tag in (("slow", "v1"), ("fast", "v2")):
+        (clone / "env.sh").write_text(f"export MY_NET={value}\n")
+        git("add", "env.sh")
+        git("commit", "-qm", value)
+        git("tag", tag)
+    (clone / "env.sh").write_text("export MY_NET=uncommitted\n")
+    return folder
+
+
+def test_clones_are_read_at_the_commit_that_the_source_names(cli: Cli, small: None, clones: Path) -> None:
+    answer = cli("sources", "--check", "--clones", str(clones), "page", "pinned", "seed")
+
+    assert "2 statements of 2 sources: 2 hold, 0 do not" in answer.stdout
+    assert "seed was not read: it is not public" in answer.stderr
+    assert answer.code == 0
+
+
+def test_drift_is_told_with_both_values_and_exit_code_1(cli: Cli, write: Write, small: None, clones: Path) -> None:
+    write("tuning/sources.yaml", SOURCES.replace("files: [env.sh]}\n  pinned", "files: [env.sh, gone.md]}\n  pinned"))
+    write("tuning/mine.yaml", MINE.replace("fast", "slow"))
+
+    answer = cli("sources", "--check", "--clones", str(clones), "page")
+
+    assert answer.stdout.splitlines()[-1].split() == ["page", "MY_NET", "slow", "say", "fast"]
+    assert "page: gone.md: " in answer.stderr
+    assert answer.code == 1
+
+
+def test_a_variable_that_a_source_sets_and_nobody_recorded_is_drift(
+    cli: Cli, write: Write, small: None, clones: Path
+) -> None:
+    (clones / "pages" / "env.sh").write_text("export MY_NET=fast\nexport NCCL_NEW=1\n")
+    subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qam", "new"],
+        cwd=clones / "pages",
+        check=True,
+    )
+
+    answer = cli("sources", "--check", "--clones", str(clones), "page")
+    assert answer.stdout.splitlines()[-1].split() == ["page", "NCCL_NEW", "-", "set", "it"]
+    assert answer.code == 1
+
+    load_sources.cache_clear()
+    write(
+        "tuning/sources.yaml",
+        SOURCES.replace("files: [env.sh]}\n  pinned", "files: [env.sh], beside: [NCCL_NEW]}\n  pinned"),
+    )
+    assert cli("sources", "--check", "--clones", str(clones), "page").code == 0
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[str]:
+    """The address of a site that serves site/pages/HEAD/env.sh."""
+    path = tmp_path / "site" / "pages" / "HEAD" / "env.sh"
+    path.parent.mkdir(parents=True)
+    path.write_text("export MY_NET=fast\n")
+    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(tmp_path)))
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_the_files_are_fetched_where_github_publishes_them(
+    cli: Cli, small: None, site: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "RAW", site)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    answer = cli("sources", "--check", "page", "pinned")
+
+    assert "1 statements of 1 sources: 1 hold, 0 do not" in answer.stdout
+    assert "pinned: env.sh: it cannot be fetched: File not found" in answer.stderr
+    assert answer.code == 1
+    assert cli("sources", "--check", "pinned").code == 4

@@ -1,0 +1,262 @@
+"""Who says what a variable should be: how old each source is, and whether its files still say so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, ExitCode, ToolFailed, UenvtoolError, unknown
+from uenvtool.core.files.fetching import fetched
+from uenvtool.core.result import Progress, Result, Table, silent
+from uenvtool.knowledge.kinds import TUNING
+from uenvtool.knowledge.sound import passed_over
+from uenvtool.knowledge.tuning import Source, Tuning, Value
+from uenvtool.knowledge.tuning_reader import load_all, load_sources
+
+MOST_BYTES = 4_000_000
+"""How large a file of a source may be."""
+RAW = "https://raw.githubusercontent.com"
+NEWEST = "HEAD"
+FAMILIES = ("NCCL_", "FI_", "HSA_", "NVSHMEM_", "OMPI_MCA_")
+"""How variables begin that tuning/ should have, or a source's `beside`, if the source sets them."""
+_VALUE = r"""(?:"(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s"'`|<>()]+))"""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What tuning/ lets a source say of a variable, and what its files say.
+
+    place: FILE:LINE where they say so; empty: nowhere. others: the values that they give instead.
+    """
+
+    source: str
+    variable: str
+    value: Value
+    place: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Tell if the files say so."""
+        return bool(self.place)
+
+
+def sources(names: Sequence[str] = (), *, today: date | None = None) -> Result:
+    """Return the sources, the oldest first, with what each says and what follows it. Raises BadInput for another name.
+
+    today: the day that a source's age is counted to.
+    """
+    tuning, day = load_all(), today or date.today()
+    chosen = _chosen(names)
+    says = {name: len(_values_of(tuning, name)) for name in chosen}
+    follow = {name: sum(setting.source.name == name for setting in tuning.settings) for name in chosen}
+    old = [name for name, source in chosen.items() if is_old(source.date, day)]
+    rows = [
+        (
+            name,
+            source.date,
+            "older than a year" if name in old else "",
+            str(says[name]),
+            str(follow[name]),
+            source.title,
+            source.url,
+        )
+        for name, source in chosen.items()
+    ]
+    followed = [name for name in old if follow[name]]
+    return Result(
+        data=[
+            {
+                "name": name,
+                "date": source.date,
+                "old": name in old,
+                "says": _values_of(tuning, name),
+                "settings": follow[name],
+                "title": source.title,
+                "url": source.url,
+                "files": [_address(source, file) for file in source.files],
+            }
+            for name, source in chosen.items()
+        ],
+        tables=(Table(headings=("source", "date", "age", "says", "settings", "title", "where"), rows=rows),),
+        warnings=(f"older than a year, and followed: {', '.join(followed)}",) if followed else (),
+        notes=(
+            *passed_over(TUNING),
+            "says: variables that it gives a value; settings: those of tuning/ that follow it",
+            "whether they still say so: uenvtool sources --check",
+        ),
+    )
+
+
+def is_old(since: str, day: date) -> bool:
+    """Tell if a date (YYYY, YYYY-MM or YYYY-MM-DD) ended more than a year before a day."""
+    parts = [int(part) for part in since.split("-")]
+    year, month, last = [*parts, *(12, 31)[len(parts) - 1 :]]
+    return (year + 1, month, last) < (day.year, day.month, day.day)
+
+
+def check(names: Sequence[str] = (), *, clones: Path | None = None, progress: Progress = silent) -> Result:
+    """Compare what tuning/ lets the sources say with their files, fetched or in clones; exit 1 where they differ.
+
+    clones: a folder of clones, each in a folder of its repository's name. Raises BadInput for another source.
+    """
+    tuning, chosen = load_all(), _chosen(names)
+    statements: list[Statement] = []
+    missing: list[tuple[str, str]] = []
+    unread: dict[str, str] = {}
+    failed: list[tuple[str, str]] = []
+    with progress("reading the sources") as step:
+        for name, source in chosen.items():
+            step(name)
+            if why := _not_here(source, clones):
+                unread[name] = why
+                continue
+            texts = {}
+            for file in source.files:
+                try:
+                    texts[file] = _in_clone(source, file, clones) if clones else _over_network(source, file)
+                except UenvtoolError as error:
+                    failed.append((name, f"{file}: {error.problems[0].message}"))
+            if not texts:
+                continue
+            recorded = _values_of(tuning, name)
+            statements += [judged(source, variable, value, texts) for variable, value in recorded.items()]
+            missing += [(name, variable) for variable in unrecorded(source, recorded, texts)]
+    return _answer(statements, missing, unread, failed)
+
+
+def judged(source: Source, variable: str, value: Value, texts: Mapping[str, str]) -> Statement:
+    """Return whether one of the texts gives a variable a value, or has the words that the source names for it."""
+    others: list[Value] = []
+    for file, text in texts.items():
+        if variable in source.words:
+            if (at := _words_at(text, source.words[variable])) >= 0:
+                return Statement(source.name, variable, value, _place(file, text, at))
+            continue
+        for at, stated in given(variable, text):
+            if stated == value:
+                return Statement(source.name, variable, value, _place(file, text, at))
+            others.append(stated)
+    return Statement(source.name, variable, value, "", tuple(dict.fromkeys(map(_word, others))))
+
+
+def given(variable: str, text: str) -> Iterator[tuple[int, Value]]:
+    """Yield each place of a text that gives a variable a value, and that value; None: it is removed there.
+
+    Read are `V=x`, `V="x"`, `V: x`, `V = "x"`, `['V'] = 'x'`, `defvar V "x"`, `V="${V:-x}"` and `unset V`.
+    """
+    name = re.escape(variable)
+    pattern = rf"""(?<![\w$]){name}(?:['"]\])?(?:[ \t]*[=:][ \t]*|[ \t]+(?=")){_VALUE}"""
+    for match in re.finditer(pattern, text):
+        value = match["double"] if match["double"] is not None else match["single"]
+        if value is None:
+            value = match["bare"].rstrip(",;.:\\")
+        default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", value)
+        yield match.start(), None if value == "null" else _plain(default[1] if default else value)
+    for match in re.finditer(rf"\bunset(?:[ \t]+-v)?(?:[ \t]+\w+)*?[ \t]+{name}\b", text):
+        yield match.start(), None
+
+
+def unrecorded(source: Source, recorded: Mapping[str, Value], texts: Mapping[str, str]) -> list[str]:
+    """Return the variables like ours that the texts export or define and that are not recorded."""
+    pattern = rf"""(?:^|export |defvar |-e |--env |- )((?:{"|".join(FAMILIES)})\w+)(?:=| "|: ")"""
+    found = {name for text in texts.values() for name in re.findall(pattern, text, re.MULTILINE)}
+    return sorted(found - set(recorded) - set(source.beside))
+
+
+def _not_here(source: Source, clones: Path | None) -> str:
+    """Return why a source cannot be looked at; an empty text if it can."""
+    if not source.files:
+        return "it is not public" if not source.url else "none of its files is named"
+    if clones and not source.repository:
+        return "it is in no repository"
+    return f"{_clone(source, clones)} is not there" if clones and not _clone(source, clones).is_dir() else ""
+
+
+def _over_network(source: Source, file: str) -> str:
+    """Return a file from where it is published. Raises ToolFailed if it does not come, BadInput if it is too large."""
+    return fetched(_address(source, file), MOST_BYTES).decode("utf-8", "replace")
+
+
+def _in_clone(source: Source, file: str, clones: Path) -> str:
+    """Return a file as it was committed, not as it lies in the work tree. Raises ToolFailed."""
+    answer = tools.run(["git", "-C", _clone(source, clones), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"])
+    if answer.code:
+        raise ToolFailed((answer.stderr.strip() or "git gave no reason").splitlines()[-1])
+    return answer.stdout
+
+
+def _clone(source: Source, clones: Path) -> Path:
+    return clones / source.repository.rpartition("/")[2]
+
+
+def _answer(
+    statements: Sequence[Statement],
+    missing: Sequence[tuple[str, str]],
+    unread: Mapping[str, str],
+    failed: Sequence[tuple[str, str]],
+) -> Result:
+    wrong = [found for found in statements if not found.holds]
+    rows = [
+        (found.source, found.variable, _word(found.value), f"say {' and '.join(found.others) or 'nothing of it'}")
+        for found in wrong
+    ]
+    rows += [(name, variable, "-", "set it") for name, variable in missing]
+    read = {found.source for found in statements}
+    code = ExitCode.NO if wrong or missing or failed else ExitCode.DONE
+    return Result(
+        data={
+            "statements": [{key: getattr(found, key) for key in Statement.__slots__} for found in statements],
+            "unrecorded": [list(pair) for pair in missing],
+            "failed": [list(pair) for pair in failed],
+            "unread": dict(unread),
+        },
+        text=f"{len(statements)} statements of {len(read)} sources: {len(statements) - len(wrong)} hold, "
+        f"{len(wrong)} do not; {len(missing)} variables are not recorded",
+        tables=(Table(headings=("source", "variable", "tuning/ has", "its files"), rows=rows),) if rows else (),
+        warnings=tuple(f"{name}: {why}" for name, why in failed),
+        notes=tuple(f"{name} was not read: {why}" for name, why in unread.items()),
+        exit_code=code if read else ExitCode.FAILED,
+    )
+
+
+def _chosen(names: Sequence[str]) -> dict[str, Source]:
+    known = load_sources()
+    problems = [unknown("source", name, known, listed_by="uenvtool sources") for name in names if name not in known]
+    if problems:
+        raise BadInput(problems)
+    return {name: source for name, source in known.items() if not names or name in names}
+
+
+def _values_of(tuning: Tuning, source: str) -> dict[str, Value]:
+    """Return what a source says, by variable."""
+    return {found.name: found.says[source] for found in tuning.variables if source in found.says}
+
+
+def _address(source: Source, file: str) -> str:
+    if file.startswith("https://"):
+        return file
+    return f"{RAW}/{source.repository}/{source.ref or NEWEST}/{file}"
+
+
+def _place(file: str, text: str, at: int) -> str:
+    return f"{file}:{text.count(chr(10), 0, at) + 1}"
+
+
+def _words_at(text: str, words: str) -> int:
+    """Return where the words begin, whatever space is between them; -1: nowhere."""
+    match = re.search(r"\s+".join(re.escape(word) for word in words.split()), text)
+    return match.start() if match else -1
+
+
+def _plain(value: str) -> str:
+    """Return a value as tuning/ writes it: `\\${NAME}` is $NAME."""
+    return re.sub(r"\$\{(\w+)\}", r"$\1", value.replace("\\", ""))
+
+
+def _word(value: Value) -> str:
+    return "unset" if value is None else value
