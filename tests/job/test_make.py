@@ -182,6 +182,23 @@ def test_a_pod_without_the_device_names_the_flags_that_bring_it(cli: Cli, place:
     assert "--annotation k8s.v1.cni.cncf.io/networks=kube-system/roce --extended-resource rdma/rdma=1" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    ("system", "recipe", "image"),
+    [
+        ("clariden", "pytorch-2.6", "pytorch/v2.6.0:v1"),
+        ("daint", "pytorch-2.6", "pytorch/v2.6.0:v1"),
+        ("santis", "pytorch-2.6", "pytorch/v2.6.0:v1@clariden"),
+        ("santis", "pytorch-2.9", "pytorch/v2.9.1:v1"),
+    ],
+)
+def test_a_recipes_uenv_is_named_with_the_cluster_that_serves_it(
+    cli: Cli, system: str, recipe: str, image: str
+) -> None:
+    answer = cli("job", "--system", system, "-A", "a", "--recipe", recipe, *TRAIN)
+
+    assert f"#SBATCH --uenv={image}\n" in answer.stdout, answer.stderr
+
+
 REFUSED = {
     "no command": ((*UENV, "--"), "there is no command"),
     "no --": (UENV, "there is no command"),
@@ -190,6 +207,13 @@ REFUSED = {
     "too many GPUs": ((*UENV, "--gpus", "5", *TRAIN), "a node of clariden has 4"),
     "no account": (("--system", "clariden", "--recipe", "pytorch-2.6", *TRAIN), "runs no job without --account"),
     "no image": (("--system", "clariden", "--account", "a", *TRAIN), "name it with --image or --recipe"),
+    "an image that is not published for these nodes": (
+        ("--system", "bristen", "-A", "a", "--recipe", "pytorch-2.6", *TRAIN),
+        "pytorch/v2.6.0 is on clariden (gh200), daint (gh200)",
+    ),
+    "a recipe that nobody publishes": (
+        ("--system", "clariden", "-A", "a", "--recipe", "hello", *TRAIN), "no uenv of hello is published for gh200"
+    ),
     "no such file": (("--system", "olivia", "-A", "a", "--image", "./no.sif", *TRAIN), "there is no such file"),
     "a runtime that the system lacks": ((*OLIVIA, "--runtime", "uenv", *TRAIN), "known: apptainer, local"),
     "an unknown system": (("--system", "claridn", *TRAIN), "did you mean 'clariden'?"),
@@ -270,7 +294,7 @@ def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write:
     write("recipes/newer/recipe.yaml", newer)
 
     assert "--network=" not in script(cli, *UENV, *TRAIN)
-    assert "#SBATCH --network=disable_rdzv_get" in script(cli, *UENV[:-1], "newer", *TRAIN)
+    assert "#SBATCH --network=disable_rdzv_get" in script(cli, *UENV[:-1], "newer", "--image", "mine/1:v1", *TRAIN)
     assert "#SBATCH --network=disable_rdzv_get" in script(cli, *EXTENDED, *TRAIN)
 
 

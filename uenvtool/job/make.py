@@ -17,7 +17,6 @@ from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest, Overlay, checked
-from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import JobKnowledge, job_knowledge
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
@@ -89,7 +88,7 @@ def planned(
     uarch = next(iter(found.nodes))
     loaded = read_recipe(recipe) if recipe else None
     overlay = _overlay(venv) if venv else None
-    image = request.image or (_published(loaded, found.facts(uarch)) if loaded and runtime == UENV else "")
+    image = request.image or (_published(loaded, found, uarch) if loaded and runtime == UENV else "")
     image = image or (_loaded_image() if runtime == UENV and not (overlay and overlay.base_image) else "")
     if (
         request.image
@@ -147,12 +146,23 @@ def _recipe_of(request: JobRequest) -> Recipe | None:
     return read_recipe(name) if name in available(RECIPE) else None
 
 
-def _published(recipe: Recipe, system: Facts) -> str:
-    """The label of the published uenv of a recipe: its name and the version of its PyTorch."""
-    version = recipe_facts(recipe, system).get("torch")
-    if not version:
-        raise BadInput(f"{recipe.name} has no PyTorch to name a uenv after", hint="name the image with --image")
-    return f"{re.sub(r'-[0-9.]+$', '', recipe.name)}/v{version}:v1"
+def _published(recipe: Recipe, system: System, uarch: str) -> str:
+    """Return the label of a recipe's published uenv; `@CLUSTER` if only another cluster of these nodes serves it.
+
+    Raises BadInput if there is none for the node type, and says what there is.
+    """
+    label, clusters = recipe.deployment.label, recipe.deployment.clusters
+    serving = [cluster for cluster, uarchs in clusters if uarch in uarchs]
+    if label and system.name in serving:
+        return f"{label}:v1"
+    if label and serving:
+        return f"{label}:v1@{serving[0]}"
+    published = ", ".join(f"{cluster} ({', '.join(uarchs)})" for cluster, uarchs in clusters)
+    raise BadInput(
+        f"no uenv of {recipe.name} is published for {uarch}, the nodes of {system.name}"
+        + (f"; {label} is on {published}" if label else ""),
+        hint="build one (`uenvtool build`, `uenvtool image build`) and name it with --image, or take a container",
+    )
 
 
 def _loaded_image() -> str:
