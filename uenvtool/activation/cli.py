@@ -84,11 +84,11 @@ def explain(
     names: list[str] = typer.Argument(
         None,
         metavar="[VAR|ID...]",
-        help="Variables, rules of job check, findings of doctor; with --diff, two sources.",
+        help="Variables, rules of job check, findings of doctor; with --diff, sources.",
         autocompletion=complete.variables,
     ),
     everything: bool = typer.Option(False, "--all", help="Explain every variable."),
-    diff: bool = typer.Option(False, "--diff", help="Compare two sources, such as guide and docs-2026."),
+    diff: bool = typer.Option(False, "--diff", help="Compare sources, such as hpe and docs-2026."),
     system: str | None = typer.Option(
         None, "--system", "-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems
     ),

@@ -7,10 +7,11 @@ from typing import Any
 
 from uenvtool.activation.activate import plan
 from uenvtool.activation.plan import ActivationPlan, known_facts, settled
-from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
 from uenvtool.knowledge.finding_text import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule_text import rule_text, rules_named
 from uenvtool.knowledge.runtime_reader import known_images
 from uenvtool.knowledge.sound import passed_over
@@ -58,12 +59,12 @@ def explain(
 ) -> Result:
     """What is known of variables, rules of `job check` and findings of `doctor`.
 
-    With a system, runtime or version it says what is set there.
+    With a system, runtime or version, and on a machine that is known, it says what is set there.
 
     Raises BadInput for a name that nobody knows, and if nothing is named.
     """
     here = None
-    if system or runtime or recipe or facts:
+    if system or runtime or recipe or facts or (names and recognised()):
         here = plan(system, runtime=runtime, recipe=recipe, versions=known_facts(facts or {}, known_images()))
     if here is not None and not names:
         return _in_a_job(here)
@@ -85,33 +86,25 @@ def explain(
 
 
 def compare(sources: Sequence[str]) -> Result:
-    """What two sources say differently; what one says only against a symptom is marked.
+    """Return what sources say differently; what one says only against a symptom is marked.
 
-    Raises BadInput for a source that nobody knows or that says nothing, or another number of them.
+    Raises BadInput for a source that nobody knows, and for fewer than two.
     """
-    if len(sources) != 2:
-        raise BadInput("--diff takes two sources", hint="for example: uenvtool explain --diff guide docs-2026")
-    tuning = load_all()
-    variables = _by_name(tuning)
     known = load_sources()
-    speaking = {source for found in variables.values() for source in _says(found)}
-    problems = [unknown("source", name, known) for name in sources if name not in known]
-    problems += [
-        Problem(f"{name} says nothing of any variable", hint=f"these do: {', '.join(sorted(speaking))}")
-        for name in sources
-        if name in known and name not in speaking
-    ]
+    problems = [unknown("source", name, known, listed_by="uenvtool sources") for name in sources if name not in known]
     if problems:
         raise BadInput(problems)
-    one, other = sources
+    if len(sources) < 2:
+        raise BadInput("--diff takes two sources or more", hint="for example: uenvtool explain --diff guide docs-2026")
+    tuning = load_all()
     rows = []
-    for name, found in sorted(variables.items()):
+    for name, found in sorted(_by_name(tuning).items()):
         says = _says(found)
-        if (one in says or other in says) and says.get(one, "") != says.get(other, ""):
+        if len({says.get(source, "") for source in sources}) > 1:
             rows.append((name, *(_cell(name, says, source, tuning) for source in sources)))
     return Result(
-        data=[{"name": name, one: first, other: second} for name, first, second in rows],
-        tables=(Table(headings=("variable", one, other), rows=rows),),
+        data=[dict(zip(("name", *sources), row, strict=True)) for row in rows],
+        tables=(Table(headings=("variable", *sources), rows=rows),),
         notes=(
             *passed_over(TUNING),
             "-: says nothing of it",
@@ -160,10 +153,24 @@ def _lines(entry: Mapping[str, Any]) -> list[str]:
     for setting in entry["settings"]:
         lines.append(f"  {setting['shown']}")
         lines += [f"    {word + ':':8} {setting[key]}" for word, key in _SHOWN if setting[key]]
-    lines.append("  who says what:")
-    lines += [f"    {source} ({since}): {value}" for source, since, value, _ in entry["says"]]
-    lines += [f"  {source}: {url}" for source, _, _, url in entry["says"] if url]
-    return lines
+    return [*lines, *_who_says_what(entry)]
+
+
+def _who_says_what(entry: Mapping[str, Any]) -> list[str]:
+    """Return a table of the values, with who is followed in each and who says so."""
+    said_by: dict[str, list[str]] = {}
+    for source, since, value, _ in entry["says"]:
+        said_by.setdefault(value, []).append(f"{source} ({since})")
+    followed: dict[str, list[str]] = {value: [] for value in said_by}
+    for setting in entry["settings"]:
+        value = "unset" if setting["policy"] == UNSET else setting["value"]
+        if value in followed and setting["source"] not in followed[value]:
+            followed[value].append(setting["source"])
+    rows = [("value", "followed", "said by")]
+    rows += [(value, ", ".join(followed[value]) or "-", ", ".join(sources)) for value, sources in said_by.items()]
+    first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
+    heading = "who says what; they contradict each other:" if len(said_by) > 1 else "who says what:"
+    return [f"  {heading}", *(f"    {value:{first}}  {by:{second}}  {sources}" for value, by, sources in rows)]
 
 
 _SHOWN = (
@@ -216,7 +223,9 @@ def _here(name: str, here: ActivationPlan) -> str:
     runtime = here.runtimes[0]
     place = f"on {here.system.name}, in {runtime.name}"
     holding = [chosen.setting for chosen in settled(here, inside=runtime.container) if chosen.setting.name == name]
-    return f"{place}: {_shown(holding[0])}" if holding else f"{place}: not set"
+    if not holding:
+        return f"{place}: not set"
+    return f"{place}: {_shown(holding[0])}, as {holding[0].source.name} says: {holding[0].reason}"
 
 
 def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
@@ -233,7 +242,7 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
         "reason": "" if workaround else setting.reason,
         "cost": workaround.cost if workaround else "",
         "source": setting.source.name,
-        "cited": f"{setting.source.name}: {setting.source}",
+        "cited": f"{setting.source.name}: {setting.source} {setting.source.url}".rstrip(),
         "since": setting.source.date,
         "url": setting.source.url,
         "conflicts": f"must not be set beside {', '.join(setting.conflicts)}" if setting.conflicts else "",
