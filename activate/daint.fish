@@ -173,7 +173,7 @@ contains -- "$ue_rank$UENVTOOL_QUIET" 0 00; and set ue_say 1
 set -l ue_pass
 set -l ue_other
 # Which runtime this is; a container's own marks count more than a variable that came along.
-set -l ue_runtime
+set -l ue_runtime ''
 set -l ue_container
 set -l ue_image
 if test -n "$ALPS_EXTENDED_IMAGES_ENV_SOURCED$container$NVIDIA_PRODUCT_NAME" -o \

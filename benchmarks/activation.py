@@ -2,7 +2,7 @@
 
     python benchmarks/activation.py [ROUNDS]
 
-The first table is of whole runs, `bash FILE` as a batch script is one (also zsh, fish, tcsh where they are here), so
+The first table is of whole runs, `bash FILE` as a batch script is one (also zsh and fish where they are here), so
 the shell's own start counts on both sides; the second is of what the lines add inside a bash that runs already.
 Rounds are interleaved; the median is taken.
 """
@@ -23,7 +23,6 @@ from uenvtool.core import quoting
 
 ROOT = Path(__file__).resolve().parent.parent
 SHELLS = {"bash": ("sh", ["--norc", "--noprofile"]), "zsh": ("sh", ["-f"]), "fish": ("fish", ["--no-config"])}
-SHELLS["tcsh"] = ("csh", ["-f"])
 PYTHONPATH = "export PYTHONPATH=\"$(python3 -c 'import site; print(site.getsitepackages()[0])'):${PYTHONPATH-}\"\n"
 """The line of the published guide: Python is started to say where its packages are."""
 LABELS = ("nothing", "the same exports as plain lines", "the script", "the guide's PYTHONPATH line")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,3 +103,27 @@ def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:
             answer = cli(*command)
             assert answer.code == 0, answer.stderr
     assert "FROM toolchain AS build-mine" in Path("containers/mine/Containerfile").read_text()
+
+
+def test_a_new_shell_is_a_module_and_its_template(tmp_path: Path) -> None:
+    shutil.copytree(ROOT, tmp_path / "copy", ignore=shutil.ignore_patterns(".*", "tests", "envs", "docs"))
+    folder = tmp_path / "copy" / "uenvtool" / "activation" / "shells"
+    text = (folder / "fish.py").read_text(encoding="utf-8")
+    (folder / "pike.py").write_text(
+        text.replace('("fish",)', '("pike",)').replace('".fish"', '".pike"'), encoding="utf-8"
+    )
+    shutil.copy(folder / "fish.fish", folder / "pike.pike")
+    tool = [sys.executable, "-m", "uenvtool"]
+
+    script = subprocess.run(
+        [*tool, "activate", "--system", "local", "--shell", "pike"],
+        cwd=tmp_path / "copy", capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    written = subprocess.run([*tool, "activate", "--write", "-o", "new"], cwd=tmp_path / "copy", check=True)
+
+    assert "activate/local.pike" in script
+    assert written.returncode == 0
+    assert (tmp_path / "copy" / "new" / "clariden.pike").is_file()
+    if shutil.which("fish"):
+        lines = f"source {tmp_path}/copy/new/local.pike; set -q uenvtool_deactivate; functions -q uenvtool_deactivate"
+        assert subprocess.run(["fish", "--no-config", "-c", lines], check=False).returncode == 0

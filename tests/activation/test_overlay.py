@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.shells import ALL, EXTENSION, PATH, run, script
-from uenvtool.activation.activate import DIALECTS
+from uenvtool.activation.shells import shells
 
 VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
 
@@ -113,4 +113,4 @@ def test_of_several_views_the_one_with_a_python_is_the_base(shell: str, venv: Pa
 
 
 def test_the_shells_are_those_that_are_tested() -> None:
-    assert {shell for dialect in DIALECTS for shell in dialect.shells} == {"bash", "zsh", "fish"} <= set(EXTENSION)
+    assert set(shells()) == {"bash", "zsh", "fish"} <= set(EXTENSION)

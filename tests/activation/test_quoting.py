@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
 from tests.support.shells import ALL, EVERY, run
-from uenvtool.activation.activate import SHELLS, plan, text
+from uenvtool.activation.activate import plan, text
+from uenvtool.activation.shells import shells
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 
@@ -29,7 +30,7 @@ HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
 @settings(max_examples=100)
 @given(value=VALUES)
 def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
-    quoted = SHELLS[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")
+    quoted = shells()[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")
 
     ran = run(shell, SET.get(shell, "export V={}").format(quoted) + "\nSNAP\n")
 

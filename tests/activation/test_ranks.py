@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.shells import ALL, Ran, run, script
-from uenvtool.activation.fragments import FOLDER, rank_program
+from uenvtool.activation.template import RANK, rank_program
 from uenvtool.core import rendezvous
 from uenvtool.core.filling import filled
 
@@ -156,6 +156,6 @@ def test_where_there_is_no_slurm_there_is_no_such_program(shell: str, system: st
 
 
 def test_the_program_in_a_script_is_the_file() -> None:
-    text = filled((FOLDER / "rank.sh").read_text(), RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP)
+    text = filled(RANK.read_text(), RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP)
 
     assert " ".join(rank_program().split()) == " ".join(text.split())

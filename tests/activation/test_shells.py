@@ -13,7 +13,8 @@ from tests.conftest import ROOT
 from tests.support.needs import how_to_get, needs, skip_without
 from tests.support.samples import sampled
 from tests.support.shells import ALL, COMMANDS, EXTENSION, activated, run, script
-from uenvtool.activation.fragments import FOLDER
+from uenvtool.activation.shells import shells
+from uenvtool.activation.template import RANK, sections
 
 UENV = {"UENV_VIEW": "/user-environment:pytorch:default"}
 CONTAINER = {"container": "enroot"}
@@ -359,7 +360,7 @@ def test_every_script_runs(shell: str) -> None:
 
 @needs("shellcheck")[0]
 def test_shellcheck_has_nothing_to_say() -> None:
-    scripts = [str(path) for path in (*SCRIPTS, *(FOLDER / "sh").iterdir()) if path.suffix == ".sh"]
+    scripts = [str(path) for path in (*SCRIPTS, shells()["bash"].template) if path.suffix == ".sh"]
 
     answer = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
 
@@ -368,20 +369,20 @@ def test_shellcheck_has_nothing_to_say() -> None:
 
 @needs("shellcheck")[0]
 def test_the_program_for_ranks_is_one_of_any_posix_shell() -> None:
-    answer = subprocess.run(
-        ["shellcheck", "--shell=sh", str(FOLDER / "rank.sh")], capture_output=True, text=True, check=False
-    )
+    answer = subprocess.run(["shellcheck", "--shell=sh", str(RANK)], capture_output=True, text=True, check=False)
 
     assert answer.stdout == ""
 
 
-@pytest.mark.parametrize(("extension", "command"), [("sh", "bash -n"), ("fish", "fish -n")])
-def test_each_fragment_is_valid_in_its_own_language(extension: str, command: str) -> None:
+@pytest.mark.parametrize(("shell", "command"), [("bash", "bash -n"), ("fish", "fish -n")])
+def test_each_section_of_a_template_is_valid_in_its_own_language(shell: str, command: str, tmp_path: Path) -> None:
     if shutil.which(command.split(maxsplit=1)[0]) is None:
         skip_without(command.split(maxsplit=1)[0], how_to_get(command.split(maxsplit=1)[0]))
-    for path in sorted((FOLDER / extension).iterdir()):
-        answer = subprocess.run([*command.split(), str(path)], capture_output=True, text=True, check=False)
-        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", ""), path
+    for name, text in sections(shells()[shell].template).items():
+        section = tmp_path / name
+        section.write_text(re.sub("@[A-Z]+@", "a", text))
+        answer = subprocess.run([*command.split(), str(section)], capture_output=True, text=True, check=False)
+        assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", ""), name
 
 
 def test_the_bash_script_uses_nothing_newer_than_4_2() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.activation.test_ranks import STEP
 from tests.conftest import ROOT, Answer
 from tests.job.test_make import JOBS, TRAIN, script
-from uenvtool.activation.fragments import rank_program
+from uenvtool.activation.template import rank_program
 
 Cli = Callable[..., Answer]
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_PORT")
@@ -35,6 +35,6 @@ def test_a_job_gives_a_task_the_rank_and_port_that_an_activation_gives_it(cli: C
 
 @pytest.mark.parametrize("words", ["% 20000", "=$SLURM_LOCALID", '="$SLURM_LOCALID"'])
 def test_no_template_writes_it_again(words: str) -> None:
-    folders = [ROOT / "uenvtool" / "job" / "templates", ROOT / "uenvtool" / "activation" / "fragments"]
+    folders = [ROOT / "uenvtool" / "job" / "templates", ROOT / "uenvtool" / "activation"]
 
-    assert [path.name for folder in folders for path in folder.rglob("*.*") if words in path.read_text()] == []
+    assert [path.name for folder in folders for path in folder.rglob("*.*sh") if words in path.read_text()] == []

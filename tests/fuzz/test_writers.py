@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from uenvtool.activation import activate
-from uenvtool.activation.activate import SHELLS
 from uenvtool.activation.formats import FORMATS
+from uenvtool.activation.shells import shells
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned as planned_container
 from uenvtool.core.errors import BadInput
@@ -98,7 +98,7 @@ def activation() -> Any:
     return activate.plan("clariden")
 
 
-@pytest.mark.parametrize("shell", [*SHELLS, *FORMATS])
+@pytest.mark.parametrize("shell", [*shells(), *FORMATS])
 @hostile_words
 def test_activation_scripts_and_files_of_variables(activation: Any, shell: str, words: str) -> None:
     with contextlib.suppress(BadInput):  # a form that cannot hold them refuses them

@@ -6,11 +6,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.activation.bash import Bash
-from uenvtool.activation.fish import Fish
 from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.plan import ActivationPlan, known_facts, plan_activation
-from uenvtool.activation.script import Dialect, render_script
+from uenvtool.activation.script import render_script
+from uenvtool.activation.shells import dialects, shells
 from uenvtool.core import drift, files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
@@ -25,8 +24,6 @@ from uenvtool.knowledge.system_reader import concrete_systems, load_system, this
 from uenvtool.knowledge.tuning import recipe_facts
 from uenvtool.knowledge.tuning_reader import load_tuning
 
-DIALECTS = (Bash(), Fish())
-SHELLS: dict[str, Dialect] = {name: dialect for dialect in DIALECTS for name in dialect.shells}
 JSON = "json"
 
 
@@ -115,7 +112,7 @@ def runtimes_for(system: System, runtime: str | None, shell: str) -> tuple[Runti
     if runtime is not None and runtime not in known:
         raise BadInput([unknown(f"runtime of {system.name}", runtime, known)])
     candidates = tuple(found for name, found in known.items() if runtime in (None, name))
-    if shell in SHELLS or shell == JSON or shell not in FORMATS:
+    if shell in shells() or shell == JSON or shell not in FORMATS:
         return candidates
     readers = [found for found in candidates if shell in found.forms]
     if not readers:
@@ -126,11 +123,11 @@ def runtimes_for(system: System, runtime: str | None, shell: str) -> tuple[Runti
 
 def text(activation: ActivationPlan, shell: str, again: str) -> str:
     """The script or file of a plan; again: the command that makes it again."""
-    if shell in SHELLS:
-        return render_script(activation, SHELLS[shell], again)
+    if shell in shells():
+        return render_script(activation, shells()[shell], again)
     if shell in FORMATS:
         return FORMATS[shell](activation, again)
-    raise BadInput([unknown("shell or format", shell, [*SHELLS, *FORMATS])])
+    raise BadInput([unknown("shell or format", shell, [*shells(), *FORMATS])])
 
 
 def command(
@@ -150,7 +147,7 @@ def scripts() -> dict[str, str]:
     found = {}
     for name in concrete_systems():
         activation = plan(name)
-        for dialect in DIALECTS:
+        for dialect in dialects():
             again = "uenvtool activate --write"
             found[f"{name}.{dialect.extension}"] = render_script(activation, dialect, again)
     return found

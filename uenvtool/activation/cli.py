@@ -11,10 +11,10 @@ from uenvtool.knowledge.options import JSON, THIS_SYSTEM, UARCH
 
 
 def _shells(incomplete: str) -> list[str]:
-    from uenvtool.activation.activate import SHELLS
     from uenvtool.activation.formats import FORMATS
+    from uenvtool.activation.shells import shells
 
-    return complete.starting(incomplete, [*SHELLS, *FORMATS])
+    return complete.starting(incomplete, [*shells(), *FORMATS])
 
 
 def activate(

@@ -7,12 +7,14 @@ import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
-from uenvtool.activation.fragments import block, rank_program
 from uenvtool.activation.plan import ActivationPlan, term_text
+from uenvtool.activation.template import rank_program, sections
 from uenvtool.core import quoting
+from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
-from uenvtool.knowledge.runtime import VIEWS, Sign
+from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
 from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, SOFTWARE, UNSET, Setting, Source
 
 WIDTH = 120
@@ -36,12 +38,16 @@ NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment is not there" >&2; exi
 class Dialect(ABC):
     """How one shell says things.
 
-    extension: of its scripts, and the name of its folder of fragments. shells: those that read it, as --shell
-    names them.
+    template: the file beside its module, in sections. shells: those that read its scripts, as --shell names them.
     """
 
-    extension: str
+    template: Path
     shells: tuple[str, ...]
+
+    @property
+    def extension(self) -> str:
+        """Return the extension of its scripts."""
+        return self.template.suffix.removeprefix(".")
 
     @abstractmethod
     def quote(self, text: str) -> str:
@@ -64,24 +70,63 @@ class Dialect(ABC):
         """The value of one of the script's own variables, as a word."""
 
     @abstractmethod
-    def runtime(self, plan: ActivationPlan) -> list[str]:
-        """The lines that find out the runtime, if it is a container, and its image."""
+    def shown(self, runtime: Runtime) -> str:
+        """Return the test that a sign of a runtime shows."""
 
     @abstractmethod
-    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
-        """The lines that find out versions from libraries."""
+    def image(self, plan: ActivationPlan) -> dict[str, str]:
+        """Return the marks of the section `runtime` that are about the image."""
+
+    @abstractmethod
+    def folders(self, plan: ActivationPlan) -> list[str]:
+        """Return the lines that name the folders where libraries lie."""
+
+    @abstractmethod
+    def in_variable(self, name: str) -> str:
+        """Return the value of a variable that may be unset, as a word."""
+
+    choice = " "
+    """What stands between the words of a choice."""
 
     @abstractmethod
     def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
         """The lines of the script but for its header."""
 
     def block(self, name: str, **values: str) -> str:
-        """A fragment of this language with its marks filled."""
-        return block(self.extension, name, **values).rstrip("\n")
+        """Return a section of this shell's template with its marks filled."""
+        return filled(sections(self.template)[name], **values)
+
+    def runtime(self, plan: ActivationPlan) -> list[str]:
+        """Return the lines that find out the runtime, if it is a container, and its image."""
+        names = [runtime.name for runtime in plan.runtimes]
+        alone = len(names) == 1
+        lines = [] if alone else [self.block("which_runtime")]
+        lines.append(self.block("runtime", RUNTIME=names[0] if alone else self.quote(""), **self.image(plan)))
+        for runtime in sorted(plan.runtimes, key=lambda runtime: not runtime.container):
+            if runtime.container or not alone:
+                place = "in_container" if runtime.container else "in_shell"
+                lines.append(self.block(place, SHOWN=self.shown(runtime), NAME=runtime.name))
+        if "of_image" in sections(self.template):
+            lines += [self.block("of_image", VARIABLE=name, IMAGE=image) for image, name in plan.images.items()]
+        if knows_runtime(plan):
+            nothing = self.quote(nothing_seen(plan))
+            choices = self.choice.join(names)
+            lines.append(self.block("named_runtime", CHOICES=choices, NAMES=" ".join(names), NOTHING=nothing))
+        return lines
+
+    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
+        """Return the lines that find out versions from libraries."""
+        views = seen_by_views(plan)
+        lines = [*self.folders(plan), *([self.block("of_views", NAME=views)] if views else [])]
+        for fact in facts:
+            software = SOFTWARE[fact]
+            version = self.in_variable(software.variable) if software.variable else self.quote("")
+            lines.append(self.block("of_library", FACT=fact, LIBRARY=software.library, VERSION=version))
+        return lines
 
 
 def function_names(plan: ActivationPlan, dialect: Dialect) -> list[str]:
-    """The fragments with the functions that a plan's table and machinery need, in order."""
+    """The sections with the functions that a plan's table and machinery need, in order."""
     verbs = {verb(planned.setting) for planned in plan.settings}
     sets = any(planned.setting.together for planned in plan.settings)
     wanted = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from uenvtool.activation.plan import ActivationPlan
 from uenvtool.activation.script import (
@@ -10,11 +11,8 @@ from uenvtool.activation.script import (
     Dialect,
     first_blocks,
     function_names,
-    knows_runtime,
     last_blocks,
-    nothing_seen,
     own_functions,
-    seen_by_views,
     signs,
     wrapped,
 )
@@ -28,7 +26,7 @@ from uenvtool.knowledge.tuning import SOFTWARE
 class Fish(Dialect):
     """fish from 3.2 on."""
 
-    extension = "fish"
+    template = Path(__file__).with_suffix(".fish")
     shells = ("fish",)
 
     def quote(self, text: str) -> str:
@@ -59,46 +57,23 @@ class Fish(Dialect):
     def variable(self, name: str) -> str:
         return f'"$ue_{name}"'
 
-    def runtime(self, plan: ActivationPlan) -> list[str]:
-        names = [runtime.name for runtime in plan.runtimes]
-        alone = len(names) == 1
-        lines = [
-            f"set -l ue_runtime {names[0]}" if alone else "set -l ue_runtime",
-            "set -l ue_container",
-            "set -l ue_image",
-        ]
-        if not alone:
-            lines = [
-                "# Which runtime this is; a container's own marks count more than a variable that came along.",
-                *lines,
-            ]
-        for runtime in (runtime for runtime in plan.runtimes if runtime.container):
-            lines += [f"if {_shown(runtime)}", f"    set ue_runtime {runtime.name}", "    set ue_container 1", "end"]
-        for runtime in (runtime for runtime in plan.runtimes if not runtime.container and not alone):
-            lines.append(f'test -z "$ue_runtime"; and {_shown(runtime)}; and set ue_runtime {runtime.name}')
-        lines += [f'test -n "${name}"; and set ue_image {image}' for image, name in plan.images.items()]
-        if knows_runtime(plan):
-            lines += [
-                f'if contains -- "$UENVTOOL_RUNTIME" {" ".join(names)}',
-                "    set ue_runtime $UENVTOOL_RUNTIME",
-                'else if test -n "$UENVTOOL_RUNTIME"',
-                f'    ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of {" ".join(names)}"',
-                "end",
-                f'test -n "$ue_runtime"; or ue_tell {quoting.fish(nothing_seen(plan))}',
-            ]
-        return lines
+    def image(self, plan: ActivationPlan) -> dict[str, str]:
+        return {}  # each image has a line of its own
 
-    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
-        views = seen_by_views(plan)
+    def folders(self, plan: ActivationPlan) -> list[str]:
         lines = ["set -l ue_folders (string split ':' -- \"$LD_LIBRARY_PATH\")"]
-        lines += [f"set -a ue_folders {' '.join(found)}" for found in (plan.system.libraries, LIBRARY_FOLDERS) if found]
-        if views:
-            lines.append(f'test "$ue_runtime" = {views}; and set ue_folders $ue_views')
-        for fact in facts:
-            software = SOFTWARE[fact]
-            version = f'"${software.variable}"' if software.variable else "''"
-            lines += [f"set -l ue_{fact} 0", f"ue_library {fact} {software.library} {version} $ue_folders"]
-        return lines
+        return lines + [
+            f"set -a ue_folders {' '.join(found)}" for found in (plan.system.libraries, LIBRARY_FOLDERS) if found
+        ]
+
+    def in_variable(self, name: str) -> str:
+        return f'"${name}"'
+
+    def shown(self, runtime: Runtime) -> str:
+        variables, files = signs(runtime.signs)
+        tests = [f'-n "{"".join(f"${name}" for name in variables)}"'] if variables else []
+        tests += [f'-e "$UENVTOOL_ROOT{file}"' for file in files]
+        return "test " + f" -o {chr(92)}{chr(10)}        ".join(tests)
 
     def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
         settings = ["function ue_settings --no-scope-shadowing", *(f"    {line}" for line in table), "end"]
@@ -109,9 +84,4 @@ class Fish(Dialect):
         return [*whole, self.block("end", FUNCTIONS=wrapped(own_functions(whole)))]
 
 
-def _shown(runtime: Runtime) -> str:
-    """The test that a runtime's signs show."""
-    variables, files = signs(runtime.signs)
-    tests = [f'-n "{"".join(f"${name}" for name in variables)}"'] if variables else []
-    tests += [f'-e "$UENVTOOL_ROOT{file}"' for file in files]
-    return "test " + f" -o {chr(92)}{chr(10)}        ".join(tests)
+SHELL = Fish()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from uenvtool.activation.plan import ActivationPlan
 from uenvtool.activation.script import (
@@ -11,11 +12,8 @@ from uenvtool.activation.script import (
     Dialect,
     first_blocks,
     function_names,
-    knows_runtime,
     last_blocks,
-    nothing_seen,
     own_functions,
-    seen_by_views,
     signs,
     wrapped,
 )
@@ -29,8 +27,9 @@ from uenvtool.knowledge.tuning import SOFTWARE
 class Bash(Dialect):
     """bash from 4.2 on, and zsh."""
 
-    extension = "sh"
+    template = Path(__file__).with_suffix(".sh")
     shells = ("bash", "zsh")
+    choice = " | "
 
     def quote(self, text: str) -> str:
         return quoting.sh(text)
@@ -62,45 +61,26 @@ class Bash(Dialect):
     def variable(self, name: str) -> str:
         return f'"$ue_{name}"'
 
-    def runtime(self, plan: ActivationPlan) -> list[str]:
-        names = [runtime.name for runtime in plan.runtimes]
-        image = "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"
-        lines = [
-            f"ue_runtime={names[0] if len(names) == 1 else quoting.sh('')} ue_container='' ue_image={image} ue_along=''"
-        ]
-        containers = [runtime for runtime in plan.runtimes if runtime.container]
-        others = [runtime for runtime in plan.runtimes if not runtime.container] if len(names) > 1 else []
-        if len(names) > 1:
-            lines = [
-                "# Which runtime this is; a container's own marks count more than a variable that came along.",
-                *lines,
-            ]
-        for runtime in containers:
-            lines += [f"if {_shown(runtime)}; then", f"  ue_runtime={runtime.name} ue_container=1", "fi"]
-        for runtime in others:
-            lines.append(f"[[ -n $ue_runtime ]] || {{ {_shown(runtime)} && ue_runtime={runtime.name}; }} || :")
-        if knows_runtime(plan):
-            lines += [
-                f"case ${{UENVTOOL_RUNTIME-}} in {' | '.join(names)}) ue_runtime=$UENVTOOL_RUNTIME ;;",
-                f'  ?*) ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of {" ".join(names)}" ;; esac',
-                f"[[ -n $ue_runtime ]] || ue_tell {quoting.sh(nothing_seen(plan))}",
-            ]
-        return lines
+    def image(self, plan: ActivationPlan) -> dict[str, str]:
+        return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"}
 
-    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
-        views = seen_by_views(plan)
-        usual = ":".join(LIBRARY_FOLDERS)
+    def folders(self, plan: ActivationPlan) -> list[str]:
         own = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))
-        lines = [f'ue_folders="{own}:{usual}"']
-        if len(lines[0]) > WIDTH:
-            lines = [f'ue_folders="{own}"', f"ue_folders=$ue_folders:{usual}"]
-        if views:
-            lines.append(f"[[ $ue_runtime != {views} ]] || ue_folders=$ue_views")
-        for fact in facts:
-            software = SOFTWARE[fact]
-            version = f'"${{{software.variable}-}}"' if software.variable else "''"
-            lines.append(f'ue_library {fact} {software.library} {version} "$ue_folders"')
-        return lines
+        whole = f'ue_folders="{own}:{":".join(LIBRARY_FOLDERS)}"'
+        return (
+            [whole]
+            if len(whole) <= WIDTH
+            else [f'ue_folders="{own}"', f"ue_folders=$ue_folders:{':'.join(LIBRARY_FOLDERS)}"]
+        )
+
+    def in_variable(self, name: str) -> str:
+        return f'"${{{name}-}}"'
+
+    def shown(self, runtime: Runtime) -> str:
+        variables, files = signs(runtime.signs)
+        tests = [f"-n {''.join(f'${{{name}-}}' for name in variables)}"] if variables else []
+        tests += [" || ".join(f"-e ${{UENVTOOL_ROOT-}}{file}" for file in files)] if files else []
+        return f"[[ {f' ||{chr(10)}  '.join(tests)} ]]"
 
     def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
         settings = ["ue_settings() {", *(f"  {line}" for line in table or [":"]), "}"]
@@ -113,9 +93,4 @@ class Bash(Dialect):
         return [*whole, self.block("end", FUNCTIONS=wrapped(own_functions(whole)))]
 
 
-def _shown(runtime: Runtime) -> str:
-    """The test that a runtime's signs show."""
-    variables, files = signs(runtime.signs)
-    tests = [f"-n {''.join(f'${{{name}-}}' for name in variables)}"] if variables else []
-    tests += [" || ".join(f"-e ${{UENVTOOL_ROOT-}}{file}" for file in files)] if files else []
-    return f"[[ {f' ||{chr(10)}  '.join(tests)} ]]"
+SHELL = Bash()

@@ -1,0 +1,244 @@
+#!/usr/bin/env bash
+# What scripts for bash and zsh are put together from: the sections that a system needs, in the order of
+# script.py. A line "#: NAME" begins a section; @MARKS@ are filled in.
+# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154,SC2288,SC2317
+
+#: tell
+ue_tell() { [[ -z $ue_say || -n $ue_again ]] || printf 'uenvtool: %s\n' "$1" >&2 || :; } # on rank 0, once
+
+#: keep
+# NAME: remember how a variable is now, for the way back; what is remembered first counts.
+ue_keep() {
+  case " $ue_kept $ue_undo " in *" $1 "*) return 0 ;; esac
+  [[ -v $1 ]] || { ue_undo+=" $1" && return 0; }
+  ue_kept+=" $1" ue_old=x # a variable that is not exported stays so, if the shell can tell: bash 4.4, zsh
+  [[ -z ${ZSH_VERSION-} ]] || eval "[[ \${(t)$1} == *export* ]] || ue_old=''"
+  [[ ${BASH_VERSINFO[0]-0}${BASH_VERSINFO[1]-0} -lt 44 ]] || eval "ue_old=\${$1@a}"
+  case $ue_old in *x*) ue_line="export $1" ;; *) ue_line="unset -v $1; $1" ;; esac
+  eval "printf -v ue_old %q \"\${$1}\"" && ue_back+=$'\n'"  $ue_line=$ue_old"
+}
+
+#: require
+# NAME VALUE REASON: set a variable, also over another value; without a VALUE, remove it.
+ue_require() {
+  eval "ue_line=\${$1+x}\${$1-}"
+  [[ $ue_line != "${2:+x$2}" ]] || return 0
+  [[ -z $ue_say || -z $ue_line ]] ||
+    printf 'uenvtool: %s was %q, %s: %s\n' "$1" "${ue_line#x}" "${2:+now }${2:-removed}" "$3" >&2 || :
+  ue_keep "$1" && unset -v "$1"
+  [[ -z $2 ]] || export "$1=$2"
+}
+
+#: remove
+ue_remove() { ue_require "$1" '' "$2"; }
+
+#: default
+# NAME VALUE: set what is unset, if there is a value.
+ue_default() { [[ -z $2 ]] || [[ -v $1 ]] || { ue_undo+=" $1" && export "$1=$2"; }; }
+
+#: default_set
+# NAME VALUE: set what is unset, if there is a value. In the first pass over a set: note what is set otherwise.
+ue_default() {
+  if [[ -v $1 ]]; then
+    [[ $ue_pass != look ]] || eval "[[ \${$1} == \"\$2\" ]]" || ue_other=$1
+  elif [[ $ue_pass != look && -z $ue_other && -n $2 ]]; then
+    ue_undo+=" $1" ue_names+=" $1" && export "$1=$2"
+  fi
+}
+# SET [VARIABLE WORD HINT]: the end of a set; say why it was not set, or that the job lacks what it needs.
+ue_together() {
+  if [[ -n $ue_other ]]; then
+    ue_tell "$ue_other is set otherwise, so nothing of the set $1 is added"
+  elif [[ -n ${SLURM_JOB_ID-} && -n ${2-} ]]; then
+    eval "[[ \${$2-} == *\"\$3\"* ]]" || ue_tell "the set $1 needs $3 in $2: $4"
+  fi
+  ue_pass='' ue_other=''
+}
+
+#: at_most
+# NAME NUMBER REASON: set what is unset, and replace a larger number.
+ue_at_most() {
+  eval "ue_line=\${$1-x}"
+  case $ue_line in '' | *[!0-9]*) ;; *) ((10#$ue_line <= $2)) || ue_require "$@" ;; esac
+  ue_default "$1" "$2"
+}
+
+#: prepend
+# NAME FOLDERS: put folders in front of a list of folders, once.
+ue_prepend() {
+  eval "ue_line=\${$1-}"
+  case $ue_line: in "$2:"*) ;; *) set -- "$1" "$2${ue_line:+:$ue_line}" && ue_keep "$1" && export "$1=$2" ;; esac
+}
+
+#: here
+# NAME MESSAGE: say something of this node or pod, unless the user has set the variable.
+ue_here() { eval "[[ -n \${$1+x} || -z \$2 ]]" || printf 'uenvtool: %s\n' "$2" >&2 || :; }
+
+#: expect
+# NAME REASON: say if somebody else should have set a variable, and has not. What came along does not count.
+ue_expect() {
+  case " $ue_along " in *" $1 "*) ;; *) eval "[[ -z \${$1+x} ]]" || return 0 ;; esac
+  ue_tell "$1 is not set: $2"
+}
+
+#: libraries
+# FACT LIBRARY VERSION FOLDERS: in ue_FACT 2026 of version 2.26.2; 1 of a library without a version, 0 of none.
+ue_library() {
+  [[ -z ${ZSH_VERSION-} ]] || emulate -L sh
+  ue_found=$3 ue_rest=$4: ue_file='' ue_is=0
+  while [[ $ue_found != [0-9]*.[0-9]* && $ue_is == 0 && -n $ue_rest ]]; do
+    ue_file=${ue_rest%%:*}/$2 ue_rest=${ue_rest#*:}
+    [[ ! -e $ue_file && ! -e $ue_file.2 && ! -e $ue_file.3 ]] || ue_is=1
+    [[ $ue_is == 0 ]] || for ue_file in "$ue_file".[0-9]*.[0-9]*; do ue_found=${ue_file##*"$2".}; done
+  done
+  ue_rest=${ue_found#*.} && ue_rest=${ue_rest%%[!0-9]*}
+  [[ $ue_found != [0-9]*.[0-9]* ]] || ue_is=$((10#${ue_found%%[!0-9]*} * 1000 + 10#$ue_rest))
+  eval "ue_$1=$ue_is"
+}
+
+#: roce_functions
+# The index of the GID that is RoCE v2 and IPv4-mapped in ue_roce_gid_index, the start of its device in ue_roce_hca.
+ue_gid() {
+  [[ -z ${ZSH_VERSION-} ]] || emulate -L sh
+  local ue_port='' ue_type='' ue_file='' ue_index='' ue_at='' ue_differs='' ue_dir='' ue_wanted=${NCCL_IB_HCA-}
+  ue_wanted=${ue_wanted#=} && ue_wanted=${ue_wanted%%,*} && ue_wanted=${ue_wanted%%:*}
+  case $ue_wanted in ^*) ue_wanted='' ;; esac
+  for ue_file in "${UENVTOOL_ROOT-}"/sys/class/infiniband/*/ports/*/gids/*; do
+    ue_line='' && ue_type=''
+    { IFS= read -r ue_line <"$ue_file"; } 2>/dev/null || :
+    case $ue_line in 0000:0000:0000:0000:0000:ffff:*) ;; *) continue ;; esac
+    ue_port=${ue_file%/gids/*} && ue_index=${ue_file##*/}
+    { IFS= read -r ue_type <"$ue_port/gid_attrs/types/$ue_index"; } 2>/dev/null || :
+    case $ue_type in *'RoCE v2'*) ;; *) continue ;; esac
+    ue_dir=${ue_port%/ports/*} && ue_dir=${ue_dir##*/}
+    case $ue_dir in "$ue_wanted"*) ;; *) continue ;; esac
+    case $ue_index in '' | 0?* | *[!0-9]*) continue ;; esac
+    if [[ -z $ue_roce_gid_index ]]; then
+      ue_roce_gid_index=$ue_index ue_at=$ue_port ue_roce_hca=${ue_dir%%[0-9]} && ue_roce_hca=${ue_roce_hca%%[0-9]}
+    elif [[ $ue_at == "$ue_port" ]]; then
+      [[ $ue_index -ge $ue_roce_gid_index ]] || ue_roce_gid_index=$ue_index
+    elif [[ $ue_roce_gid_index != "$ue_index" ]]; then
+      ue_differs="$ue_dir ($ue_index)"
+    fi
+  done
+  # A fault of one node or pod is said there: by its first process.
+  case ${SLURM_LOCALID:-${LOCAL_RANK:-0}}${UENVTOOL_QUIET-}$ue_again in 0 | 00) ;; *) return 0 ;; esac
+  if [[ -z $ue_roce_gid_index ]]; then
+    ue_roce_note='no GID here is RoCE v2 and IPv4-mapped: NCCL_IB_GID_INDEX is not set; '
+    ue_roce_note=$ue_roce_note'NCCL before 2.21 may go over TCP'
+  elif [[ -n $ue_differs ]]; then
+    ue_roce_note="the GID indexes differ: $ue_roce_gid_index of ${ue_at##*/infiniband/} is taken, not $ue_differs"
+  fi
+}
+
+#: begin
+case $- in *x*) set +x && ue_options='set -x;' ;; *) ue_options='' ;; esac # a trace need not show all of this
+ue_undo='' ue_back='' ue_kept='' ue_old='' ue_again='' ue_say='' ue_line='' ue_names='' ue_pass='' ue_other=''
+! typeset -f uenvtool_deactivate >/dev/null || { uenvtool_deactivate carry && ue_again=1; } # sourced again
+case ${SLURM_PROCID:-${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${RANK:-0}}}}${UENVTOOL_QUIET-} in 0 | 00) ue_say=1 ;; esac
+
+#: globbing
+[[ -n ${ZSH_VERSION-} ]] || case $- in *f*) set +f && ue_options="set -f; $ue_options" ;; esac # files must be found
+[[ -n ${ZSH_VERSION-} ]] || ! shopt -q failglob || { shopt -u failglob && ue_options="shopt -s failglob; $ue_options"; }
+
+#: which_runtime
+# Which runtime this is; a container's own marks count more than a variable that came along.
+
+#: runtime
+ue_runtime=@RUNTIME@ ue_container='' ue_image=@IMAGE@ ue_along=''
+
+#: in_container
+if @SHOWN@; then
+  ue_runtime=@NAME@ ue_container=1
+fi
+
+#: in_shell
+[[ -n $ue_runtime ]] || { @SHOWN@ && ue_runtime=@NAME@; } || :
+
+#: named_runtime
+case ${UENVTOOL_RUNTIME-} in @CHOICES@) ue_runtime=$UENVTOOL_RUNTIME ;;
+  ?*) ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of @NAMES@" ;; esac
+[[ -n $ue_runtime ]] || ue_tell @NOTHING@
+
+#: along
+[[ -z $ue_container || ${UENVTOOL_SET-} != *' '* ]] || ue_along=${UENVTOOL_SET#* }
+[[ -z $ue_along ]] || ue_tell "set on the host for ${UENVTOOL_SET%% *}, and came along: $ue_along"
+
+#: views
+# The views of the uenvs that are loaded, `mount:name:view,...`; the base is the first that has a Python.
+ue_rest=${UENV_VIEW-}, ue_view_root='' ue_views=''
+while [[ $ue_rest == *,* ]]; do
+  ue_dir=${ue_rest%%,*} && ue_rest=${ue_rest#*,}
+  case $ue_dir in /*:*:*) ue_dir=${ue_dir%%:*}/env/${ue_dir##*:} ;; *) continue ;; esac
+  [[ ! -e $ue_dir/lib ]] || ue_views+=$ue_dir/lib:
+  [[ ! -e $ue_dir/lib64 ]] || ue_views+=$ue_dir/lib64:
+  [[ -n $ue_view_root && (-x $ue_view_root/bin/python || ! -x $ue_dir/bin/python) ]] || ue_view_root=$ue_dir
+done
+
+#: venv
+ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-@VENV@} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac
+if [[ -n $ue_venv && ! -x $ue_venv/bin/python ]]; then
+  ue_failed=1 && printf 'uenvtool: there is no virtual environment at %s\n' "$ue_venv" >&2 || :
+elif [[ -n $ue_venv ]]; then
+  ue_keep VIRTUAL_ENV && ue_keep PYTHONHOME && unset -v PYTHONHOME && export VIRTUAL_ENV="$ue_venv"
+  case ${PATH-}: in "$ue_venv/bin:"*) ;; *) printf -v ue_old %q ":$ue_venv/bin:" # the way back takes this out alone
+    export PATH="$ue_venv/bin${PATH:+:$PATH}" && ue_back+=$'\n'"  ue_old=$ue_old PATH=:\${PATH-}:"
+    ue_back+=" && PATH=\${PATH/\"\$ue_old\"/:} && PATH=\${PATH#:} && PATH=\${PATH%:} && unset -v ue_old" ;; esac
+  [[ ! -r $ue_venv/pyvenv.cfg ]] || while IFS= read -r ue_line || [[ -n $ue_line ]]; do case $ue_line in # its base?
+    include-system-site-packages*=*[Tt]rue* | uenvtool-base*=*) ue_overlay=1 ;; esac; done <"$ue_venv/pyvenv.cfg"
+fi
+
+#: of_views
+[[ $ue_runtime != @NAME@ ]] || ue_folders=$ue_views
+
+#: of_library
+ue_library @FACT@ @LIBRARY@ @VERSION@ "$ue_folders"
+
+#: cores
+# The cores that a task may use, shared between its processes: one a GPU with torchrun.
+ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${ue_tasks%%[!0-9]*} ue_rest=''
+ue_gpus=${SLURM_GPUS_ON_NODE:-1} ue_all=${SLURM_CPUS_ON_NODE:-0} ue_cores=${SLURM_CPUS_PER_TASK:-0}
+case :$ue_tasks:$ue_gpus:$ue_all:$ue_cores: in :0* | *[!0-9:]* | *::* | *:0[0-9]*) ue_all=0 ue_gpus=0 ue_cores=0 ;; esac
+if [[ $ue_cores == 0 && $ue_all != 0 ]]; then # what the kernel allows, such as 0-7,144, if Slurm has bound the task
+  [[ -z ${SLURM_STEP_ID-} || ! -r ${UENVTOOL_ROOT-}/proc/self/status ]] || while IFS= read -r ue_line; do
+    case $ue_line in Cpus_allowed_list:*[0-9]) ue_rest=${ue_line##*[!0-9,-]}, ;; esac
+  done <"${UENVTOOL_ROOT-}/proc/self/status"
+  while [[ -n $ue_rest ]]; do
+    ue_line=${ue_rest%%,*} && ue_rest=${ue_rest#*,} && ue_cores=$((ue_cores + ${ue_line##*-} - ${ue_line%%-*} + 1))
+  done
+  if [[ $ue_cores == 0 || $((ue_cores * ue_tasks)) -gt $ue_all ]]; then # a guess: at most 8, as is documented
+    ue_cores=$((ue_all / ue_tasks > 8 ? 8 : ue_all / ue_tasks))
+    [[ -n ${OMP_NUM_THREADS+x} ]] || ue_tell 'OMP_NUM_THREADS is a guess: give --cpus-per-task (-c)'
+  fi
+fi
+[[ $ue_gpus -le ${ue_tasks:-0} ]] || ue_cores=$(((ue_cores * ue_tasks + ue_gpus - 1) / ue_gpus))
+[[ $ue_cores != 0 ]] || ue_cores=''
+
+#: gpus
+ue_runai_gpus=${RUNAI_NUM_OF_GPUS-}
+case $ue_runai_gpus in *[!0-9]*) ue_runai_gpus='' ;; esac
+
+#: roce
+ue_roce_gid_index='' ue_roce_hca=@HCA@ ue_roce_note=''
+ue_gid
+
+#: set_names
+ue_line=${ue_again:+${UENVTOOL_SET-}} && ue_line=${ue_line:-$ue_runtime}$ue_names # comes along into a container
+[[ -n $ue_container || -z $ue_runtime ]] || { ue_keep UENVTOOL_SET && export UENVTOOL_SET="$ue_line"; }
+
+#: ranks
+# For each task of srun: a program of sh that gives it its RANK and starts the command that follows.
+ue_keep UENVTOOL_RANK
+export UENVTOOL_RANK=@PROGRAM@
+[[ -z $ue_failed ]] || UENVTOOL_RANK=@FAILED@
+
+#: end
+[[ -z $ue_back ]] || printf -v ue_old %q "$ue_back"
+eval "uenvtool_deactivate() {
+  [ \"\${1-}\" != carry ] || { ue_undo='$ue_undo' ue_kept='$ue_kept' ue_back=${ue_back:+$ue_old} && return 0; }
+  unset -f uenvtool_deactivate${ue_undo:+; unset -v $ue_undo}$ue_back
+}
+unset -f @FUNCTIONS@
+if [ -n '${ZSH_VERSION-}' ]; then unset -m 'ue_*'; else eval 'unset -v \"\${!ue_@}\"'; fi
+$ue_options
+[[ -z '$ue_failed' ]]"

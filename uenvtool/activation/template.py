@@ -1,0 +1,34 @@
+"""The template of a shell's scripts: one file that is valid in its own language, in named sections."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from uenvtool.core import rendezvous
+from uenvtool.core.filling import filled
+
+RANK = Path(__file__).parent / "rank.sh"
+LONG = 118
+"""Characters in a line of a program that is a word of a script."""
+
+
+@cache
+def sections(template: Path) -> dict[str, str]:
+    """Return the sections of a shell's template by name, without the empty line behind each."""
+    _, *parts = re.split(r"^#: (\w+)\n", template.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return dict(zip(parts[::2], (part.rstrip("\n") for part in parts[1::2]), strict=True))
+
+
+@cache
+def rank_program() -> str:
+    """Return the program of sh that gives a task of srun its rank, in a few long lines."""
+    lines: list[str] = []
+    text = RANK.read_text(encoding="utf-8")
+    for line in filled(text, RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP).splitlines():
+        if len(lines) > 1 and len(lines[-1]) + len(line) < LONG:
+            lines[-1] += f" {line}"
+        else:
+            lines.append(line)
+    return "\n".join(lines)
