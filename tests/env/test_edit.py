@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.core.errors import BadInput
-from uenvtool.env.edit.changes import Changes, edited
+from uenvtool.env.edit.changes import edited
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.node import node_answers
+from uenvtool.env.request import Changes
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system_reader import load_system
 

@@ -49,7 +49,7 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
 
 
 def _answer(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
-    if request.form != SPACK:
+    if request.format != SPACK:
         return _stackinator_recipe(environment, request)
     folder = request.output or usual_folder(environment)
     if request.dry_run:
@@ -59,7 +59,7 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
         from uenvtool.env.plan import show_plan
 
         return show_plan(environment, request, progress)
-    if request.sources:
+    if request.sources or request.mirror:
         from uenvtool.env.download import list_sources
 
         return list_sources(environment, request, progress)
@@ -76,8 +76,8 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
     files = render(environment)
     pins = {**environment.recipe.repos, **environment.system.repos}
     repos = {name: repository_folder(name, path, pins.get(name)) for name, path in request.repos.items()}
-    spack = None if request.resolve is False else find_spack(request.spack)
-    if request.resolve and spack is None:
+    spack = None if request.concretize is False else find_spack(request.spack)
+    if request.concretize and spack is None:
         again = build_again(environment, folder)
         raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, again))
     with locked(folder):
@@ -85,7 +85,11 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         env_folder.write_environment(folder, files, purpose=environment.purpose)
         inputs = env_folder.fingerprint(files)
         spack_here = spack if spack and can_resolve(spack, environment) else None
-        if env_folder.lock_is_of(folder, inputs) and not request.resolve and not _is_to_be_replaced(folder, spack_here):
+        if (
+            env_folder.lock_is_of(folder, inputs)
+            and not request.concretize
+            and not _is_to_be_replaced(folder, spack_here)
+        ):
             resolution = _kept_lock(environment, folder)
         elif spack_here is None:
             resolution = _unresolved(environment, folder, spack, request)
@@ -119,12 +123,12 @@ def _unresolved(environment: Environment, folder: Path, spack: Spack | None, req
     if spack is not None:
         pinned = environment.recipe.spack.revision
         why = f"Spack {spack.version} can make this lock only on a node of {environment.system.name}"
-        if request.resolve:
+        if request.concretize:
             again = build_again(environment, folder)
             hint = f"use Spack {pinned}, which the recipe pins, or run this on a node:\n  {again} --concretize"
             raise ToolFailed(why, hint=hint)
     else:
-        why = "not asked for" if request.resolve is False else "Spack is not here"
+        why = "not asked for" if request.concretize is False else "Spack is not here"
     stale = "; the spack.lock in the folder is of other inputs" if (folder / env_folder.LOCK).is_file() else ""
     return Resolution(lock=None, state=f"not concretized: {why}{stale}")
 
@@ -151,7 +155,7 @@ def _new_lock(
 def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Result:
     from uenvtool.env.stackinator import check_recipe, write_recipe
 
-    version = STACKINATOR[request.form]
+    version = STACKINATOR[request.format]
     folder = request.output or usual_folder(environment, "stackinator")
     if request.check:
         check_recipe(environment, version, folder)

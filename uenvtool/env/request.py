@@ -1,10 +1,14 @@
-"""What a user asks of `uenvtool build`."""
+"""What a user asks of `uenvtool build` and `uenvtool edit`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
+
+from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName, Uarch, named_paths
 
 SPACK = "spack"
 STACKINATOR = {"stackinator": 2, "stackinator3": 3}
@@ -13,29 +17,52 @@ STACKINATOR = {"stackinator": 2, "stackinator3": 3}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildRequest:
-    """A request to build.
+    """A request to build."""
 
-    recipe: a name or path. system, uarch: None for the one that fits (see `knowledge.choose`).
-    output: the folder, None for the usual one. form: SPACK or one of STACKINATOR.
-    resolve: None if that depends on whether a Spack is found. spack: a Spack to use before any other.
-    repos: package repositories to take from disk. check: compare and write nothing. dry_run: tell and
-    write nothing. force: replace the tool's own files that were changed by hand. sources: list what
-    will be downloaded; mirror: a folder to download it into. plan: show what building the image takes;
-    the mirror is then a folder to look sizes up in. verbose: show every root package.
-    """
+    recipe: RecipeName
+    system: SystemName = None
+    uarch: Uarch = None
+    output: Annotated[
+        Path | None, Option("-o", metavar="DIR", help="Where to write; default: envs/RECIPE/SYSTEM-UARCH.")
+    ] = None
+    concretize: Annotated[
+        bool | None,
+        Option("--concretize/--no-concretize", help="Resolve with Spack; default: if Spack is found."),
+    ] = None
+    spack: SpackPath = None
+    repo: Repos = ()
+    check: Annotated[bool, Option(help="Exit 1 with a diff if DIR is not what its inputs give.")] = False
+    format: Annotated[Literal["spack", "stackinator", "stackinator3"], Option(help="What to write.")] = "spack"
+    force: Annotated[bool, Option(help="Replace uenvtool's files that were changed; write beside other files.")] = False
+    dry_run: Annotated[bool, Option(help="Print what would be written; write nothing.")] = False
+    sources: Annotated[bool, Option(help="List what Spack will download for DIR, with sums.")] = False
+    mirror: Annotated[Path | None, Option(metavar="FOLDER", help="With --sources: download it all into a mirror.")] = (
+        None
+    )
+    plan: Annotated[bool, Option(help="Show what the image takes: order, critical path, cores, disk, downloads.")] = (
+        False
+    )
+    verbose: Annotated[bool, Option(help="List every root package: version, who set it, why.")] = False
 
-    recipe: str
-    system: str | None = None
-    uarch: str | None = None
-    output: Path | None = None
-    form: str = SPACK
-    resolve: bool | None = None
-    spack: Path | None = None
-    repos: Mapping[str, Path] = field(default_factory=dict)
-    check: bool = False
-    dry_run: bool = False
-    force: bool = False
-    sources: bool = False
-    mirror: Path | None = None
-    plan: bool = False
-    verbose: bool = False
+    @property
+    def repos(self) -> dict[str, Path]:
+        """The package repositories to take from disk, by name. Raises BadInput for a word that names none."""
+        return named_paths(self.repo, "--repo")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """What a user wants changed."""
+
+    add: Annotated[tuple[str, ...], Option(metavar="SPEC", help="Add a package, or replace its spec.")] = ()
+    remove: Annotated[tuple[str, ...], Option(metavar="PKG", help="Leave a package out.")] = ()
+    pin: Annotated[tuple[str, ...], Option(metavar="PKG@VERSION", help="Accept this version alone.")] = ()
+    reason: Annotated[str, Option(metavar="TEXT", help="Why, written beside the change.")] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRequest(Changes):
+    """A request to change a recipe's file."""
+
+    recipe: RecipeName
+    dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False

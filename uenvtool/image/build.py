@@ -147,7 +147,9 @@ def _environment(request: ImageRequest, spack: Spack | None, progress: Progress)
     recipe = load_recipe(request.source)
     choice = choose(recipe, request.system, request.uarch)
     planned = plan_environment(recipe, choice.system, choice.uarch)
-    order = BuildRequest(recipe=request.source, spack=request.spack, repos=request.repos)
+    order = BuildRequest(
+        recipe=request.source, spack=request.spack, repo=tuple(f"{name}={path}" for name, path in request.repos.items())
+    )
     outcome = build_environment(planned, usual_folder(planned), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing

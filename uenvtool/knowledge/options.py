@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import typer
+from typer import Option
 
 from uenvtool.core.errors import BadInput
+from uenvtool.core.options import JSON
 from uenvtool.knowledge import complete
+
+__all__ = ["JSON"]
 
 SYSTEM = typer.Option(
     None,
@@ -31,10 +37,17 @@ WORKAROUND = typer.Option(
     help="Set a named workaround too.",
     autocompletion=complete.workarounds,
 )
-JSON = typer.Option(False, "--json", help="Print the result as JSON.")
+
+RecipeName = Annotated[str, RECIPE]
+SystemName = Annotated[str | None, SYSTEM]
+ThisSystemName = Annotated[str | None, THIS_SYSTEM]
+Uarch = Annotated[str | None, UARCH]
+Workarounds = Annotated[tuple[str, ...], WORKAROUND]
+SpackPath = Annotated[Path | None, Option(metavar="PATH", help="The Spack to use, before SPACK_ROOT and PATH.")]
+Repos = Annotated[tuple[str, ...], Option(metavar="NAME=PATH", help="Take a package repository from disk.")]
 
 
-def named_paths(pairs: list[str], option: str) -> dict[str, Path]:
+def named_paths(pairs: Iterable[str], option: str) -> dict[str, Path]:
     """NAME=PATH words as a mapping. Raises BadInput if one is of another form."""
     found = {}
     for pair in pairs:
@@ -45,7 +58,7 @@ def named_paths(pairs: list[str], option: str) -> dict[str, Path]:
     return found
 
 
-def named_texts(pairs: list[str], option: str) -> dict[str, str]:
+def named_texts(pairs: Iterable[str], option: str) -> dict[str, str]:
     """NAME=TEXT words as a mapping. Raises BadInput if one is of another form."""
     found = {}
     for pair in pairs:

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.yamltext import scalar
 from uenvtool.env.edit.document import Document
+from uenvtool.env.request import Changes
 from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
 
 ADDED = "added"
 """The group that new specs go into if the recipe has several."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """What a user wants changed. add: specs. remove: packages. pin: PKG@VERSION. reason: why."""
-
-    add: Sequence[str] = ()
-    remove: Sequence[str] = ()
-    pin: Sequence[str] = ()
-    reason: str = ""
 
 
 def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = None) -> str:

@@ -10,7 +10,8 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import scalar
-from uenvtool.env.edit.changes import Changes, edited
+from uenvtool.env.edit.changes import edited
+from uenvtool.env.request import EditRequest
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
@@ -22,12 +23,13 @@ OWN = "my-"
 """What stands before the name of a built-in recipe in the name of the one that extends it."""
 
 
-def edit(recipe: str, changes: Changes, *, dry_run: bool = False) -> Result:
+def edit(request: EditRequest) -> Result:
     """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse."""
-    if not (changes.add or changes.remove or changes.pin):
-        hint = f"for example: uenvtool edit {recipe} --add hdf5 --reason 'our files'"
+    dry_run = request.dry_run
+    if not (request.add or request.remove or request.pin):
+        hint = f"for example: uenvtool edit {request.recipe} --add hdf5 --reason 'our files'"
         raise BadInput("nothing to change", hint=hint)
-    location = locate(RECIPE, recipe)
+    location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
     if is_built_in(location):
         own = Path(RECIPE.file(OWN + location.name))
@@ -36,7 +38,7 @@ def edit(recipe: str, changes: Changes, *, dry_run: bool = False) -> Result:
     else:
         path, before = location.path.resolve(), _text(location.path)
     inherited = _inherited(path, before)
-    after = edited(before, changes, inherited)
+    after = edited(before, request, inherited)
     with instead_of_file(path, after.encode()):
         RECIPE.load(str(path.absolute()))
     if not dry_run:

@@ -1,0 +1,90 @@
+"""`core/options.py`: what a request's fields say is what the command takes, and the request is what comes of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from uenvtool.core.options import BEHIND, command, given
+from uenvtool.core.result import Result
+from uenvtool.core.verbs import with_verbs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")]
+    output: Annotated[Path | None, typer.Option("-o", metavar="DIR", help="Where to.")] = None
+    from_: Annotated[tuple[str, ...], typer.Option(metavar="PLACE", help="Where from.")] = ()
+    dry_run: Annotated[bool, typer.Option(help="Write nothing.")] = False
+    resolve: Annotated[bool | None, typer.Option("--resolve/--no-resolve", help="Resolve it.")] = None
+    form: Annotated[Literal["short", "long"], typer.Option(help="How long.")] = "short"
+    count: Annotated[int | None, typer.Option("-n", min=1, help="How many.")] = None
+    words: Annotated[tuple[str, ...] | None, BEHIND] = None
+    known: str = "no option"
+
+
+seen: list[Order] = []
+
+
+@command(Order)
+def make(order: Order) -> Result:
+    """Make it."""
+    seen.append(order)
+    return Result(text="made", data={"made": True})
+
+
+APP = typer.Typer(rich_markup_mode=None)
+APP.command(cls=with_verbs({}, keep_behind=True))(make)
+
+
+def ordered(*words: str) -> Order:
+    answer = CliRunner().invoke(APP, words, standalone_mode=False)
+    assert answer.exception is None, answer.exception
+    return seen.pop()
+
+
+def test_a_request_has_what_the_words_say() -> None:
+    words = ["a", "-o", "x", "--from", "b", "--from", "c", "--dry-run", "--no-resolve", "--form", "long", "-n", "2"]
+
+    order = ordered(*words, "--", "python", "-c")
+    wanted = Order(
+        name="a", output=Path("x"), from_=("b", "c"), dry_run=True, resolve=False, form="long", count=2,
+        words=("python", "-c"),
+    )  # fmt: skip
+    assert order == wanted
+
+
+def test_what_is_not_said_is_at_its_default() -> None:
+    assert ordered("a") == Order(name="a")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        Order(name="a"),
+        Order(name="a", output=Path("x y"), from_=("b", "c"), dry_run=True),
+        Order(name="a", resolve=False, form="long", count=3),
+        Order(name="a", resolve=True),
+    ],
+)
+def test_the_words_of_a_request_give_it_again(order: Order) -> None:
+    assert ordered(*given(order)) == order
+
+
+def test_the_help_has_what_the_fields_say() -> None:
+    text = CliRunner().invoke(APP, ["--help"]).output
+
+    for words in ("Make it.", "-o, --output DIR", "Where to.", "How long.", "--dry-run", "--json"):
+        assert words in text
+    assert "--no-dry-run" not in text
+    assert "known" not in text
+
+
+@pytest.mark.parametrize("words", [["a", "--form", "wide"], ["a", "-n", "0"], [], ["a", "--known", "b"]])
+def test_what_no_field_takes_is_refused(words: list[str]) -> None:
+    assert CliRunner().invoke(APP, words).exit_code == 2
