@@ -1,9 +1,10 @@
-"""The list of files that ship and fit their schemas: `python -m tests.support.checked` writes it."""
+"""What is made of the files that ship: `python -m tests.support.checked` lists those that fit their schemas."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.support import slingshot
 from tests.support.project import ROOT
 from uenvtool.knowledge.kinds import KINDS
 from uenvtool.knowledge.schema import CHECKED, check, digest
@@ -20,8 +21,9 @@ def lines() -> Iterator[str]:
 
 
 def main() -> None:
-    """Write the list."""
+    """Write the list, and the table of docs/slingshot.md."""
     CHECKED.write_text("".join(f"{line}\n" for line in lines()))
+    slingshot.PAGE.write_text(slingshot.page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -57,15 +57,16 @@ Value = str | None
 class Source:
     """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
 
-    files: paths in a repository of GitHub at a tag or commit (ref; none: its newest), or addresses. words: variable to
-    the words of a file that say it, where they are not the variable beside its value. beside: variables that the
-    files set too, and that are not this tool's.
+    site: the system that it is about, if others are compared with it. files: paths in a repository of GitHub at a tag
+    or commit (ref; none: its newest), or addresses. words: variable to the words of a file that say it, where they are
+    not the variable beside its value. beside: variables that the files set too, and that are not this tool's.
     """
 
     name: str
     title: str
     date: str
     url: str = ""
+    site: str = ""
     repository: str = ""
     ref: str = ""
     files: tuple[str, ...] = ()

@@ -93,6 +93,7 @@ def _sources(tree: Node) -> dict[str, Source]:
             text(node, "title"),
             text(node, "date"),
             text(node, "url"),
+            site=text(node, "site"),
             repository=text(node, "repository"),
             ref=text(node, "ref"),
             files=_texts(files) if (files := node.get("files")) else (),
