@@ -114,6 +114,7 @@ READERS = [
     ["validate", "recipes/mine/recipe.yaml"],
     ["schema", "recipe"],
     ["explain", "NCCL_NET"],
+    ["sources"],
     ["job", "check", "job.sh"],
 ]
 

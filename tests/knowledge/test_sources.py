@@ -99,6 +99,16 @@ def test_words_of_a_source_stand_for_what_is_no_variable_beside_its_value() -> N
 
 
 @pytest.mark.parametrize(
+    ("text", "holds"),
+    [("The `V` variable\nis a number.\n\nDefault: -1.", True), ("The `V` variable\nDefault: -1", False)],
+)
+def test_three_dots_in_words_stand_for_any_text(text: str, holds: bool) -> None:
+    page = Source("page", "a page", "2026", words={"V": "The `V` variable ... Default: -1."})
+
+    assert sources.judged(page, "V", "-1", {"a.rst": text}).holds is holds
+
+
+@pytest.mark.parametrize(
     ("since", "old"),
     [
         ("2025", False),
@@ -157,6 +167,29 @@ def test_clones_are_read_at_the_commit_that_the_source_names(cli: Cli, small: No
     assert "2 statements of 2 sources: 2 hold, 0 do not" in answer.stdout
     assert "seed was not read: it is not public" in answer.stderr
     assert answer.code == 0
+
+
+def test_a_program_that_a_clone_names_is_not_started(cli: Cli, small: None, clones: Path, tmp_path: Path) -> None:
+    clone, ran = clones / "pages", tmp_path / "ran"
+    blob = subprocess.run(["git", "rev-parse", "HEAD:env.sh"], cwd=clone, check=True, capture_output=True, text=True)
+    (clone / ".git" / "objects" / blob.stdout[:2] / blob.stdout[2:].strip()).unlink()
+    for key, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(clone),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": f"touch {ran}; false",
+        "protocol.allow": "always",
+    }.items():
+        subprocess.run(["git", "config", key, value], cwd=clone, check=True)
+    subprocess.run(["git", "cat-file", "blob", "HEAD:env.sh"], cwd=clone, capture_output=True, check=False)
+    assert ran.exists()  # what git does by itself
+    ran.unlink()
+
+    answer = cli("sources", "--check", "--clones", str(clones), "page")
+
+    assert answer.code == 4
+    assert not ran.exists()
 
 
 def test_drift_is_told_with_both_values_and_exit_code_1(cli: Cli, write: Write, small: None, clones: Path) -> None:

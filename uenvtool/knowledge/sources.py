@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from uenvtool.knowledge.tuning_reader import load_all, load_sources
 
 MOST_BYTES = 4_000_000
 """How large a file of a source may be."""
+GAP = r"\s.{0,1000}?\s"
+"""What `...` stands for in the words of a source."""
 RAW = "https://raw.githubusercontent.com"
 NEWEST = "HEAD"
 FAMILIES = ("NCCL_", "FI_", "HSA_", "NVSHMEM_", "OMPI_MCA_")
@@ -183,8 +186,12 @@ def _over_network(source: Source, file: str) -> str:
 
 
 def _in_clone(source: Source, file: str, clones: Path) -> str:
-    """Return a file as it was committed, not as it lies in the work tree. Raises ToolFailed."""
-    answer = tools.run(["git", "-C", _clone(source, clones), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"])
+    """Return a file as it was committed, not as it lies in the work tree. Raises ToolFailed.
+
+    What is absent in a partial clone is not fetched: how to do so is for the clone to say, and may be any program.
+    """
+    words = ["git", "-C", str(_clone(source, clones)), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"]
+    answer = tools.run(words, env={**os.environ, "GIT_ALLOW_PROTOCOL": "none"})
     if answer.code:
         raise ToolFailed((answer.stderr.strip() or "git gave no reason").splitlines()[-1])
     return answer.stdout
@@ -248,8 +255,9 @@ def _place(file: str, text: str, at: int) -> str:
 
 
 def _words_at(text: str, words: str) -> int:
-    """Return where the words begin, whatever space is between them; -1: nowhere."""
-    match = re.search(r"\s+".join(re.escape(word) for word in words.split()), text)
+    """Return where the words begin, whatever space is between them and text where they have `...`; -1: nowhere."""
+    pattern = r"\s+".join(re.escape(word) for word in words.split()).replace(r"\s+\.\.\.\s+", GAP)
+    match = re.search(pattern, text, re.DOTALL)
     return match.start() if match else -1
 
 
