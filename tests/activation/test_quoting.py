@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
 from tests.support.shells import ALL, EVERY, run
-from uenvtool.activation.activate import plan, text
+from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
+from uenvtool.settings import settings_for
 
 VALUES = st.one_of(AWKWARD, TEXT)
 SET = {"fish": "set -gx V {}"}
@@ -85,7 +86,7 @@ def test_a_hostile_path_of_an_overlay_is_data(shell: str, tmp_path: Path) -> Non
     (venv / "bin").mkdir(parents=True)
     (venv / "bin" / "python").touch(mode=0o755)
     script = tmp_path / "script"
-    script.write_text(text(plan("clariden", venv=str(venv)), shell.partition("-")[0], "a command"))
+    script.write_text(text(settings_for("clariden", venv=str(venv)), shell.partition("-")[0], "a command"))
 
     ran = run(shell, f"source {script}\nSNAP\nuenvtool_deactivate\nSNAP\n", {"UENVTOOL_QUIET": "1"})
 
@@ -98,7 +99,8 @@ def test_a_hostile_path_of_an_overlay_is_data(shell: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("shell", ALL)
 def test_a_hostile_command_in_the_header_stays_a_comment(shell: str, tmp_path: Path) -> None:
     script = tmp_path / "script"
-    script.write_text(text(plan("clariden"), shell.partition("-")[0], f"uenvtool\ntouch {tmp_path}/ran\r$(touch x)"))
+    again = f"uenvtool\ntouch {tmp_path}/ran\r$(touch x)"
+    script.write_text(text(settings_for("clariden"), shell.partition("-")[0], again))
 
     ran = run(shell, f"source {script}\nSNAP\n", {"UENVTOOL_QUIET": "1"})
 
@@ -107,14 +109,14 @@ def test_a_hostile_command_in_the_header_stays_a_comment(shell: str, tmp_path: P
 
 
 def test_json_holds_any_path() -> None:
-    data = json.loads(text(plan("clariden", venv=HOSTILE), "json", "a command"))
+    data = json.loads(text(settings_for("clariden", venv=HOSTILE), "json", "a command"))
 
     assert data["venv"] == HOSTILE
 
 
 def test_a_dotenv_file_sourced_by_bash_sets_what_it_says(tmp_path: Path) -> None:
     file = tmp_path / "job.env"
-    file.write_text(text(plan("olivia", shell="dotenv"), "dotenv", "a command"))
+    file.write_text(text(settings_for("olivia", form="dotenv"), "dotenv", "a command"))
 
     out = subprocess.run(["bash", "-c", 'set -a; . "$0"; env -0', file], capture_output=True, check=True, env={})
 

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.activation.activate import plan
-from uenvtool.activation.plan import settled
 from uenvtool.core.session import Job, View
 from uenvtool.doctor.examine import CHECKS, as_findings, faults
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
 from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.settings import settings_for
 
 KNOWN = load_findings().findings
 JOB = Job(scheduler="slurm", id="17")
@@ -29,9 +28,8 @@ VIEW = View(mount="/user-environment", uenv="pytorch", name="default", root="/us
 
 def tuned(nccl: str = "2.26") -> Tuned:
     """The tuning of Clariden in a uenv."""
-    here = plan("clariden", runtime="uenv", versions={"nccl": nccl})
-    settings = tuple(planned.setting for planned in settled(here, inside=False))
-    return Tuned(system="clariden", runtime="uenv", settings=settings, again="uenvtool activate")
+    here = settings_for("clariden", runtime="uenv", facts={"nccl": nccl})
+    return Tuned(system="clariden", runtime="uenv", settings=here.holding(), again="uenvtool activate")
 
 
 def good(here: Tuned) -> dict[str, str]:
@@ -101,9 +99,7 @@ IN_CONTAINER = Tuned(
     runtime="ce",
     again="",
     settings=tuple(
-        planned.setting
-        for planned in settled(plan("clariden", runtime="ce"), inside=True)
-        if planned.setting.policy == "expected"
+        setting for setting in settings_for("clariden", runtime="ce").holding() if setting.policy == "expected"
     ),
 )
 FIRES = {

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SMALL, Answer
-from uenvtool.activation.activate import plan, text
+from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
+from uenvtool.settings import settings_for
 
 HOSTILE = [
     "x\ntouch ran",
@@ -97,7 +98,7 @@ def test_free_text_never_ends_a_comment(cli: Cli, write: Write, words: str) -> N
 @pytest.mark.parametrize("shell", shells())
 def test_a_hostile_command_line_stays_in_the_header(shell: str) -> None:
     for end in ("\n", "\r", "\x0b", "\x85", "\u2028"):
-        script = text(plan("clariden"), shell, f"uenvtool{end}touch ran")
+        script = text(settings_for("clariden"), shell, f"uenvtool{end}touch ran")
 
         assert not any(line.lstrip().startswith("touch") for line in script.splitlines())
 

@@ -30,6 +30,7 @@ from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.container_reader import load_container
 from uenvtool.knowledge.system_reader import load_system
+from uenvtool.settings import settings_for
 
 FREE = frozenset({"description", "reason", "title", "note", "cost", "limits"})
 """The names of fields that hold free text."""
@@ -95,7 +96,7 @@ def hostile_words(test: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def activation() -> Any:
-    return activate.plan("clariden")
+    return settings_for("clariden")
 
 
 @pytest.mark.parametrize("shell", [*shells(), *FORMATS])

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support.needs import needs, skip_without
-from uenvtool.activation.activate import plan, text
+from uenvtool.activation.activate import text
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
+from uenvtool.settings import settings_for
 
 pytestmark = [pytest.mark.real, *needs("buildah")]
 
@@ -56,7 +57,7 @@ def test_a_dockerfile_gives_values_back(values: list[str], tmp_path: Path) -> No
 
 
 def test_the_lines_for_a_system_are_a_dockerfile(tmp_path: Path) -> None:
-    lines = text(plan("clariden", recipe="pytorch-2.9", runtime="ce"), "docker", "a command")
+    lines = text(settings_for("clariden", recipe="pytorch-2.9", runtime="ce"), "docker", "a command")
 
     env = built_environment(tmp_path, lines)
 

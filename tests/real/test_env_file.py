@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import need, skip_without
-from uenvtool.activation.activate import plan, text
+from uenvtool.activation.activate import text
 from uenvtool.core import quoting
+from uenvtool.settings import settings_for
 
 pytestmark = pytest.mark.real
 
@@ -40,7 +41,7 @@ def read_by_podman(file: Path, folder: Path) -> dict[str, str]:
 
 def test_podman_gets_the_values_and_no_quotes(tmp_path: Path) -> None:
     file = tmp_path / "job.env"
-    activation = plan("clariden", versions={"image": "alps"}, shell="podman")
+    activation = settings_for("clariden", facts={"image": "alps"}, form="podman")
     file.write_text(text(activation, "podman", "a command") + "\n")
 
     env = read_by_podman(file, tmp_path)

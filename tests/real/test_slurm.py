@@ -12,8 +12,9 @@ from tests.conftest import ROOT
 from tests.support.needs import need
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm, running_slurm
-from uenvtool.activation.activate import plan, text
+from uenvtool.activation.activate import text
 from uenvtool.core import quoting
+from uenvtool.settings import settings_for
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""
@@ -149,7 +150,7 @@ def test_two_jobs_at_once_take_two_ports(slurm: Slurm, tmp_path: Path) -> None:
 
 def test_a_job_is_told_of_the_network_option_that_alt_read_needs(slurm: Slurm, tmp_path: Path) -> None:
     ours = tmp_path / "ours.sh"
-    ours.write_text(text(plan("clariden", versions={"nccl": "2.29.2"}, runtime="uenv"), "bash", "a command"))
+    ours.write_text(text(settings_for("clariden", facts={"nccl": "2.29.2"}, runtime="uenv"), "bash", "a command"))
 
     without = slurm.run("srun", "bash", "-c", f"source {ours}", env=UENV)
     told = slurm.run(
@@ -161,7 +162,7 @@ def test_a_job_is_told_of_the_network_option_that_alt_read_needs(slurm: Slurm, t
 
 
 def test_export_gives_a_step_the_variables(slurm: Slurm) -> None:
-    option = text(plan("clariden", recipe="pytorch-2.9", runtime="uenv"), "slurm", "a command")
+    option = text(settings_for("clariden", recipe="pytorch-2.9", runtime="uenv"), "slurm", "a command")
 
     ran = slurm.run("srun", option, "bash", "-c", SHOW)
 

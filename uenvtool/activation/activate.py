@@ -7,22 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.activation.formats import FORMATS
-from uenvtool.activation.plan import ActivationPlan, known_facts, plan_activation
 from uenvtool.activation.script import render_script
 from uenvtool.activation.shells import dialects, shells
 from uenvtool.core import drift, files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
-from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.recipe_reader import read_recipe
-from uenvtool.knowledge.runtime import Runtime
-from uenvtool.knowledge.runtime_reader import known_images, load_runtime
+from uenvtool.knowledge.runtime_reader import known_images
 from uenvtool.knowledge.sound import passed_over
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.system_reader import concrete_systems, load_system, this_system
-from uenvtool.knowledge.tuning import recipe_facts
-from uenvtool.knowledge.tuning_reader import load_tuning
+from uenvtool.knowledge.system_reader import concrete_systems
+from uenvtool.settings import Settings, known_facts, settings_for
 
 JSON = "json"
 
@@ -40,15 +34,15 @@ def activate(
 ) -> Result:
     """The script or file that sets a shell or a job up. Raises BadInput for names that do not exist."""
     versions = known_facts(facts or {}, known_images())
-    activation = plan(
+    activation = settings_for(
         system,
         uarch=uarch,
         runtime=runtime,
+        form=shell if shell in FORMATS and shell != JSON else "",
         recipe=recipe,
-        versions=versions,
+        facts=versions,
         workarounds=workarounds,
         venv=venv,
-        shell=shell,
     )
     return Result(file=text(activation, shell, command(activation, shell, uarch, runtime, versions)))
 
@@ -73,55 +67,7 @@ def check(folder: Path) -> Result:
     return Result(notes=(f"{folder} is what its inputs give",))
 
 
-def plan(
-    system: str | None,
-    *,
-    uarch: str | None = None,
-    runtime: str | None = None,
-    recipe: str | None = None,
-    versions: Mapping[str, str | None] | None = None,
-    workarounds: Sequence[str] = (),
-    venv: str | None = None,
-    shell: str = "bash",
-) -> ActivationPlan:
-    """The plan for names as a user gives them. Raises BadInput for those that do not exist."""
-    loaded = read_recipe(recipe) if recipe else None
-    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or this_system())
-    given: dict[str, str | None] = {}
-    if loaded:
-        node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
-        given = dict(recipe_facts(loaded, chosen.facts(node)))
-    return plan_activation(
-        chosen,
-        runtimes_for(chosen, runtime, shell),
-        load_tuning(chosen.tuning, chosen.tree.position),
-        uarch=uarch,
-        versions={**given, **(versions or {})},
-        workarounds=workarounds,
-        venv=venv,
-        recipe=recipe or "",
-    )
-
-
-def runtimes_for(system: System, runtime: str | None, shell: str) -> tuple[Runtime, ...]:
-    """The runtimes that a script or file is for: the one that is named, else for a form the first that reads it.
-
-    Raises BadInput for a runtime that the system does not have, and for a form that none of its runtimes reads.
-    """
-    known = {name: load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes}
-    if runtime is not None and runtime not in known:
-        raise BadInput([unknown(f"runtime of {system.name}", runtime, known)])
-    candidates = tuple(found for name, found in known.items() if runtime in (None, name))
-    if shell in shells() or shell == JSON or shell not in FORMATS:
-        return candidates
-    readers = [found for found in candidates if shell in found.forms]
-    if not readers:
-        reads = "; ".join(f"{found.name} reads {', '.join(found.forms)}" for found in known.values())
-        raise BadInput(f"no runtime of {system.name} reads --shell {shell}", hint=f"{reads}; or take --shell bash")
-    return (readers[0],)
-
-
-def text(activation: ActivationPlan, shell: str, again: str) -> str:
+def text(activation: Settings, shell: str, again: str) -> str:
     """The script or file of a plan; again: the command that makes it again."""
     if shell in shells():
         return render_script(activation, shells()[shell], again)
@@ -131,7 +77,7 @@ def text(activation: ActivationPlan, shell: str, again: str) -> str:
 
 
 def command(
-    activation: ActivationPlan, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
+    activation: Settings, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
 ) -> str:
     """The command that makes the same text again, wherever it is run."""
     words = ["uenvtool", "activate", "--system", activation.system.name]
@@ -146,7 +92,7 @@ def scripts() -> dict[str, str]:
     """The committed scripts: name to text, one a system and shell."""
     found = {}
     for name in concrete_systems():
-        activation = plan(name)
+        activation = settings_for(name)
         for dialect in dialects():
             again = "uenvtool activate --write"
             found[f"{name}.{dialect.extension}"] = render_script(activation, dialect, again)

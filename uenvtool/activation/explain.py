@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from uenvtool.activation.activate import plan
-from uenvtool.activation.plan import ActivationPlan, known_facts, settled
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
 from uenvtool.knowledge.finding_text import finding_text, findings_named
@@ -28,6 +26,7 @@ from uenvtool.knowledge.tuning import (
     Value,
 )
 from uenvtool.knowledge.tuning_reader import load_all, load_sources
+from uenvtool.settings import Settings, known_facts, settings_for
 
 POLICIES = {
     DEFAULT: "set if it is unset",
@@ -65,7 +64,7 @@ def explain(
     """
     here = None
     if system or runtime or recipe or facts or (names and recognised()):
-        here = plan(system, runtime=runtime, recipe=recipe, versions=known_facts(facts or {}, known_images()))
+        here = settings_for(system, runtime=runtime, recipe=recipe, facts=known_facts(facts or {}, known_images()))
     if here is not None and not names:
         return _in_a_job(here)
     if not names and not everything:
@@ -113,13 +112,10 @@ def compare(sources: Sequence[str]) -> Result:
     )
 
 
-def _in_a_job(here: ActivationPlan) -> Result:
+def _in_a_job(here: Settings) -> Result:
     """The table of what is set, and what was not known when it was made."""
     runtime = here.runtimes[0]
-    rows = [
-        (planned.setting.name, _shown(planned.setting), f"{planned.setting.reason} [{planned.setting.source.name}]")
-        for planned in settled(here, inside=runtime.container)
-    ]
+    rows = [(setting.name, _shown(setting), f"{setting.reason} [{setting.source.name}]") for setting in here.holding()]
     notes = [f"on {here.system.name}, in {runtime.name}: {runtime.description}"]
     if len(here.runtimes) > 1:
         others = ", ".join(other.name for other in here.runtimes[1:])
@@ -198,7 +194,7 @@ def _says(variables: Sequence[TunedVariable]) -> dict[str, Value]:
     return {source: value for variable in variables for source, value in variable.says.items()}
 
 
-def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: ActivationPlan | None) -> dict[str, Any]:
+def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: Settings | None) -> dict[str, Any]:
     says = _says(variables)
     sources = {**load_sources(), **{setting.source.name: setting.source for setting in tuning.settings}}
     settings = [setting for setting in tuning.settings if setting.name == name]
@@ -218,11 +214,11 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: A
     }
 
 
-def _here(name: str, here: ActivationPlan) -> str:
+def _here(name: str, here: Settings) -> str:
     """What a variable will be where a plan is for."""
     runtime = here.runtimes[0]
     place = f"on {here.system.name}, in {runtime.name}"
-    holding = [chosen.setting for chosen in settled(here, inside=runtime.container) if chosen.setting.name == name]
+    holding = [setting for setting in here.holding() if setting.name == name]
     if not holding:
         return f"{place}: not set"
     return f"{place}: {_shown(holding[0])}, as {holding[0].source.name} says: {holding[0].reason}"

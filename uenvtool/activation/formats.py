@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from uenvtool.activation.plan import ActivationPlan, PlannedSetting, decided
 from uenvtool.activation.script import comments, legend, one_line, origin
 from uenvtool.core import quoting
 from uenvtool.knowledge.tuning import REQUIRED, UNSET
+from uenvtool.settings import ConditionalSetting, Settings
 
 UNSAID = "must be unset"
 
 
-def as_json(plan: ActivationPlan, again: str) -> str:
+def as_json(plan: Settings, again: str) -> str:
     """Every setting with what decides it, as data."""
     data = {
         "command": again,
@@ -29,24 +29,24 @@ def as_json(plan: ActivationPlan, again: str) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
-def as_podman(plan: ActivationPlan, again: str) -> str:
+def as_podman(plan: Settings, again: str) -> str:
     """NAME=value lines for `--env-file` of podman and docker, which take quotes as part of the value."""
-    lines = _commented(decided(plan, "podman"), lambda name, value: f"{name}={quoting.env_file(name, value)}")
+    lines = _commented(plan.for_format("podman"), lambda name, value: f"{name}={quoting.env_file(name, value)}")
     return "\n".join([*_header(plan, again), *lines])
 
 
-def as_dotenv(plan: ActivationPlan, again: str) -> str:
+def as_dotenv(plan: Settings, again: str) -> str:
     """NAME='value' lines, which Compose, python-dotenv and shells read alike."""
-    lines = _commented(decided(plan, "dotenv"), lambda name, value: f"{name}={quoting.dotenv(name, value)}")
+    lines = _commented(plan.for_format("dotenv"), lambda name, value: f"{name}={quoting.dotenv(name, value)}")
     return "\n".join([*_header(plan, again), *lines])
 
 
-def as_edf(plan: ActivationPlan, again: str) -> str:
+def as_edf(plan: Settings, again: str) -> str:
     """The [env] table of an environment definition file; an empty text unsets there."""
-    return "\n".join([*_header(plan, again), "[env]", *edf_lines(decided(plan, "edf"))])
+    return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan.for_format("edf"))])
 
 
-def edf_lines(plan: ActivationPlan) -> list[str]:
+def edf_lines(plan: Settings) -> list[str]:
     """The entries of the table alone, of a plan with nothing left open, each with its reason above it."""
     return list(
         _commented(
@@ -57,19 +57,19 @@ def edf_lines(plan: ActivationPlan) -> list[str]:
     )
 
 
-def as_docker(plan: ActivationPlan, again: str) -> str:
+def as_docker(plan: Settings, again: str) -> str:
     """ENV lines of a Dockerfile, which cannot unset a variable."""
     return "\n".join([*_header(plan, again), *docker_lines(plan)])
 
 
-def docker_lines(plan: ActivationPlan) -> list[str]:
+def docker_lines(plan: Settings) -> list[str]:
     """The ENV lines alone, each with its reason above it."""
-    return list(_commented(decided(plan, "docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
+    return list(_commented(plan.for_format("docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
-def as_csh(plan: ActivationPlan, again: str) -> str:
+def as_csh(plan: Settings, again: str) -> str:
     """Return lines for csh and tcsh: what the user has set stays, unless it is wrong otherwise."""
-    closed = decided(plan, "csh")
+    closed = plan.for_format("csh")
     required = {planned.setting.name for planned in closed.settings if planned.setting.policy == REQUIRED}
 
     def line(name: str, value: str) -> str:
@@ -78,9 +78,9 @@ def as_csh(plan: ActivationPlan, again: str) -> str:
     return "\n".join([*_header(plan, again), *_commented(closed, line, unset=lambda name: f"unsetenv {name}")])
 
 
-def as_slurm(plan: ActivationPlan, again: str) -> str:
+def as_slurm(plan: Settings, again: str) -> str:
     """The option --export of srun and sbatch, to be passed as one word: srun "$(uenvtool activate ...)"."""
-    pairs = values(decided(plan, "slurm"))
+    pairs = values(plan.for_format("slurm"))
     return "--export=" + ",".join(["ALL", *(f"{name}={quoting.slurm(name, value)}" for name, value in pairs)])
 
 
@@ -95,7 +95,7 @@ FORMATS = {
 }
 
 
-def _header(plan: ActivationPlan, again: str) -> Iterator[str]:
+def _header(plan: Settings, again: str) -> Iterator[str]:
     """What the file is for, what it came from, and who says what."""
     runtime = plan.runtimes[0]
     yield from comments(
@@ -106,7 +106,7 @@ def _header(plan: ActivationPlan, again: str) -> Iterator[str]:
 
 
 def _commented(
-    plan: ActivationPlan,
+    plan: Settings,
     line: Callable[[str, str], str],
     unset: Callable[[str], str] = lambda name: f"# {name} {UNSAID}",
 ) -> Iterator[str]:
@@ -120,7 +120,7 @@ def _commented(
             yield unset(setting.name) if value is None else line(setting.name, value)
 
 
-def values(plan: ActivationPlan) -> Iterator[tuple[str, str]]:
+def values(plan: Settings) -> Iterator[tuple[str, str]]:
     """The variables that a file can set."""
     if plan.venv:
         yield "VIRTUAL_ENV", plan.venv
@@ -130,11 +130,11 @@ def values(plan: ActivationPlan) -> Iterator[tuple[str, str]]:
             yield planned.setting.name, value
 
 
-def _value(planned: PlannedSetting) -> str | None:
+def _value(planned: ConditionalSetting) -> str | None:
     return planned.setting.otherwise if planned.setting.computed else planned.setting.value
 
 
-def _data(planned: PlannedSetting) -> dict[str, object]:
+def _data(planned: ConditionalSetting) -> dict[str, object]:
     setting = planned.setting
     return {
         "name": setting.name,

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from uenvtool.activation.plan import ActivationPlan, term_text
 from uenvtool.activation.template import rank_program, sections
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
 from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, SOFTWARE, UNSET, Setting, Source
+from uenvtool.settings import Settings, term_text
 
 WIDTH = 120
 """No line is longer."""
@@ -74,11 +74,11 @@ class Dialect(ABC):
         """Return the test that a sign of a runtime shows."""
 
     @abstractmethod
-    def image(self, plan: ActivationPlan) -> dict[str, str]:
+    def image(self, plan: Settings) -> dict[str, str]:
         """Return the marks of the section `runtime` that are about the image."""
 
     @abstractmethod
-    def folders(self, plan: ActivationPlan) -> list[str]:
+    def folders(self, plan: Settings) -> list[str]:
         """Return the lines that name the folders where libraries lie."""
 
     @abstractmethod
@@ -89,14 +89,14 @@ class Dialect(ABC):
     """What stands between the words of a choice."""
 
     @abstractmethod
-    def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
+    def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
         """The lines of the script but for its header."""
 
     def block(self, name: str, **values: str) -> str:
         """Return a section of this shell's template with its marks filled."""
         return filled(sections(self.template)[name], **values)
 
-    def runtime(self, plan: ActivationPlan) -> list[str]:
+    def runtime(self, plan: Settings) -> list[str]:
         """Return the lines that find out the runtime, if it is a container, and its image."""
         names = [runtime.name for runtime in plan.runtimes]
         alone = len(names) == 1
@@ -114,7 +114,7 @@ class Dialect(ABC):
             lines.append(self.block("named_runtime", CHOICES=choices, NAMES=" ".join(names), NOTHING=nothing))
         return lines
 
-    def libraries(self, plan: ActivationPlan, facts: Sequence[str]) -> list[str]:
+    def libraries(self, plan: Settings, facts: Sequence[str]) -> list[str]:
         """Return the lines that find out versions from libraries."""
         views = seen_by_views(plan)
         lines = [*self.folders(plan), *([self.block("of_views", NAME=views)] if views else [])]
@@ -125,7 +125,7 @@ class Dialect(ABC):
         return lines
 
 
-def function_names(plan: ActivationPlan, dialect: Dialect) -> list[str]:
+def function_names(plan: Settings, dialect: Dialect) -> list[str]:
     """The sections with the functions that a plan's table and machinery need, in order."""
     verbs = {verb(planned.setting) for planned in plan.settings}
     sets = any(planned.setting.together for planned in plan.settings)
@@ -146,7 +146,7 @@ def function_names(plan: ActivationPlan, dialect: Dialect) -> list[str]:
     return [name for name, is_wanted in wanted.items() if is_wanted]
 
 
-def first_blocks(plan: ActivationPlan, dialect: Dialect) -> list[str]:
+def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
     """What is found out before the table is gone through."""
     finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
     views = bool(seen_by_views(plan)) and (bool(library_facts(plan)) or "view_root" in plan.computed)
@@ -163,7 +163,7 @@ def first_blocks(plan: ActivationPlan, dialect: Dialect) -> list[str]:
     return [text for text in blocks if text]
 
 
-def last_blocks(plan: ActivationPlan, dialect: Dialect) -> list[str]:
+def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
     """What is done after the table, but for the end."""
     blocks = [
         dialect.block("set_names") if knows_runtime(plan) else "",
@@ -179,23 +179,23 @@ def own_functions(lines: Sequence[str]) -> list[str]:
     return re.findall(r"^(?:function )?(ue_\w+)(?:\(\)| --)", "\n".join(lines), re.MULTILINE)
 
 
-def knows_runtime(plan: ActivationPlan) -> bool:
+def knows_runtime(plan: Settings) -> bool:
     """Tell if the script finds out which of several runtimes this is."""
     return len(plan.runtimes) > 1 and bool(plan.facts_to_find & {"runtime", "container", "image"})
 
 
-def library_facts(plan: ActivationPlan) -> list[str]:
+def library_facts(plan: Settings) -> list[str]:
     """The versions that the script finds out from libraries."""
     return sorted(set(SOFTWARE) & plan.facts_to_find)
 
 
-def roce_device(plan: ActivationPlan) -> str:
+def roce_device(plan: Settings) -> str:
     """The start of the RDMA devices' names, if none is found."""
     settings = (planned.setting for planned in plan.settings)
     return next((setting.otherwise or "" for setting in settings if setting.computed == "roce_hca"), "")
 
 
-def render_script(plan: ActivationPlan, dialect: Dialect, again: str) -> str:
+def render_script(plan: Settings, dialect: Dialect, again: str) -> str:
     """The script of a plan in a shell; again: the command that makes it again."""
     table = list(_table(plan, dialect))
     lines = [*_script_header(plan, dialect, again), "", *dialect.assembled(table, plan)]
@@ -220,7 +220,7 @@ def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterat
         yield from (f"{indent}# {line}" for line in (wrapped if AGAIN not in text else [one_line(text)]))
 
 
-def legend(plan: ActivationPlan) -> list[str]:
+def legend(plan: Settings) -> list[str]:
     """The sources of a plan's settings, each with its title and date."""
     sources: dict[str, Source] = {planned.setting.source.name: planned.setting.source for planned in plan.settings}
     width = max((len(name) for name in sources), default=0)
@@ -230,7 +230,7 @@ def legend(plan: ActivationPlan) -> list[str]:
     ]
 
 
-def origin(plan: ActivationPlan, again: str) -> list[str]:
+def origin(plan: Settings, again: str) -> list[str]:
     """What a generated file came from, and how to make it again."""
     versions = ", ".join(f"{fact} {value or 'absent'}" for fact, value in sorted(plan.versions.items()))
     of = f" with {versions}{f' of {plan.recipe}' if plan.recipe else ''}" if versions else ""
@@ -252,7 +252,7 @@ def verb(setting: Setting) -> str:
     return VERBS.get(setting.policy, "default")
 
 
-def _script_header(plan: ActivationPlan, dialect: Dialect, again: str) -> Iterator[str]:
+def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str]:
     system = plan.system
     name = f"activate/{system.name}.{dialect.extension}"
     usage = {f"source {name}": "sets what is unset, says what it overrides"}
@@ -278,7 +278,7 @@ def _script_header(plan: ActivationPlan, dialect: Dialect, again: str) -> Iterat
         yield "# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154"
 
 
-def _table(plan: ActivationPlan, dialect: Dialect) -> Iterator[str]:
+def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
     """The rows of the table; what has the same condition stands together, what has none first."""
     groups: dict[tuple[tuple[Term, ...], frozenset[str], str], list[Setting]] = {((), frozenset(), ""): []}
     for planned in plan.settings:
@@ -317,11 +317,11 @@ def _beside(line: str, note: str, indent: str) -> Iterator[str]:
         yield line
 
 
-def _set(plan: ActivationPlan, dialect: Dialect, settings: Sequence[Setting], indent: str) -> Iterator[str]:
+def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: str) -> Iterator[str]:
     """The rows of a set: gone through once to look if one is set otherwise, and once to set them."""
     name = settings[0].together
     opening, closing = dialect.passes()
-    yield from _beside(indent + opening[0], f"all or none: {plan.set_reasons[name]}", indent)
+    yield from _beside(indent + opening[0], f"all or none: {plan.tuning.sets[name].reason}", indent)
     yield from (indent + line for line in opening[1:])
     yield from (line for setting in settings for line in _rows(setting, dialect, indent + "  "))
     yield from (indent + line for line in closing)
@@ -378,12 +378,12 @@ def signs(found: Iterable[Sign]) -> tuple[list[str], list[str]]:
     return [sign.env for sign in found if sign.env], [sign.file for sign in found if sign.file]
 
 
-def seen_by_views(plan: ActivationPlan) -> str:
+def seen_by_views(plan: Settings) -> str:
     """The runtime whose libraries lie in views; empty if there is none."""
     return next((runtime.name for runtime in plan.runtimes if runtime.libraries == VIEWS), "")
 
 
-def nothing_seen(plan: ActivationPlan) -> str:
+def nothing_seen(plan: Settings) -> str:
     """What is said if none of the runtimes shows: then only what is right in all of them is set."""
     missing = " and no ".join(runtime.name for runtime in plan.runtimes)
     return f"no {missing} here: only what is right in each is set"

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
-from uenvtool.activation.plan import ActivationPlan, decided
 from uenvtool.container.containerfile import Context, RuntimeTexts, context_files
 from uenvtool.container.deploy import Deployment, build_scripts, squashfs_name, test_script
 from uenvtool.container.identity import DIGITS, Identity, content_hash
@@ -20,7 +19,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.job.render.edf import EdfEntries, render_edf
 from uenvtool.knowledge.jobs import ContainerEngine, job_knowledge
 from uenvtool.knowledge.runtime_reader import load_runtime
-from uenvtool.knowledge.tuning import UNSET
+from uenvtool.settings import Settings, settings_for
 from uenvtool.venv.protect import rules
 
 EDF, DOCKER = "edf", "docker"
@@ -70,7 +69,7 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
     engine = job_knowledge(plan.system).ce
     own = bool(activation and plan.kind)
     name = f"{plan.container.image}.toml"
-    variables = dict(values(decided(activation, DOCKER))) if own and activation else {}
+    variables = dict(values(activation.for_format(DOCKER))) if own and activation else {}
     srun = _srun(engine) if own else []
     deployment = Deployment(variables=variables, srun=srun, edf=name, again=command)
     unnamed = dataclasses.replace(deployment, again="")  # a command says how a file was made, not what is in it
@@ -90,14 +89,14 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
     return Image(plan=plan, identity=identity, files=files)
 
 
-def _activation(plan: ContainerPlan) -> ActivationPlan | None:
+def _activation(plan: ContainerPlan) -> Settings | None:
     """What a container of the system is set up with; for an image with its own network stack, all of it."""
     form = EDF if _reads_edf(plan) else DOCKER
     if not plan.kind and form == DOCKER:
         return None
     nccl = plan.versions.get("nccl")
     versions = {"image": plan.kind, **({"nccl": nccl} if nccl else {})} if plan.kind else {}
-    activation = activate.plan(plan.system.name, uarch=plan.uarch, versions=versions, shell=form)
+    activation = settings_for(plan.system.name, uarch=plan.uarch, form=form, facts=versions)
     if plan.kind and plan.kind not in activation.images:
         hint = "name the recipe's own system with --system, or take a recipe without `image`"
         raise BadInput(f"no runtime of {plan.system.name} knows images of the kind {plan.kind}", hint=hint)
@@ -108,7 +107,7 @@ def _reads_edf(plan: ContainerPlan) -> bool:
     return any(EDF in load_runtime(name).forms for name in plan.system.runtimes)
 
 
-def _runtime_texts(activation: ActivationPlan, kind: str) -> RuntimeTexts:
+def _runtime_texts(activation: Settings, kind: str) -> RuntimeTexts:
     runtime = activation.runtimes[0].name
     sign = activation.images[kind]
     command = activate.command(activation, "bash", activation.uarch, runtime, activation.versions)
@@ -140,12 +139,9 @@ def _srun(engine: ContainerEngine) -> list[str]:
     return [*engine.extended_srun, *network]
 
 
-def _edf(plan: ContainerPlan, engine: ContainerEngine, activation: ActivationPlan | None, command: str) -> str:
-    """The EDF. An image with its own network stack sets its variables itself, but it cannot remove any."""
-    settings = decided(activation, EDF) if activation else None
-    if settings and plan.kind:
-        removed = tuple(planned for planned in settings.settings if planned.setting.policy == UNSET)
-        settings = dataclasses.replace(settings, settings=removed)
+def _edf(plan: ContainerPlan, engine: ContainerEngine, activation: Settings | None, command: str) -> str:
+    """Return the EDF."""
+    settings = activation.beside_image().for_format(EDF) if activation else None
     return render_edf(
         EdfEntries(
             knowledge=engine,

@@ -37,20 +37,18 @@ def tuned_here(
     name = system or (seen[0] if seen else None)
     if name is None:
         return None, NOT_KNOWN  # most machines, which do not wait for the tuning
-    from uenvtool.activation.activate import command, plan, runtimes_for
-    from uenvtool.activation.plan import settled
+    from uenvtool.activation.activate import command
     from uenvtool.knowledge.system_reader import load_system
+    from uenvtool.settings import runtimes_of, settings_for
 
-    known = runtimes_for(load_system(name), runtime, "bash")
+    known = runtimes_of(load_system(name), runtime)
     shown = runtime or _loaded(known, environ)
     if shown is None:
         return None, NOT_LOADED.format(system=name)
     versions = {**_versions(environ, folders, python), **_image(known, environ)}
-    here = plan(name, runtime=shown, recipe=recipe, versions=versions)
-    inside = here.runtimes[0].container
-    settings = tuple(planned.setting for planned in settled(here, inside=inside))
+    here = settings_for(name, runtime=shown, recipe=recipe, facts=versions)
     again = f'eval "$({command(here, "bash", None, shown, {})})"'
-    return Tuned(system=name, runtime=shown, settings=settings, again=again), ""
+    return Tuned(system=name, runtime=shown, settings=here.holding(), again=again), ""
 
 
 def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | None:

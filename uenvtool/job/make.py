@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.core.submit import require_program, require_sbatch, submitted
@@ -18,18 +18,14 @@ from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest, Overlay, checked
 from uenvtool.knowledge.jobs import JobKnowledge, job_knowledge
-from uenvtool.knowledge.kinds import RECIPE
-from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.recipe_reader import read_recipe
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.system import System
 from uenvtool.knowledge.system_reader import load_system, this_system
-from uenvtool.knowledge.tuning import Setting, holding, recipe_facts
-from uenvtool.knowledge.tuning_reader import load_tuning
+from uenvtool.settings import Settings, recipe_of_label, settings_for
 
-_LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
 _IS_PATH = re.compile(r"[/.]")
 
 
@@ -100,50 +96,25 @@ def planned(
     request = dataclasses.replace(request, runtime=runtime, image=image, overlay=overlay)
     knowledge = job_knowledge(found)
     refuse_unfit(request, found, knowledge)
-    settings = _settings(found, uarch, request, knowledge, loaded, workarounds)
-    plan = plan_job(found, uarch, request, knowledge, settings)
-    return JobFiles(plan=plan, texts=job_files(plan, _activation(found, plan, recipe, workarounds)))
+    settings = _settings(found, request, knowledge, recipe, workarounds) if runtime != LOCAL else None
+    held = settings.for_job(inside=runtime in (CE, RUNAI)) if settings else ()  # Apptainer's job exports them outside
+    plan = plan_job(found, uarch, request, knowledge, held)
+    return JobFiles(plan=plan, texts=job_files(plan, _activation(plan, settings)))
 
 
 def _settings(
-    system: System,
-    uarch: str,
-    request: JobRequest,
-    knowledge: JobKnowledge,
-    recipe: Recipe | None,
-    workarounds: Sequence[str],
-) -> tuple[Setting, ...]:
-    """The variables that hold for a job, with the workarounds that are named."""
-    tuning = load_tuning(system.tuning, system.tree.position)
-    wrong = [unknown("workaround", name, tuning.workarounds) for name in workarounds if name not in tuning.workarounds]
-    if wrong:
-        raise BadInput(wrong)
+    system: System, request: JobRequest, knowledge: JobKnowledge, recipe: str | None, workarounds: Sequence[str]
+) -> Settings:
+    """Return the settings that hold for a job, with the workarounds that are named."""
     extended = request.runtime == CE and knowledge.ce.extended and knowledge.ce.extended.search(request.image)
-    facts: dict[str, str | None] = {
-        **system.facts(uarch),
-        "runtime": "none" if request.runtime == LOCAL else request.runtime,
-        "container": "yes" if request.runtime in (CE, RUNAI) else None,  # Apptainer's job exports them outside
-        "image": "alps" if extended else None,
-        "overlay": None,
-    }
-    recipe = recipe or _recipe_of(request)
-    if recipe is not None:
-        facts.update({name: value for name, value in recipe_facts(recipe, facts).items() if value})
-    extra = {setting.name: setting for name in workarounds for setting in tuning.workarounds[name].settings}
-    held = [
-        setting
-        for setting in holding(tuning.settings, facts)
-        if setting.name not in extra and not (extended and setting.value)
-    ]
-    return (*held, *extra.values())
-
-
-def _recipe_of(request: JobRequest) -> Recipe | None:
-    """The recipe whose name and version a uenv's label has."""
     label = request.image or (request.overlay.base_image if request.overlay else "")
-    found = _LABEL.match(label) if request.runtime == UENV else None
-    name = f"{found[1]}-{found[2]}" if found else ""
-    return read_recipe(name) if name in available(RECIPE) else None
+    return settings_for(
+        system.name,
+        runtime=request.runtime,
+        recipe=recipe or (recipe_of_label(label) if request.runtime == UENV else None),
+        facts={"image": "alps"} if extended else {},
+        workarounds=workarounds,
+    )
 
 
 def _published(recipe: Recipe, system: System, uarch: str) -> str:
@@ -188,15 +159,14 @@ def _overlay(path: str) -> Overlay:
     )
 
 
-def _activation(system: System, plan: JobPlan, recipe: str | None, workarounds: Sequence[str]) -> str:
-    """The script that sets a pod up; other runtimes have their variables in the job."""
-    if plan.runtime != RUNAI:
+def _activation(plan: JobPlan, settings: Settings | None) -> str:
+    """Return the script that sets a pod up; other runtimes have their variables in the job."""
+    if plan.runtime != RUNAI or settings is None:
         return ""
     from uenvtool.activation import activate
 
-    activation = activate.plan(system.name, runtime=RUNAI, recipe=recipe, workarounds=workarounds)
-    again = activate.command(activation, "bash", None, RUNAI, {})
-    return activate.text(activation, "bash", again)
+    again = activate.command(settings, "bash", None, RUNAI, {})
+    return activate.text(settings, "bash", again)
 
 
 def _here(runtime: str) -> str:

@@ -10,7 +10,7 @@ from uenvtool.core.errors import BadInput, unknown
 from uenvtool.job.request import NCCL_TEST, SRUN, TORCHRUN, JobRequest, Overlay
 from uenvtool.knowledge.jobs import Explained, JobKnowledge
 from uenvtool.knowledge.system import System
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting
+from uenvtool.knowledge.tuning import Setting
 
 UENV, CE, APPTAINER, RUNAI, LOCAL = "uenv", "ce", "apptainer", "runai", "local"
 WRITTEN = (UENV, CE, APPTAINER, RUNAI, LOCAL)
@@ -92,11 +92,10 @@ def plan_job(
     if runtime == LOCAL and request.nodes not in (None, 1):
         raise BadInput(f"--nodes {request.nodes}: `local` runs on this machine alone", hint="leave --nodes out")
     time = request.time or defaults.get("time", "")
-    fitting = _fitting(settings, runtime)
     plan = JobPlan(
         request=request, knowledge=knowledge, system=system.name, runtime=runtime, launcher=launcher, nodes=nodes,
         ranks=ranks, tasks=tasks, cores=node.cores * ranks // most // tasks if most else 0, time=time, name=name,
-        image=image, extended=extended, directives=(), settings=fitting,
+        image=image, extended=extended, directives=(), settings=tuple(settings),
         output=defaults.get("output", DEFAULT_OUTPUT),
     )  # fmt: skip
     directives = tuple(_directives(plan, system)) if runtime in (UENV, CE, APPTAINER) else ()
@@ -178,20 +177,6 @@ def _name_of(command: Sequence[str]) -> str:
             if name:
                 return name
     return re.sub(r"[^\w.-]+", "-", command[0].rsplit("/", 1)[-1]).strip("-") or "job"
-
-
-def _fitting(settings: Sequence[Setting], runtime: str) -> tuple[Setting, ...]:
-    """The settings that a job can write down: those with a value, and those that must be unset.
-
-    What is put in front of another value, or found out on the node, is left to the job's own lines.
-    """
-    if runtime == LOCAL:
-        return ()
-    return tuple(
-        setting
-        for setting in settings
-        if setting.policy == UNSET or (setting.policy in (DEFAULT, AT_MOST, REQUIRED) and setting.value is not None)
-    )
 
 
 def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:

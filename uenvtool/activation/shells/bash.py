@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from uenvtool.activation.plan import ActivationPlan
 from uenvtool.activation.script import (
     LIBRARY_FOLDERS,
     WIDTH,
@@ -22,6 +21,7 @@ from uenvtool.core import quoting
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.tuning import SOFTWARE
+from uenvtool.settings import Settings
 
 
 class Bash(Dialect):
@@ -61,10 +61,10 @@ class Bash(Dialect):
     def variable(self, name: str) -> str:
         return f'"$ue_{name}"'
 
-    def image(self, plan: ActivationPlan) -> dict[str, str]:
+    def image(self, plan: Settings) -> dict[str, str]:
         return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"}
 
-    def folders(self, plan: ActivationPlan) -> list[str]:
+    def folders(self, plan: Settings) -> list[str]:
         own = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))
         whole = f'ue_folders="{own}:{":".join(LIBRARY_FOLDERS)}"'
         return (
@@ -82,7 +82,7 @@ class Bash(Dialect):
         tests += [" || ".join(f"-e ${{UENVTOOL_ROOT-}}{file}" for file in files)] if files else []
         return f"[[ {f' ||{chr(10)}  '.join(tests)} ]]"
 
-    def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
+    def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
         settings = ["ue_settings() {", *(f"  {line}" for line in table or [":"]), "}"]
         functions = [self.block(name) for name in function_names(plan, self)]
         first = first_blocks(plan, self)

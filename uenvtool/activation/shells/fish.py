@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from uenvtool.activation.plan import ActivationPlan
 from uenvtool.activation.script import (
     LIBRARY_FOLDERS,
     Dialect,
@@ -21,6 +20,7 @@ from uenvtool.core import quoting
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.tuning import SOFTWARE
+from uenvtool.settings import Settings
 
 
 class Fish(Dialect):
@@ -57,10 +57,10 @@ class Fish(Dialect):
     def variable(self, name: str) -> str:
         return f'"$ue_{name}"'
 
-    def image(self, plan: ActivationPlan) -> dict[str, str]:
+    def image(self, plan: Settings) -> dict[str, str]:
         return {}  # each image has a line of its own
 
-    def folders(self, plan: ActivationPlan) -> list[str]:
+    def folders(self, plan: Settings) -> list[str]:
         lines = ["set -l ue_folders (string split ':' -- \"$LD_LIBRARY_PATH\")"]
         return lines + [
             f"set -a ue_folders {' '.join(found)}" for found in (plan.system.libraries, LIBRARY_FOLDERS) if found
@@ -75,7 +75,7 @@ class Fish(Dialect):
         tests += [f'-e "$UENVTOOL_ROOT{file}"' for file in files]
         return "test " + f" -o {chr(92)}{chr(10)}        ".join(tests)
 
-    def assembled(self, table: Sequence[str], plan: ActivationPlan) -> list[str]:
+    def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
         settings = ["function ue_settings --no-scope-shadowing", *(f"    {line}" for line in table), "end"]
         functions = [self.block(name) for name in function_names(plan, self)]
         sets = ["set -l ue_pass", "set -l ue_other"] if "default_set" in function_names(plan, self) else []

@@ -13,22 +13,21 @@ from uenvtool.core.files import read_named
 from uenvtool.core.result import Result
 from uenvtool.job.check.findings import Finding, findings, read_source
 from uenvtool.job.check.parts import Source
-from uenvtool.job.check.tuned import Tuned
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.kinds import RECIPE, RULES
-from uenvtool.knowledge.locate import available, shown
+from uenvtool.knowledge.kinds import RULES
+from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.recipe_reader import read_recipe
 from uenvtool.knowledge.rule_reader import load_rules
+from uenvtool.knowledge.runtime_reader import load_runtime
 from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.system import System
 from uenvtool.knowledge.system_reader import concrete_systems, load_system
 from uenvtool.knowledge.tuning import recipe_facts
-from uenvtool.knowledge.tuning_reader import load_tuning
+from uenvtool.settings import Settings, recipe_of_label, settings_of
 
 RUNTIMES = ("ce", "uenv", "apptainer", "runai")
 """Of a file that shows signs of several, the first counts: a uenv can be loaded beside a container."""
 MAX_BYTES = 20_000_000
-_LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
 
 
 def check(files: Sequence[Path], system: str | None = None) -> Result:
@@ -63,7 +62,7 @@ def flaws(text: str, name: str, system: str | None = None, given: Iterable[str] 
     """
     chosen = load_system(system) if system else None
     source = replace(read_source(text, name), given=frozenset(given))
-    return findings(source, load_rules().values(), functools.cache(functools.partial(_tuned, chosen, source)))
+    return findings(source, load_rules().values(), functools.cache(functools.partial(_settings, chosen, source)))
 
 
 def _text(file: Path) -> str:
@@ -76,18 +75,16 @@ def _text(file: Path) -> str:
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def _tuned(system: System | None, source: Source) -> Tuned | None:
-    """The tuning for a file: of the system, or of what all systems with its runtime agree in."""
+def _settings(system: System | None, source: Source) -> Settings | None:
+    """Return the settings for a file: of the system, or of what all systems with its runtime agree in."""
     runtime = runtime_of(source)
     if runtime is None:
         return None
     systems = (system,) if system else _with_runtime(runtime)
     if not systems:
         return None
-    facts = {**_agreed(systems), "runtime": runtime, "image": "alps" if _is_extended(source) else None}
-    names = tuple(name for name in systems[0].tuning if all(name in other.tuning for other in systems))
-    versions = _versions(source, systems[0].facts(next(iter(systems[0].nodes))))
-    return Tuned(load_tuning(names), {**facts, **versions})
+    facts = {"image": "alps" if _is_extended(source) else None, **_versions(source, systems[0])}
+    return settings_of(systems, [load_runtime(runtime)], facts=facts)
 
 
 @functools.cache
@@ -102,31 +99,21 @@ def _with_runtime(runtime: str) -> tuple[System, ...]:
     return tuple(system for system in found if runtime in system.runtimes)
 
 
-def _agreed(systems: Sequence[System]) -> dict[str, str | None]:
-    """The facts in which all node types of all systems agree."""
-    every = [system.facts(uarch) for system in systems for uarch in system.nodes]
-    return {name: value for name, value in every[0].items() if all(facts[name] == value for facts in every)}
-
-
 def runtime_of(source: Source) -> str | None:
     """The runtime that a script shows; None if it shows none."""
     return next((name for name in RUNTIMES if name in source.kinds), None)
 
 
 def recipe_of(source: Source) -> str | None:
-    """The recipe of the uenv that a script loads, if one of its name and version is known."""
-    label = next((part.text for part in source.parts if part.kind == "directive" and part.name == "uenv"), "")
-    found = _LABEL.match(label)
-    name = f"{found[1]}-{found[2]}" if found else ""
-    return name if name in available(RECIPE) else None
+    """Return the recipe of the uenv that a script loads, if one of its name and version is known."""
+    labels = (part.text for part in source.parts if part.kind == "directive" and part.name == "uenv")
+    return recipe_of_label(next(labels, ""))
 
 
-def _versions(source: Source, system: Facts) -> Facts:
-    """The versions in the uenv that a script loads, if its recipe is known."""
+def _versions(source: Source, system: System) -> Facts:
+    """Return the versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
-    if name is None:
-        return {}
-    return {fact: version for fact, version in recipe_facts(read_recipe(name), system).items() if version}
+    return recipe_facts(read_recipe(name), system.facts(next(iter(system.nodes)))) if name else {}
 
 
 def _is_extended(source: Source) -> bool:

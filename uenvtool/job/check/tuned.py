@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 from uenvtool.job.check.parts import OUTER, Part, Source
-from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, Tuning, applicable
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting
+from uenvtool.settings import Settings
 
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """The tuning of the systems that a file can be for, and what is known of the job: runtime, fabric, versions."""
-
-    tuning: Tuning
-    facts: Facts
-
-
-Knowledge = Callable[[], "Tuned | None"]
-"""Gives the tuning for the file that is checked; None if nothing tells its runtime. It is called by every search."""
+Knowledge = Callable[[], "Settings | None"]
+"""Gives the settings for the file that is checked; None if nothing tells its runtime. It is called by every search."""
 
 
 def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
@@ -74,9 +64,8 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     names = {_plain(part.name) for part in _set_parts(source)} | source.given
     lacking = [
         setting.name
-        for setting, left in applicable(tuned.tuning.settings, tuned.facts)
-        if not left and "fabric" in setting.when.text and setting.value is not None
-        and setting.policy in (DEFAULT, AT_MOST, REQUIRED) and setting.name not in names
+        for setting in (found.setting for found in tuned.possible if not found.guard)
+        if "fabric" in setting.when.text and setting.is_fixed and setting.name not in names
     ]  # fmt: skip
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
@@ -95,10 +84,10 @@ def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, l
             yield part, by_name[_plain(part.name)]
 
 
-def _by_name(tuned: Tuned) -> Mapping[str, list[Setting]]:
+def _by_name(tuned: Settings) -> Mapping[str, list[Setting]]:
     found: dict[str, list[Setting]] = {}
-    for setting, _ in applicable(tuned.tuning.settings, tuned.facts):
-        found.setdefault(setting.name, []).append(setting)
+    for possible in tuned.possible:
+        found.setdefault(possible.setting.name, []).append(possible.setting)
     return found
 
 

@@ -1,0 +1,126 @@
+"""One answer everywhere: activate, job, job check, explain, doctor and container set the same for the same place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import tomlkit
+
+from tests.conftest import Answer
+from uenvtool.container.image import image_of
+from uenvtool.container.planning import planned
+from uenvtool.doctor.tuned import tuned_here
+from uenvtool.knowledge.container_reader import load_container
+from uenvtool.settings import settings_for
+
+Cli = Callable[..., Answer]
+PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9"), ("bristen", "uenv", "pytorch-2.6"),
+          ("clariden", "ce", "pytorch-2.9"), ("olivia", "apptainer", "pytorch-2.6")]  # fmt: skip
+
+
+def wanted(system: str, runtime: str, recipe: str) -> dict[str, str]:
+    """The variables with one value, and those that are removed, as the settings themselves say."""
+    held = settings_for(system, runtime=runtime, recipe=recipe).for_job(inside=runtime == "ce")
+    return {setting.name: setting.value or "" for setting in held}
+
+
+def of_activate(cli: Cli, *place: str) -> dict[str, str]:
+    system, runtime, recipe = place
+    form = "edf" if runtime == "ce" else "csh"
+    words = ("--system", system, "--runtime", runtime, "--recipe", recipe, "--shell", form)
+    answer = cli("activate", *words)
+    assert answer.code == 0, answer.stderr
+    if form == "edf":
+        return {name: str(value) for name, value in tomlkit.parse(answer.stdout)["env"].items()}  # type: ignore[union-attr]
+    rows = re.findall(r"^(?:if .*?\) )?setenv (\w+) '(.*)'$|^unsetenv (\w+)$", answer.stdout, re.MULTILINE)
+    return {name or removed: value for name, value, removed in rows}
+
+
+def of_job(cli: Cli, *place: str) -> dict[str, str]:
+    system, runtime, recipe = place
+    image = () if runtime == "apptainer" else ("--image", "some#image:v1" if runtime == "ce" else "some/v1:v1")
+    words = ("--system", system, "--runtime", runtime, "--recipe", recipe, *image, "--account", "a", "--json")
+    answer = cli("job", *words, "--", "true")
+    assert answer.code == 0, answer.stderr
+    return {name: value or "" for name, value in json.loads(answer.stdout)["variables"].items()}
+
+
+def of_explain(cli: Cli, *place: str) -> dict[str, str]:
+    system, runtime, recipe = place
+    answer = cli("explain", "--system", system, "--runtime", runtime, "--recipe", recipe, "--json")
+    assert answer.code == 0, answer.stderr
+    found = json.loads(answer.stdout)
+    return {entry["name"]: "" if entry["value"] == "removed" else entry["value"] for entry in found}
+
+
+def of_doctor(cli: Cli, *place: str) -> dict[str, str]:
+    system, runtime, recipe = place
+    tuned, why = tuned_here({}, system=system, runtime=runtime, recipe=recipe, folders=(), python=None)
+    assert tuned is not None, why
+    return {setting.name: setting.value or "" for setting in tuned.settings if setting.removes or setting.is_fixed}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=" ".join)
+@pytest.mark.parametrize("door", [of_activate, of_job, of_explain, of_doctor])
+def test_every_door_gives_the_same_variables(
+    cli: Cli, place: tuple[str, str, str], door: Callable[..., dict[str, str]]
+) -> None:
+    expected = wanted(*place)
+
+    given = door(cli, *place)
+
+    assert expected
+    assert {name: given.get(name) for name in expected} == expected
+
+
+SIGNS = {
+    "uenv": "#SBATCH --uenv={label}",
+    "ce": "srun --environment=./x.toml true",
+    "apptainer": "srun apptainer exec x.sif true",
+}
+
+
+@pytest.mark.parametrize("place", PLACES, ids=" ".join)
+def test_the_check_takes_what_is_set_and_nothing_else(cli: Cli, tmp_path: Path, place: tuple[str, str, str]) -> None:
+    system, runtime, recipe = place
+    sign = SIGNS[runtime].format(label=recipe.replace("-", "/v") + ".0:v1")
+    values = {name: value for name, value in wanted(*place).items() if re.fullmatch(r"[\w.^,:-]+", value)}
+    script = tmp_path / "job.sh"
+
+    def flawed(changed: dict[str, str]) -> set[str]:
+        """The variables whose value the check does not take."""
+        script.write_text("\n".join(["#!/bin/bash", sign, *(f"export {name}={changed[name]}" for name in changed)]))
+        found = json.loads(cli("job", "check", "--system", system, "--json", str(script)).stdout)
+        return {entry["detail"].partition("=")[0] for entry in found if entry["rule"] == "tuning-value"}
+
+    assert flawed(values) == set()
+    assert flawed(dict.fromkeys(values, "never")) == set(values)
+
+
+def test_an_image_of_our_own_has_what_activate_sets_for_its_kind() -> None:
+    plan = planned(load_container("ngc-pytorch-26.02-alps6"), None, None)
+    nccl = plan.versions.get("nccl")
+    facts = {"image": "alps", **({"nccl": nccl} if nccl else {})}
+    held = settings_for(plan.system.name, facts=facts, form="docker").for_format("docker")
+    expected = {found.setting.name: found.setting.value for found in held.settings if found.setting.is_fixed}
+
+    named = dict(
+        re.findall(r'^(?:ENV|   ) ?(\w+)="(.*)"', image_of(plan, "again").files["Containerfile"], re.MULTILINE)
+    )
+
+    assert expected
+    assert {name: named.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("verb", [("activate",), ("job", "--account", "a", "--image", "x/v1:v1")])
+def test_two_workarounds_that_contradict_each_other_are_refused(cli: Cli, verb: tuple[str, ...]) -> None:
+    workarounds = ("--workaround", "mpich-hang", "--workaround", "mpich-hang-disabled")
+
+    answer = cli(*verb, "--system", "clariden", *workarounds, *(("--", "true") if verb[0] == "job" else ()))
+
+    assert answer.code == 2
+    assert "--workaround mpich-hang sets" in answer.stderr

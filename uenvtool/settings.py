@@ -1,0 +1,345 @@
+"""Decides which variables are set for a system, a runtime, a recipe, facts and workarounds: the one answer for all.
+
+What is known is decided here. What is not (the runtime, versions, whether an overlay is named) stays as terms that a
+script decides where it is sourced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.knowledge.choice import system_name
+from uenvtool.knowledge.condition import Facts, Term
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.runtime import VIEWS, Runtime
+from uenvtool.knowledge.runtime_reader import load_runtime
+from uenvtool.knowledge.system import System
+from uenvtool.knowledge.system_reader import load_system, this_system
+from uenvtool.knowledge.tuning import (
+    EXPECTED,
+    FACTS,
+    PREPEND,
+    SOFTWARE,
+    Setting,
+    Tuning,
+    Workaround,
+    applicable,
+    recipe_facts,
+)
+from uenvtool.knowledge.tuning_reader import load_tuning
+
+SHOWN = ("runtime", "container", "image", "overlay", *(fact for fact, known in SOFTWARE.items() if known.library))
+"""The facts that a script finds out where it is sourced, beside variables that are set or not."""
+IN_CONTAINER = ("edf", "docker", "podman", "dotenv")
+"""The forms whose variables are set for a container; what reads the others is outside."""
+_LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
+"""The label of a uenv: its name and version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalSetting:
+    """A setting and the terms of its condition that are open."""
+
+    setting: Setting
+    guard: tuple[Term, ...]
+
+    @property
+    def guard_text(self) -> str:
+        """Return the open terms as a condition reads."""
+        return " and ".join(term_text(term) for term in self.guard)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The variables that are set in a place, in order.
+
+    runtimes: the one that is given, or those of the system, the preferred first. versions: the facts that are given.
+    venv: the virtual environment, if one is named. settings: those that a script can decide. possible: every one that
+    can hold, whatever decides it. inputs: the files they came from.
+    """
+
+    system: System
+    uarch: str | None
+    runtimes: tuple[Runtime, ...]
+    versions: Facts
+    workarounds: tuple[Workaround, ...]
+    venv: str | None
+    settings: tuple[ConditionalSetting, ...]
+    possible: tuple[ConditionalSetting, ...]
+    tuning: Tuning
+    inputs: tuple[str, ...]
+    recipe: str = ""
+
+    @property
+    def facts_to_find(self) -> frozenset[str]:
+        """Return the facts that a script has to find out."""
+        return frozenset(term.fact for conditional in self.settings for term in conditional.guard)
+
+    @property
+    def computed(self) -> frozenset[str]:
+        """Return what values are computed from."""
+        return frozenset(found.setting.computed for found in self.settings if found.setting.computed)
+
+    @property
+    def images(self) -> dict[str, str]:
+        """Return the kinds of images that show themselves to a script, and the variable that shows each."""
+        return {name: sign.env for runtime in self.runtimes for name, sign in runtime.images.items()}
+
+    def holding(self, *, inside: bool | None = None) -> tuple[Setting, ...]:
+        """Return the settings that hold in the first runtime if no version is seen.
+
+        inside: of the runtime's container; default: if it has one.
+        """
+        runtime = self.runtimes[0]
+        facts = {
+            "runtime": runtime.name,
+            "container": "yes" if runtime.container and inside is not False else None,
+            "image": None,
+            "overlay": None if self.venv is None else "named",
+            "SLURM_JOB_ID": "a job" if self.system.scheduler == "slurm" else None,
+        }
+        return tuple(
+            found.setting for found in self.settings if all(_holds(term, facts, found.setting) for term in found.guard)
+        )
+
+    def for_job(self, *, inside: bool) -> tuple[Setting, ...]:
+        """Return what a job writes down: settings with a value, and those that must be unset. inside: as in `holding`.
+
+        What is put in front of another value, or found out on the node, is left to the job's own lines.
+        """
+        return tuple(
+            setting for setting in self.beside_image().holding(inside=inside) if setting.removes or setting.is_fixed
+        )
+
+    def beside_image(self) -> Settings:
+        """Return what is left to set for an image that sets its variables itself: it cannot remove any."""
+        if not self.versions.get("image"):
+            return self
+        left = [found for found in self.settings if found.setting.removes or found.setting.workaround]
+        return dataclasses.replace(self, settings=tuple(left))
+
+    def for_format(self, form: str) -> Settings:
+        """Return the settings with nothing left open, for a form that cannot look: no version is seen.
+
+        What nobody sets (policy expected) and what is put in front of a value (policy prepend) is left out.
+        """
+        held = self.holding(inside=form in IN_CONTAINER)
+        chosen = [setting for setting in held if setting.policy not in (EXPECTED, PREPEND)]
+        return dataclasses.replace(self, settings=tuple(ConditionalSetting(setting, ()) for setting in chosen))
+
+
+def settings_for(
+    system: str | None = None,
+    *,
+    uarch: str | None = None,
+    runtime: str | None = None,
+    form: str = "",
+    recipe: str | None = None,
+    facts: Facts | None = None,
+    workarounds: Sequence[str] = (),
+    venv: str | None = None,
+) -> Settings:
+    """Return the settings for names as a user gives them; form: the file that the runtime must read.
+
+    Raises BadInput for names that do not exist.
+    """
+    loaded = read_recipe(recipe) if recipe else None
+    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or this_system())
+    given: Facts = {}
+    if loaded:
+        node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
+        given = recipe_facts(loaded, chosen.facts(node))
+    return settings_of(
+        [chosen],
+        runtimes_of(chosen, runtime, form),
+        uarch=uarch,
+        facts={**given, **(facts or {})},
+        workarounds=workarounds,
+        venv=venv,
+        recipe=recipe or "",
+    )
+
+
+def settings_of(
+    systems: Sequence[System],
+    runtimes: Sequence[Runtime],
+    *,
+    uarch: str | None = None,
+    facts: Facts | None = None,
+    workarounds: Sequence[str] = (),
+    venv: str | None = None,
+    recipe: str = "",
+) -> Settings:
+    """Return the settings of a system, or those that several agree in. runtimes: the one in use, or those it may be.
+
+    Raises BadInput for a name that nobody knows and for a contradiction.
+    """
+    first = systems[0]
+    names = [name for name in first.tuning if all(name in other.tuning for other in systems)]
+    tuning = load_tuning(names, first.tree.position)
+    given = dict(facts or {})
+    known = {**_shared_facts(systems, uarch), **_absent(runtimes), **given}
+    if len(runtimes) == 1:
+        known["runtime"] = runtimes[0].name
+    chosen = _chosen_workarounds(tuning, workarounds)
+    replaced = {setting.name: setting for workaround in chosen for setting in workaround.settings}
+    can_be = tuple(runtime.name for runtime in runtimes)
+    asked_for = [ConditionalSetting(setting, ()) for setting in replaced.values()]
+    possible = [
+        ConditionalSetting(setting, left)
+        for setting, left in applicable(tuning.settings, known)
+        if setting.name not in replaced
+    ]
+    decidable = [
+        ConditionalSetting(found.setting, tuple(_narrowed(term, can_be) for term in found.guard if _is_shown(term)))
+        for found in possible
+        if all(_decidable(term, found.setting, can_be) for term in found.guard)
+    ]
+    return Settings(
+        system=first,
+        uarch=uarch,
+        runtimes=tuple(runtimes),
+        versions=given,
+        workarounds=chosen,
+        venv=venv,
+        settings=(*decidable, *asked_for),
+        possible=(*possible, *asked_for),
+        tuning=tuning,
+        inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
+        recipe=recipe,
+    )
+
+
+def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:
+    """Return the runtime that is named, or those of the system; for a form, the first that reads it.
+
+    Raises BadInput for a runtime that the system does not have, and for a form that none of its runtimes reads.
+    """
+    known = {name: load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes}
+    if runtime is not None and runtime not in known:
+        raise BadInput([unknown(f"runtime of {system.name}", runtime, known)])
+    candidates = tuple(found for name, found in known.items() if runtime in (None, name))
+    if not form:
+        return candidates
+    readers = [found for found in candidates if form in found.forms]
+    if not readers:
+        reads = "; ".join(f"{found.name} reads {', '.join(found.forms)}" for found in known.values())
+        raise BadInput(f"no runtime of {system.name} reads --shell {form}", hint=f"{reads}; or take --shell bash")
+    return (readers[0],)
+
+
+def recipe_of_label(label: str) -> str | None:
+    """Return the name of the recipe that a uenv's label is of, if one of that name and version is known."""
+    found = _LABEL.match(label)
+    name = f"{found[1]}-{found[2]}" if found else ""
+    return name if name in available(RECIPE) else None
+
+
+_NUMBERS = re.compile(r"[0-9]{1,9}([.-][0-9]{1,9})*\Z")
+"""A version of numbers alone, as software tells its own."""
+
+
+def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
+    """Check facts that a user gives. images: the kinds of images that there are.
+
+    Raises BadInput for a fact that no condition asks for and for a value that it cannot have.
+    """
+    problems = [unknown("fact", name, FACTS) for name in pairs if name not in FACTS]
+    for name, value in pairs.items():
+        if name in SOFTWARE and not _NUMBERS.match(value):
+            problems.append(Problem(f"{name}={value!r} is not a version", hint=f"write for example {name}=2.27.3"))
+        elif name == "image" and value not in images:
+            problems.append(unknown("image", value, images))
+        elif not value or not all(character.isalnum() or character in "._-" for character in value):
+            problems.append(Problem(f"{name}={value!r} is not a name", hint="write for example image=alps"))
+    if problems:
+        raise BadInput(problems)
+    return dict(pairs)
+
+
+def _holds(term: Term, facts: Facts, setting: Setting) -> bool:
+    answer = term.holds(facts)
+    return term.fact in setting.unseen if answer is None else answer
+
+
+def _is_shown(term: Term) -> bool:
+    return term.fact in SHOWN or term.fact.isupper()
+
+
+def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
+    """Tell if a script can decide a term, or may leave it out.
+
+    An image that shows itself has set its variables itself, so what it needs is not in a script.
+    """
+    if term.fact == "image":
+        return term.operator == "!="
+    if term.fact == "runtime" and term.operator in ("in", "=="):
+        return bool(set(term.values) & set(runtimes))
+    return _is_shown(term) or term.fact in setting.unseen
+
+
+def _narrowed(term: Term, runtimes: Sequence[str]) -> Term:
+    """Return a term about the runtime with only the runtimes that can be; present if it is any of them."""
+    if term.fact != "runtime" or term.operator != "in":
+        return term
+    values = tuple(name for name in runtimes if name in term.values)
+    if len(values) == len(runtimes):
+        return Term("runtime", "present")
+    return Term("runtime", "in" if len(values) > 1 else "==", values)
+
+
+def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
+    """Return the facts that cannot be where these are the runtimes."""
+    absent: dict[str, None] = {}
+    if not any(runtime.container for runtime in runtimes):
+        absent["container"] = None
+    if not any(runtime.images for runtime in runtimes):
+        absent["image"] = None
+    if not any(runtime.libraries == VIEWS for runtime in runtimes):
+        absent["nvshmem"] = None  # that of an image from elsewhere is not for this fabric
+    return absent
+
+
+def _shared_facts(systems: Sequence[System], uarch: str | None) -> dict[str, str | None]:
+    """Return the facts of a node type, or those in which all node types of the systems agree."""
+    for system in systems:
+        if uarch is not None and uarch not in system.nodes:
+            raise BadInput([unknown(f"node type of {system.name}", uarch, system.nodes)])
+    by_node = [system.facts(name) for system in systems for name in ([uarch] if uarch else system.nodes)]
+    return {name: value for name, value in by_node[0].items() if all(facts[name] == value for facts in by_node)}
+
+
+def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:
+    """Return the workarounds of those names. Raises BadInput if one is unknown or two want different values."""
+    wanted = list(dict.fromkeys(names))
+    problems = [unknown("workaround", name, tuning.workarounds) for name in wanted if name not in tuning.workarounds]
+    if problems:
+        raise BadInput(problems)
+    chosen = tuple(tuning.workarounds[name] for name in wanted)
+    first: dict[str, Setting] = {}
+    for setting in (setting for workaround in chosen for setting in workaround.settings):
+        before = first.setdefault(setting.name, setting)
+        if before.value != setting.value:
+            problems.append(
+                Problem(
+                    f"--workaround {before.workaround} sets {setting.name}={before.value}, "
+                    f"--workaround {setting.workaround} sets it to {setting.value}",
+                    hint=f"choose one of them; known: {', '.join(sorted(tuning.workarounds))}",
+                )
+            )
+    if problems:
+        raise BadInput(problems)
+    return chosen
+
+
+def term_text(term: Term) -> str:
+    """Return a term as a condition reads."""
+    if term.operator in ("present", "absent"):
+        return term.fact if term.operator == "present" else f"not {term.fact}"
+    return f"{term.fact} {term.operator} {'|'.join(term.values)}"
