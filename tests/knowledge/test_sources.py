@@ -131,12 +131,21 @@ def test_every_source_says_where_its_files_are_or_is_not_public() -> None:
 
 
 def test_each_source_is_listed_with_its_age_and_what_it_says(cli: Cli, small: None) -> None:
-    answer = cli("sources", "page", "seed")
+    rows = {line.split()[0]: line.split()[1:] for line in cli("sources").stdout.splitlines()}
 
-    lines = [line.split() for line in answer.stdout.splitlines()]
-    assert lines[1][:6] == ["page", "2024-02", "older", "than", "a", "year"]
-    assert [line[0] for line in lines] == ["source", "page", "seed"]
-    assert cli("sources", "sede").code == 2
+    assert rows["page"] == ["2024-02", "older", "than", "a", "year", "1", "0", "a", "page"]
+    assert [name for name in rows if name in ("page", "seed")] == ["page", "seed"]  # the oldest first
+
+
+def test_a_named_source_is_shown_with_its_files_and_all_that_it_says(cli: Cli, small: None) -> None:
+    lines = cli("sources", "pinned").stdout.splitlines()
+
+    assert lines[2:] == [
+        "  https://a.page",
+        "  https://raw.githubusercontent.com/site/pages/v1/env.sh",
+        "  MY_NET  slow",
+    ]
+    assert cli("sources", "pined").code == 2
 
 
 @pytest.fixture

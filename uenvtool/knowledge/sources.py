@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ExitCode, ToolFailed, UenvtoolError, unknown
@@ -49,50 +50,54 @@ class Statement:
 
 
 def sources(names: Sequence[str] = (), *, today: date | None = None) -> Result:
-    """Return the sources, the oldest first, with what each says and what follows it. Raises BadInput for another name.
+    """Return the sources in a table, the oldest first; named ones with all that they say. Raises BadInput.
 
     today: the day that a source's age is counted to.
     """
     tuning, day = load_all(), today or date.today()
-    chosen = _chosen(names)
-    says = {name: len(_values_of(tuning, name)) for name in chosen}
-    follow = {name: sum(setting.source.name == name for setting in tuning.settings) for name in chosen}
-    old = [name for name, source in chosen.items() if is_old(source.date, day)]
+    entries = [_entry(source, tuning, day) for source in _chosen(names).values()]
     rows = [
-        (
-            name,
-            source.date,
-            "older than a year" if name in old else "",
-            str(says[name]),
-            str(follow[name]),
-            source.title,
-            source.url,
-        )
-        for name, source in chosen.items()
+        (entry["name"], entry["date"], entry["age"], str(len(entry["says"])), str(entry["settings"]), entry["title"])
+        for entry in entries
     ]
-    followed = [name for name in old if follow[name]]
+    followed = [entry["name"] for entry in entries if entry["age"] and entry["settings"]]
     return Result(
-        data=[
-            {
-                "name": name,
-                "date": source.date,
-                "old": name in old,
-                "says": _values_of(tuning, name),
-                "settings": follow[name],
-                "title": source.title,
-                "url": source.url,
-                "files": [_address(source, file) for file in source.files],
-            }
-            for name, source in chosen.items()
-        ],
-        tables=(Table(headings=("source", "date", "age", "says", "settings", "title", "where"), rows=rows),),
+        data=entries,
+        text="\n\n".join("\n".join(_lines(entry)) for entry in entries) if names else "",
+        tables=() if names else (Table(headings=("source", "date", "age", "says", "settings", "title"), rows=rows),),
         warnings=(f"older than a year, and followed: {', '.join(followed)}",) if followed else (),
-        notes=(
+        notes=passed_over(TUNING)
+        if names
+        else (
             *passed_over(TUNING),
             "says: variables that it gives a value; settings: those of tuning/ that follow it",
-            "whether they still say so: uenvtool sources --check",
+            "all of one: uenvtool sources NAME; whether they still say so: uenvtool sources --check",
         ),
     )
+
+
+def _entry(source: Source, tuning: Tuning, day: date) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "date": source.date,
+        "age": "older than a year" if is_old(source.date, day) else "",
+        "says": _values_of(tuning, source.name),
+        "settings": sum(setting.source.name == source.name for setting in tuning.settings),
+        "title": source.title,
+        "url": source.url,
+        "files": [_address(source, file) for file in source.files],
+    }
+
+
+def _lines(entry: Mapping[str, Any]) -> list[str]:
+    """Return a source with all that it says."""
+    width = max(map(len, entry["says"]), default=0)
+    return [
+        f"{entry['name']}  {entry['date']}  {entry['age']}".rstrip(),
+        f"  {entry['title']}",
+        *(f"  {place}" for place in dict.fromkeys([entry["url"], *entry["files"]]) if place),
+        *(f"  {variable:{width}}  {_word(value)}" for variable, value in entry["says"].items()),
+    ]
 
 
 def is_old(since: str, day: date) -> bool:
