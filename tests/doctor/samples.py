@@ -5,13 +5,19 @@ The texts are those of the issues that each finding names as its source, of the 
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 LOGS = Path(__file__).parent / "logs"
-FIRES = {path.stem: path.read_text(encoding="utf-8").split("%%\n") for path in sorted(LOGS.glob("*.txt"))}
-"""Finding to logs, each of which shows it; a line of two percent signs stands between them in the file."""
+_BETWEEN = re.compile(r"^%%.*\n", re.MULTILINE)
+FIRES = {
+    path.stem: [log for log in _BETWEEN.split(path.read_text(encoding="utf-8")) if log]
+    for path in sorted(LOGS.glob("*.txt"))
+}
+"""Finding to logs, each of which shows it; a line of two percent signs, and where it was read, stands before each."""
 HEALTHY = {path.stem: path.read_text(encoding="utf-8") for path in sorted((LOGS / "healthy").glob("*.txt"))}
 ALSO = {
+    "watchdog-slingshot": {"watchdog-timeout"},
     "nccl-plugin-missing": {"nccl-tcp"},
     "nccl-plugin-broken": {"nccl-plugin-missing"},
 }

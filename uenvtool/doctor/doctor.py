@@ -44,19 +44,19 @@ def doctor(
         from uenvtool.doctor.job import examine_job
 
         found = examine_job(job, system=system, runtime=runtime, recipe=recipe)
-        return report(found, what=f"what Slurm has of job {job}", fix=fix, verbose=verbose)
+        return report(found, what=f"job {job}", fix=fix, verbose=verbose)
     from uenvtool.doctor.here import examine_here
 
     look = functools.partial(
         examine_here, os.environ, system=system, runtime=runtime, recipe=recipe, answer_of_python=answer_of_python
     )
     if not ranks:
-        return report(look(), what="what could be looked at here", fix=fix, verbose=verbose)
+        return report(look(), what="this shell", fix=fix, verbose=verbose)
     from uenvtool.doctor.all_ranks import default_folder, examine_ranks
 
     place = folder.absolute() if folder else default_folder(os.environ)
     together = examine_ranks(os.environ, place, seconds=seconds, look=look)
-    return report(together, what="what the ranks could look at", fix=fix, verbose=verbose) if together else None
+    return report(together, what="what the ranks looked at", fix=fix, verbose=verbose) if together else None
 
 
 def _answer_of_python() -> Callable[[], Answer]:

@@ -61,8 +61,9 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """What came of looking: the findings, what is there as name and value, and what could not be looked at."""
+    """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped."""
 
     findings: tuple[Finding, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+    looked_at: str = ""
     unseen: tuple[str, ...] = ()

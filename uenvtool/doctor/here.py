@@ -76,10 +76,11 @@ def _names(environ: Mapping[str, str]) -> list[str]:
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
     """What Python prints when it starts, read as a log: an overlay says there what is wrong with its base or image."""
-    from uenvtool.doctor.log.scan import read_logs
+    from uenvtool.doctor.log.scan import Scanner, read_logs
     from uenvtool.doctor.log.verdict import examined
 
-    found = examined(read_logs([("python", io.BytesIO(printed.encode()))], known), known).findings if printed else ()
+    streams = [("python", io.BytesIO(printed.encode()))] if printed else []
+    found = examined(read_logs(streams, Scanner(known)), known).findings if printed else ()
     for finding in found:
         yield Finding(known=finding.known, detail=finding.detail, text=finding.text)
     if python is None and printed and not found:
@@ -118,6 +119,6 @@ def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
     if why_not:
         yield why_not
     if here.python is None:
-        yield "packages: no Python is on PATH, or it does not start"
+        yield "packages: no Python on PATH, or it does not start"
     if not here.is_at_work:
-        yield "network, ports, memory: this is no job and no container with torch"
+        yield "network, ports, memory: not in a job"

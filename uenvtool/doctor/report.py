@@ -20,10 +20,9 @@ MOST_LINES = 18
 
 
 def report(examination: Examination, *, what: str, fix: bool = False, verbose: bool = False) -> Result:
-    """The answer. what: what was looked at, for the sentence that nothing is wrong. The exit code is NO if a
-    finding is more than a note.
+    """Return the answer; the exit code is NO if a finding is more than a note.
 
-    fix: only the commands that mend what was found. verbose: each finding whole, and all of them.
+    what: what was looked at. fix: only the commands that mend what was found. verbose: each finding whole, and all.
     """
     findings = worst_first(map(_mended, examination.findings))
     data = {
@@ -34,22 +33,33 @@ def report(examination: Examination, *, what: str, fix: bool = False, verbose: b
     code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
     if fix:
         return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
-    facts = "\n".join(f"{name}: {value}" for name, value in examination.facts)
-    notes = [*passed_over(FINDINGS), *(f"not looked at: {line}" for line in examination.unseen)]
-    if not findings:
-        return Result(data=data, text=facts, notes=(*notes, f"nothing is wrong in {what}"), exit_code=code)
+    head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
     if verbose:
-        text = "\n\n".join([*filter(None, [facts]), *map(_whole, findings)])
-        return Result(data=data, text=text, notes=tuple(notes), exit_code=code)
+        text = "\n\n".join(["\n".join(head), *map(_whole, findings)])
+        return Result(data=data, text=text, notes=tuple(passed_over(FINDINGS)), exit_code=code)
     rows = [(finding.known.severity, finding.known.id, _line(finding)) for finding in findings[:MOST_LINES]]
     more = [f"{len(findings) - MOST_LINES} more findings: --verbose shows all"] if len(findings) > MOST_LINES else []
+    hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
     return Result(
         data=data,
-        text=facts,
-        tables=(Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True),),
-        notes=(*notes, *more, "--verbose says why, and who says so; --fix prints what mends it"),
+        text="\n".join(head),
+        tables=(Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True),) if findings else (),
+        notes=(*passed_over(FINDINGS), *more, *hint),
         exit_code=code,
     )
+
+
+def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[str]:
+    """Return the line that says that nothing was found, where that is so, and what was skipped."""
+    read = f" ({examination.looked_at})" if examination.looked_at else ""
+    skipped = ", ".join(_in_brackets(*line.partition(": ")) for line in examination.unseen)
+    opening = [] if is_wrong else [f"no problems found in {what}{read}"]
+    line = "; ".join([*opening, *([f"skipped: {skipped}"] if skipped else [])])
+    return [line] if line else []
+
+
+def _in_brackets(what: str, _: str, why: str) -> str:
+    return f"{what} ({why})" if why else what
 
 
 def _line(finding: Finding) -> str:

@@ -14,8 +14,8 @@ from uenvtool.knowledge.recognise import recognised
 if TYPE_CHECKING:
     from uenvtool.knowledge.runtime import Runtime, Sign
 
-NOT_KNOWN = "variables: this machine is none of the known systems; --system names one"
-NOT_LOADED = "variables: no uenv or container of {system} is loaded; --runtime names one"
+NOT_KNOWN = "variables: unrecognised machine, --system names it"
+NOT_LOADED = "variables: no uenv or container of {system} is loaded, --runtime names one"
 _VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)*)\Z")
 _NCCL_WHEEL = re.compile(r"nvidia-nccl-cu\d+\Z")
 

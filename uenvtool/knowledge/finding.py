@@ -17,12 +17,13 @@ SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 class LogLine:
     """A line that programs print.
 
-    text: what the line contains, and what is searched for. match: what it contains too. near, not_near: what it or
-    the lines behind it contain, or not. value: of a fact that the line shows by itself.
+    text: what the line contains, and what is searched for. match, unless: what it contains too, or not. near, not_near:
+    what it or the lines behind it contain, or not. value: of a fact that the line shows by itself.
     """
 
     text: str
     match: re.Pattern[str] | None = None
+    unless: re.Pattern[str] | None = None
     near: re.Pattern[str] | None = None
     not_near: re.Pattern[str] | None = None
     value: str = ""
@@ -35,7 +36,7 @@ class KnownFinding:
     severity: one of SEVERITIES. what, why, fix, source: texts for the user. command: what mends it, ready to
     paste. workaround: the one of the tuning files that mends it. log: the lines that show it; none: a check finds
     it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
-    findings that this one follows from.
+    findings that this one follows from. fallback: shown only if nothing else is broken.
     """
 
     id: str
@@ -51,6 +52,7 @@ class KnownFinding:
     missing: tuple[LogLine, ...] = ()
     when: Condition = ALWAYS
     hidden_by: tuple[str, ...] = ()
+    fallback: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,6 +76,7 @@ class _Reader(TreeReader):
             missing=self.lines(node, "missing"),
             when=self.when(node),
             hidden_by=texts(node, "hidden_by"),
+            fallback="fallback" in node.value,
         )
 
     def fact(self, name: str, node: Node) -> LogFact:
@@ -90,7 +91,5 @@ class _Reader(TreeReader):
         return tuple(self.line(child) for child in (listed.value if listed else ()))
 
     def line(self, node: Node) -> LogLine:
-        match, near, not_near = (self.pattern(node, key) for key in ("match", "near", "not_near"))
-        return LogLine(
-            text=str(node.value["text"].value), match=match, near=near, not_near=not_near, value=text(node, "value")
-        )
+        patterns = {key: self.pattern(node, key) for key in ("match", "unless", "near", "not_near")}
+        return LogLine(text=str(node.value["text"].value), value=text(node, "value"), **patterns)

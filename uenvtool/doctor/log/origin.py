@@ -21,6 +21,21 @@ _RANK = re.compile(
 )
 
 
+_MOMENT = re.compile(
+    r"(?P<day>\d{4}-\d\d-\d\d)[T_ ](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"  # ISO, as of Slurm, torchrun, logging
+    r"|\b[EWIF](?P<date>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d\.\d{1,9})"  # torch: month, day, time
+)
+
+
+def moment(line: str) -> str:
+    """Return when a line was printed, in a form that sorts; empty if it does not say so."""
+    found = _MOMENT.search(line)
+    if found is None:
+        return ""
+    day, time = found["day"] or found["date"].zfill(4), found["time"] or found["clock"]
+    return f"{day} {time.replace(',', '.').ljust(18, '0')}"
+
+
 def node(before: str) -> str:
     """The node that is named last in what stands before a text; empty if none is."""
     plain = _NCCL.match(before)

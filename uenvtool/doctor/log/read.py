@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.doctor.finding import Examination
-from uenvtool.doctor.log.scan import read_logs
+from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.knowledge.finding_reader import load_findings
 from uenvtool.knowledge.locate import shown
@@ -21,7 +21,7 @@ STANDARD_INPUT = Path("-")
 def examine_logs(files: Sequence[Path]) -> Examination:
     """What the logs say together; `-` is standard input. Raises BadInput for a file that cannot be opened."""
     known = load_findings()
-    return examined(read_logs(_opened(files), known), known)
+    return examined(read_logs(_opened(files), Scanner(known)), known)
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:

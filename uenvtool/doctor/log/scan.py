@@ -14,13 +14,14 @@ from typing import BinaryIO
 from uenvtool.doctor.log import origin
 from uenvtool.doctor.log.blocks import Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
+from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import Known, LogLine
 
-BEFORE, AFTER = 600, 1_500
+AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""
 NEAR = 4_000
-SHOWN = 160
+SHOWN, SHOWN_BEFORE = 160, 60
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
@@ -34,9 +35,15 @@ class _Target:
     name: str
     line: LogLine
 
+    @property
+    def is_text_alone(self) -> bool:
+        """Tell if the text decides by itself that a line is the one."""
+        line = self.line
+        return line.match is None and line.unless is None and line.near is None and line.not_near is None
+
 
 class Scanner:
-    """Knows the lines; reads one log after the other."""
+    """Knows the lines, and reads any number of logs."""
 
     def __init__(self, known: Known) -> None:
         from ahocorasick_rs import BytesAhoCorasick, Implementation
@@ -45,68 +52,63 @@ class Scanner:
         for target in _targets(known):
             targets[target.line.text.encode()].append(target)
         self._targets = list(targets.values())
-        self._whole = [not any(map(_looks_further, found)) for found in self._targets]
+        self._whole = [all(target.is_text_alone for target in found) for found in self._targets]
         self._once = {number for number, found in enumerate(self._targets) if all(map(_says_all_at_once, found))}
-        self._settled: set[int] = set()
-        self._printed: set[tuple[int, bytes]] = set()
         self._search = BytesAhoCorasick(list(targets), implementation=Implementation.DFA)
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
         """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""
+        seen.logs += 1
+        last = Block(data=b"", line=1, start=0, end=0)
         try:
-            for block in blocks(stream):
-                self._read(block, shown, seen)
-                seen.bytes += block.end - block.start
+            for last in blocks(stream):
+                self._read(last, shown, seen)
         except (OSError, EOFError) as error:
             seen.unread.append(f"{shown} is read in part: {getattr(error, 'strerror', None) or error}")
+        whole = last.data.rstrip(b"\n")
+        seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
     def _read(self, block: Block, shown: str, seen: Sightings) -> None:
         line, counted = block.line, 0
         floors: dict[int, int] = {}
         for number, start, end in self._search.find_matches_as_indexes(block.data, overlapping=True):
-            if number in self._settled or not block.start <= start < block.end:
+            if number in seen.settled or not block.start <= start < block.end:
                 continue
             if number in self._once:
-                self._settled.add(number)
-            if self._whole[number] and self._is_again(block.data, number, start):
+                seen.settled.add(number)
+            if self._whole[number] and _is_again(block.data, number, start, seen.printed):
                 _count_again(self._targets[number], seen)
                 continue
             around = _surroundings(block.data, start, end, floors.get(number, 0))
             floors[number] = end
             for target in self._targets[number]:
-                found = _found(target.line, around)
+                found = _found(target.line, around.line, around.behind)
                 if found is None:
                     continue
                 floors[number] = max(floors[number], around.start + found.length)
-                if target.kind == FINDING and target.name not in seen.findings:
+                if target.kind == FINDING and seen.is_news(target.name, found.groups, around.moment):
                     line, counted = line + block.data.count(b"\n", counted, start), start
-                    text = without_secrets(" ".join(around.line.split()))[:SHOWN]
-                    seen.findings[target.name] = Sighting(place=shown, line=line, text=text)
-                _note(target, found.groups, around.before, seen)
-
-    def _is_again(self, data: bytes, number: int, start: int) -> bool:
-        """Tell if the same process printed the same text before: nothing new can be learned then.
-
-        Such lines are most of what NCCL prints.
-        """
-        printer = _PRINTER.match(data, data.rfind(b"\n", max(start - BEFORE, 0), start) + 1, start)
-        if printer is None:
-            return False
-        before = (number, printer[0]) in self._printed
-        if not before and len(self._printed) < MOST_NAMES:
-            self._printed.add((number, printer[0]))
-        return before
+                    seen.set_first(target.name, _sighting(around, found.groups, (seen.logs, line), f"{shown}:{line}"))
+                _note(target, found.groups, around, seen)
 
 
-def _looks_further(target: _Target) -> bool:
-    """Tell if more than the text decides if a line is the one."""
-    line = target.line
-    return line.match is not None or line.near is not None or line.not_near is not None
+def _is_again(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
+    """Tell if the same process printed the same text before: nothing new can be learned then.
+
+    Such lines are most of what NCCL prints.
+    """
+    printer = _PRINTER.match(data, data.rfind(b"\n", max(start - AROUND, 0), start) + 1, start)
+    if printer is None:
+        return False
+    before = (number, printer[0]) in printed
+    if not before and len(printed) < MOST_NAMES:
+        printed.add((number, printer[0]))
+    return before
 
 
 def _says_all_at_once(target: _Target) -> bool:
     """Tell if a second line can add nothing, whoever prints it: a fact that the text alone gives."""
-    return target.kind == FACT and bool(target.line.value) and not _looks_further(target)
+    return target.kind == FACT and bool(target.line.value) and target.is_text_alone
 
 
 def _count_again(targets: Iterable[_Target], seen: Sightings) -> None:
@@ -127,10 +129,16 @@ def _targets(known: Known) -> Iterator[_Target]:
 class _Around:
     """What stands around a text: before it in its line, the line, where that starts, and what lies behind that."""
 
+    text: str
     before: str
     line: str
     start: int
     behind: bytes
+
+    @property
+    def moment(self) -> str:
+        """When the line was printed, if it says so."""
+        return origin.moment(self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,32 +150,35 @@ class _Found:
 
 
 def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
-    """What stands around a text.
+    """Return what stands around a text.
 
     A line also begins behind a carriage return, with which progress bars go back, and at the floor: behind the same
     text before, since the lines of two ranks may have come to stand in one.
     """
-    floor = min(max(start - BEFORE, floor), start)
+    floor = min(max(start - AROUND, floor), start)
     low = max(data.rfind(b"\n", floor, start) + 1, data.rfind(b"\r", floor, start) + 1, floor)
-    high = data.find(b"\n", end, end + AFTER)
-    high = high if high >= 0 else min(end + AFTER, len(data))
+    high = data.find(b"\n", end, end + AROUND)
+    high = high if high >= 0 else min(end + AROUND, len(data))
     before = data[low:start].decode("utf-8", "replace")
     line = before + data[start:high].decode("utf-8", "replace").rstrip("\r")
-    return _Around(before=before, line=line, start=low, behind=data[low : start + NEAR])
+    text = data[start:end].decode("utf-8", "replace")
+    return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
 
 
-def _found(line: LogLine, around: _Around) -> _Found | None:
-    """What a line gives; None if it is another one that contains the same text."""
+def _found(line: LogLine, whole: str, behind: bytes) -> _Found | None:
+    """Return what a line gives; None if it is another one that contains the same text."""
     groups: dict[str, str | None] = {"value": line.value} if line.value else {}
     length = 0
+    if line.unless is not None and line.unless.search(whole):
+        return None
     if line.match is not None:
-        match = line.match.search(around.line)
+        match = line.match.search(whole)
         if match is None:
             return None
         groups.update(match.groupdict())
-        length = len(around.line[: match.end()].encode())
+        length = len(whole[: match.end()].encode())
     if line.near is not None or line.not_near is not None:
-        next_lines = around.behind.decode("utf-8", "replace")
+        next_lines = behind.decode("utf-8", "replace")
         near = line.near.search(next_lines) if line.near else None
         if (line.near and near is None) or (line.not_near and line.not_near.search(next_lines)):
             return None
@@ -175,16 +186,43 @@ def _found(line: LogLine, around: _Around) -> _Found | None:
     return _Found(groups, length)
 
 
-def _note(target: _Target, groups: dict[str, str | None], before: str, seen: Sightings) -> None:
-    """Add what a line says to what was seen. before: what stands in front of it, which names who printed it."""
+def _sighting(around: _Around, groups: dict[str, str | None], order: tuple[int, int], place: str) -> Sighting:
+    """Return what is kept of the first line that shows a finding. Secrets go before the line is cut."""
+    whole = " ".join(without_secrets(around.line).split())
+    at = whole.find(" ".join(around.text.split()))
+    first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
+    text = whole[first : first + SHOWN] if at >= 0 or len(around.before) < AROUND else ""
+    named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
+    return Sighting(
+        place=place,
+        order=order,
+        text=text,
+        detail=groups.get("detail") or "",
+        node=groups.get("node") or origin.node(around.before),
+        rank=origin.rank(around.before) if named is None else named,
+        moment=around.moment,
+    )
+
+
+def _safe_detail(line: LogLine, around: _Around) -> str:
+    """Return the detail as the line gives it without its secrets."""
+    behind = without_secrets(around.behind.decode("utf-8", "replace")).encode() if line.near else around.behind
+    found = _found(line, without_secrets(around.line), behind)
+    return without_secrets((found.groups.get("detail") if found else None) or "")
+
+
+def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings) -> None:
+    """Add what a line says to what was seen. What stands in front of it names who printed it."""
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
-    node = origin.node(before)
+    node = origin.node(around.before)
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        seen.findings[target.name].add(node, origin.rank(before), groups)
+        sighting = seen.findings[target.name]
+        if sighting.add(node, origin.rank(around.before), groups):
+            sighting.details[str(groups["detail"])].shown = _safe_detail(target.line, around)
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
         return
@@ -195,9 +233,9 @@ def _note(target: _Target, groups: dict[str, str | None], before: str, seen: Sig
         seen.progress.add(str(groups["group"]), int(rank[:9]), int(value[:18]))
 
 
-def read_logs(logs: Iterable[tuple[str, BinaryIO]], known: Known) -> Sightings:
-    """What several logs say together, such as one a node: name and stream of each."""
-    scanner, seen = Scanner(known), Sightings()
+def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:
+    """Return what several logs say together, such as one a node: name and stream of each."""
+    seen = Sightings()
     for shown, stream in logs:
         scanner.read(stream, shown, seen)
     return seen

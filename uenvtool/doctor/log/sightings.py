@@ -13,30 +13,50 @@ MOST_DETAILS = 8
 
 
 @dataclass(slots=True)
+class Detail:
+    """How often lines gave a detail, and how it is shown: without secrets."""
+
+    count: int = 1
+    shown: str = ""
+
+
+@dataclass(slots=True)
 class Sighting:
-    """How often a line was seen, where first, on which nodes and ranks, and with which details, each counted."""
+    """A finding in logs.
+
+    place, order, text, detail, node, rank, moment: of the line that shows it first; order is the number of its log and
+    of its line, moment what the line says of the time. Then of all lines: how many, from which nodes and ranks, and
+    which details they give.
+    """
 
     place: str = ""
-    line: int = 0
+    order: tuple[int, int] = (0, 0)
     text: str = ""
+    detail: str = ""
+    node: str = ""
+    rank: int | None = None
+    moment: str = ""
     count: int = 0
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
-    details: dict[str, int] = field(default_factory=dict)
+    details: dict[str, Detail] = field(default_factory=dict)
 
-    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None]) -> None:
-        """Count one more line."""
+    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None]) -> bool:
+        """Count one more line, and tell if its detail is a new one."""
         self.count += 1
         node = groups.get("node") or node
         if node and len(self.nodes) < MOST_NAMES:
             self.nodes.add(node)
         if len(self.ranks) < MOST_NAMES:
-            self.ranks.update(numbers_of(groups.get("ranks") or groups.get("rank") or ""))
-            if rank is not None and not groups.get("ranks") and not groups.get("rank"):
-                self.ranks.add(rank)
+            named = set(numbers_of(groups.get("ranks") or groups.get("rank") or ""))
+            self.ranks |= named or ({rank} if rank is not None else set())
         detail = groups.get("detail")
-        if detail and (detail in self.details or len(self.details) < MOST_DETAILS):
-            self.details[detail] = self.details.get(detail, 0) + 1
+        if detail in self.details:
+            self.details[detail].count += 1
+        elif detail and len(self.details) < MOST_DETAILS:
+            self.details[detail] = Detail()
+            return True
+        return False
 
 
 @dataclass(slots=True)
@@ -52,7 +72,7 @@ class Progress:
             ranks[rank] = max(number, ranks.get(rank, 0))
 
     def behind(self) -> list[int]:
-        """The ranks that began fewer collectives than others of their group; of the first group with such ranks."""
+        """Return the ranks that began fewer collectives than others of their group; of the first group with such."""
         for ranks in self.by_group.values():
             late = sorted(rank for rank, number in ranks.items() if number < max(ranks.values()))
             if late:
@@ -65,7 +85,8 @@ class Sightings:
     """Everything that was seen: findings by id, the values of facts with the nodes that have each, and who is behind.
 
     collectives: how often each did not end. hosts: the nodes that printed a line. refuted: the ids of findings whose
-    `missing` lines were seen. bytes: how much was read. unread: why a log could not be read to its end.
+    `missing` lines were seen. logs, lines: how many were read. unread: why a log could not be read to its end.
+    settled, printed: the texts that can say nothing new, of all and of one process.
     """
 
     findings: dict[str, Sighting] = field(default_factory=dict)
@@ -74,8 +95,25 @@ class Sightings:
     progress: Progress = field(default_factory=Progress)
     hosts: set[str] = field(default_factory=set)
     refuted: set[str] = field(default_factory=set)
-    bytes: int = 0
+    logs: int = 0
+    lines: int = 0
     unread: list[str] = field(default_factory=list)
+    settled: set[int] = field(default_factory=set)
+    printed: set[tuple[int, bytes]] = field(default_factory=set)
+
+    def is_news(self, name: str, groups: Mapping[str, str | None], moment: str) -> bool:
+        """Tell if a line is the first that shows a finding: none was yet, none with a detail, or it is the earlier."""
+        known = self.findings.get(name)
+        if known is None or (groups.get("detail") and not known.details):
+            return True
+        has_more = bool(groups.get("detail")) or not known.details
+        return has_more and bool(moment) and len(moment) == len(known.moment) and moment < known.moment
+
+    def set_first(self, name: str, first: Sighting) -> None:
+        """Take a line as the first that shows a finding; what others said of it stays."""
+        known = self.findings.setdefault(name, first)
+        known.place, known.order, known.text, known.detail = first.place, first.order, first.text, first.detail
+        known.node, known.rank, known.moment = first.node, first.rank, first.moment
 
     def fact(self, name: str, value: str, node: str) -> None:
         """Note the value of a fact on a node."""

@@ -2,56 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.condition import Condition, Facts
-from uenvtool.knowledge.finding import Known, KnownFinding
+from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
 
-WATCHDOG = "watchdog-timeout"
+WATCHDOG, FAILED = "watchdog-timeout", "failed"
+"""The findings whose detail says more than their lines: who is behind, and who ended first."""
 
 
 def examined(seen: Sightings, known: Known) -> Examination:
-    """The findings of what was seen, worst first, and the facts."""
-    alternatives = _alternatives(seen)
-    holding = {
-        name: sighting
-        for name, sighting in seen.findings.items()
-        if name not in seen.refuted and _can_hold(known.findings[name].when, alternatives)
-    }
-    shown = [
-        _finding(known.findings[name], sighting, seen)
-        for name, sighting in holding.items()
-        if not holding.keys() & set(known.findings[name].hidden_by)
-    ]
-    return Examination(findings=tuple(worst_first(shown)), facts=tuple(_facts(seen, known)), unseen=tuple(seen.unread))
-
-
-def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
-    detail = _watchdog_detail(sighting, seen) if known.id == WATCHDOG else ", ".join(_details(sighting))
-    return Finding(
-        known=known,
-        detail=without_secrets(detail),
-        place=f"{sighting.place}:{sighting.line}",
-        text=sighting.text,
-        count=sighting.count,
-        nodes=frozenset(sighting.nodes),
-        ranks=frozenset(sighting.ranks),
+    """Return the findings of what was seen, the worst and of those the first one first, and the facts."""
+    shown = _shown(seen, known)
+    ordered = sorted(shown, key=lambda name: seen.findings[name].order)
+    findings = [_finding(known.findings[name], seen.findings[name], seen) for name in ordered]
+    return Examination(
+        findings=tuple(worst_first(findings)),
+        facts=tuple(_facts(seen, known)),
+        looked_at=f"{seen.lines:,} lines",
+        unseen=tuple(seen.unread),
     )
 
 
-def _details(sighting: Sighting) -> Iterable[str]:
-    """The details, the most frequent first; three of them at most."""
-    return [
-        " ".join(text.split()) for text in sorted(sighting.details, key=lambda detail: -sighting.details[detail])[:3]
-    ]
+def _shown(seen: Sightings, known: Known) -> list[str]:
+    """Return the ids of the findings that hold and follow from no other one; of fallbacks the first, if any."""
+    alternatives = _alternatives(seen)
+    holding = {
+        name: known.findings[name]
+        for name in seen.findings
+        if name not in seen.refuted and _holds(known.findings[name].when, alternatives)
+    }
+    causes = {name: it for name, it in holding.items() if not it.fallback and not holding.keys() & set(it.hidden_by)}
+    fallbacks = [name for name, it in holding.items() if it.fallback]
+    if not fallbacks or any(it.severity == BROKEN for it in causes.values()):
+        return list(causes)
+    first = min(fallbacks, key=lambda name: (seen.findings[name].order, name == FAILED))
+    return [*causes, first]
+
+
+def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
+    details = sorted(sighting.details.values(), key=lambda detail: -detail.count)
+    detail = ", ".join(" ".join(one.shown.split()) for one in details[:3])
+    is_generic = known.id == FAILED
+    if known.id == WATCHDOG:
+        detail = _watchdog_detail(sighting, seen)
+    elif is_generic:
+        detail = _first_to_fail(sighting)
+    return Finding(
+        known=known,
+        detail=detail,
+        place=sighting.place,
+        text=sighting.text,
+        count=sighting.count,
+        nodes=frozenset() if is_generic else frozenset(sighting.nodes),
+        ranks=frozenset() if is_generic else frozenset(sighting.ranks),
+    )
+
+
+def _first_to_fail(sighting: Sighting) -> str:
+    """Return who ended first and with what, and whether others followed."""
+    first = sighting.details.get(sighting.detail)
+    who = f"rank {sighting.rank}" if sighting.rank is not None else "the run"
+    where = f" on {sighting.node}" if sighting.node else ""
+    others = sighting.ranks - {sighting.rank}
+    then = f"; then rank {ranges(others)}" if others else ""
+    return f"{who}{where} failed first, with: {' '.join((first.shown if first else sighting.text).split())}{then}"
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
-    """The collective, and who is behind: ranks that began fewer, else those that did not wait with the others."""
+    """Return the collective, and who is behind: ranks that began fewer, else those that did not wait with others."""
     parts = sorted(seen.collectives, key=lambda name: -seen.collectives[name])[:3]
     world = max((int(size) for size in seen.facts.get("ranks", ()) if size.isdecimal()), default=0)
     late = seen.progress.behind()
@@ -63,13 +85,13 @@ def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
     return ", ".join(parts)
 
 
-def _can_hold(when: Condition, alternatives: list[Facts]) -> bool:
-    """Tell if a condition holds with any of the facts; what is not known counts as true."""
-    return any(when.holds(facts) is not False for facts in alternatives)
+def _holds(when: Condition, alternatives: list[Facts]) -> bool:
+    """Tell if a condition holds with any of the facts; what the log does not say counts as false."""
+    return any(when.holds(facts) is True for facts in alternatives)
 
 
 def _alternatives(seen: Sightings) -> list[Facts]:
-    """The facts as conditions ask for them: one set for each network that was used.
+    """Return the facts as conditions ask for them: one set for each network that was used.
 
     nodes: the largest communicator's, else the number of nodes that NCCL printed from.
     """
@@ -85,9 +107,9 @@ def _alternatives(seen: Sightings) -> list[Facts]:
 
 
 def _facts(seen: Sightings, known: Known) -> Iterator[tuple[str, str]]:
-    """Each fact that is shown with its values, and the nodes of each if the nodes differ."""
+    """Yield each fact that is shown with its values, and the nodes of each if the nodes differ."""
     for name, fact in known.facts.items():
-        values = seen.facts.get(name)
+        values: Mapping[str, set[str]] = seen.facts.get(name) or {}
         if fact.label and values:
             yield fact.label, "; ".join(_value(value, nodes, len(values)) for value, nodes in sorted(values.items()))
     if len(seen.facts.get("network", ())) and "gpudirect" not in seen.facts:
