@@ -14,7 +14,7 @@ import yaml
 from tests.conftest import ROOT, Answer
 from tests.support import toml
 from tests.support.shells import ALL, EXTENSION, run
-from uenvtool.activation import cli as activation_cli
+from uenvtool.activation import request as activation_request
 from uenvtool.core.files.generated import digest
 from uenvtool.knowledge import complete
 from uenvtool.knowledge.system_reader import load_system
@@ -346,7 +346,7 @@ class TestExplain:
         (complete.workarounds, "cx", ["cxil-map"]),
         (complete.variables, "nccl_net_p", ["NCCL_NET_PLUGIN"]),
         (complete.variables, "docs", ["docs-2025", "docs-2026"]),
-        (activation_cli._shells, "po", ["podman"]),
+        (activation_request._shells, "po", ["podman"]),
     ],
 )
 def test_values_complete(names: Callable[[str], list[str]], incomplete: str, expected: list[str]) -> None:

@@ -1,12 +1,13 @@
-"""Activations for commands: a plan by names, its text for a shell or format, the committed scripts."""
+"""`uenvtool activate`: the text of settings for a shell or a file, and the committed scripts."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from uenvtool.activation.formats import FORMATS
+from uenvtool.activation.request import ActivateRequest
 from uenvtool.activation.script import render_script
 from uenvtool.activation.shells import dialects, shells
 from uenvtool.core import drift, files
@@ -19,41 +20,46 @@ from uenvtool.knowledge.system_reader import concrete_systems
 from uenvtool.settings import Settings, known_facts, settings_for
 
 JSON = "json"
+FOLDER = Path("activate")
+"""Where the committed scripts lie."""
 
 
-def activate(
-    system: str | None,
-    *,
-    uarch: str | None = None,
-    runtime: str | None = None,
-    recipe: str | None = None,
-    facts: Mapping[str, str] | None = None,
-    workarounds: Sequence[str] = (),
-    venv: str | None = None,
-    shell: str = "bash",
-) -> Result:
-    """The script or file that sets a shell or a job up. Raises BadInput for names that do not exist."""
-    versions = known_facts(facts or {}, known_images())
-    activation = settings_for(
-        system,
-        uarch=uarch,
-        runtime=runtime,
-        form=shell if shell in FORMATS and shell != JSON else "",
-        recipe=recipe,
-        facts=versions,
-        workarounds=workarounds,
-        venv=venv,
+def activate(request: ActivateRequest) -> Result:
+    """Return the script or file that sets a shell or a job up, or write or check the committed scripts.
+
+    Raises BadInput for names that do not exist.
+    """
+    if request.check:
+        return _check(request.output or FOLDER)
+    if request.write:
+        return _write(request.output or FOLDER, force=request.force)
+    if request.output:
+        raise BadInput("-o names the folder of --write and --check", hint="one script goes to stdout: > FILE keeps it")
+    facts = known_facts(request.facts, known_images())
+    settings = settings_for(
+        request.system,
+        uarch=request.uarch,
+        runtime=request.runtime,
+        form=request.shell if request.shell in FORMATS and request.shell != JSON else "",
+        recipe=request.recipe,
+        facts=facts,
+        workarounds=request.workaround,
+        venv=request.venv,
     )
-    return Result(file=text(activation, shell, command(activation, shell, uarch, runtime, versions)))
+    again = command(settings, request.shell, request.uarch, request.runtime, facts)
+    return Result(file=text(settings, request.shell, again))
 
 
-def write(folder: Path, *, force: bool = False) -> Result:
-    """Write the committed scripts, one a system and shell."""
-    written = write_scripts(folder, force=force)
-    return Result(text="\n".join(str(folder / name) for name in written), notes=passed_over(SYSTEM))
+def _write(folder: Path, *, force: bool) -> Result:
+    """Write the committed scripts. Raises BadInput for files that are not the tool's; force: not for changed ones."""
+    found = scripts()
+    with files.locked(folder):
+        files.refuse_foreign(folder, found, force=force)
+        files.write_generated(folder, found)
+    return Result(text="\n".join(str(folder / name) for name in sorted(found)), notes=passed_over(SYSTEM))
 
 
-def check(folder: Path) -> Result:
+def _check(folder: Path) -> Result:
     """Raise AnswerIsNo with a diff if the committed scripts are not what tuning and systems give."""
     found = scripts()
     strays = {path.name for path in folder.glob("*.*sh")} - set(found)
@@ -67,45 +73,32 @@ def check(folder: Path) -> Result:
     return Result(notes=(f"{folder} is what its inputs give",))
 
 
-def text(activation: Settings, shell: str, again: str) -> str:
-    """The script or file of a plan; again: the command that makes it again."""
+def text(settings: Settings, shell: str, again: str) -> str:
+    """Return the script or file of settings; again: the command that makes it again."""
     if shell in shells():
-        return render_script(activation, shells()[shell], again)
+        return render_script(settings, shells()[shell], again)
     if shell in FORMATS:
-        return FORMATS[shell](activation, again)
+        return FORMATS[shell](settings, again)
     raise BadInput([unknown("shell or format", shell, [*shells(), *FORMATS])])
 
 
 def command(
-    activation: Settings, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
+    settings: Settings, shell: str, uarch: str | None, runtime: str | None, facts: Mapping[str, str | None]
 ) -> str:
-    """The command that makes the same text again, wherever it is run."""
-    words = ["uenvtool", "activate", "--system", activation.system.name]
-    given = {"--uarch": uarch, "--runtime": runtime, "--recipe": activation.recipe, "--venv": activation.venv}
-    words += [word for option, value in given.items() if value for word in (option, value)]
+    """Return the command that makes the same text again, wherever it is run."""
+    words = ["uenvtool", "activate", "--system", settings.system.name]
+    options = {"--uarch": uarch, "--runtime": runtime, "--recipe": settings.recipe, "--venv": settings.venv}
+    words += [word for option, value in options.items() if value for word in (option, value)]
     words += [word for name, value in facts.items() for word in ("--fact", f"{name}={value}")]
-    words += [word for workaround in activation.workarounds for word in ("--workaround", workaround.name)]
+    words += [word for workaround in settings.workarounds for word in ("--workaround", workaround.name)]
     return shlex.join([*words, "--shell", shell])
 
 
 def scripts() -> dict[str, str]:
-    """The committed scripts: name to text, one a system and shell."""
-    found = {}
-    for name in concrete_systems():
-        activation = settings_for(name)
-        for dialect in dialects():
-            again = "uenvtool activate --write"
-            found[f"{name}.{dialect.extension}"] = render_script(activation, dialect, again)
-    return found
-
-
-def write_scripts(folder: Path, *, force: bool = False) -> list[str]:
-    """Write the committed scripts; their names. Raises BadInput for files that are not the tool's.
-
-    force: replace scripts of the tool's that were changed by hand.
-    """
-    found = scripts()
-    with files.locked(folder):
-        files.refuse_foreign(folder, found, force=force)
-        files.write_generated(folder, found)
-    return sorted(found)
+    """Return the committed scripts: name to text, one a system and shell."""
+    settings = {name: settings_for(name) for name in concrete_systems()}
+    return {
+        f"{name}.{dialect.extension}": render_script(found, dialect, "uenvtool activate --write")
+        for name, found in settings.items()
+        for dialect in dialects()
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from uenvtool.activation.request import ExplainRequest
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
 from uenvtool.knowledge.finding_text import finding_text, findings_named
@@ -47,27 +48,24 @@ COMPUTED = {
 ALL = "uenvtool explain --all"
 
 
-def explain(
-    names: Sequence[str],
-    *,
-    everything: bool = False,
-    system: str | None = None,
-    runtime: str | None = None,
-    recipe: str | None = None,
-    facts: Mapping[str, str] | None = None,
-) -> Result:
-    """What is known of variables, rules of `job check` and findings of `doctor`.
+def explain(request: ExplainRequest) -> Result:
+    """Return what is known of variables, rules of `job check` and findings of `doctor`, or how sources differ.
 
     With a system, runtime or version, and on a machine that is known, it says what is set there.
 
     Raises BadInput for a name that nobody knows, and if nothing is named.
     """
+    names = request.names
+    if request.diff:
+        return _compare(names)
+    facts = {"nccl": request.nccl} if request.nccl is not None else {}
     here = None
-    if system or runtime or recipe or facts or (names and recognised()):
-        here = settings_for(system, runtime=runtime, recipe=recipe, facts=known_facts(facts or {}, known_images()))
+    if request.system or request.runtime or request.recipe or facts or (names and recognised()):
+        checked = known_facts(facts, known_images())
+        here = settings_for(request.system, runtime=request.runtime, recipe=request.recipe, facts=checked)
     if here is not None and not names:
         return _in_a_job(here)
-    if not names and not everything:
+    if not names and not request.all:
         raise BadInput(
             "name a variable, --system for what is set there, or --all", hint="for example: uenvtool explain NCCL_NET"
         )
@@ -76,7 +74,7 @@ def explain(
     others = [name for name in names if name not in taken]
     tuning = load_all()
     variables = _by_name(tuning)
-    wanted = sorted(variables) if everything else _known_names(others, variables)
+    wanted = sorted(variables) if request.all else _known_names(others, variables)
     entries = [_data(name, variables[name], tuning, here) for name in wanted]
     texts = [*map(rule_text, rules), *map(finding_text, findings), *("\n".join(_lines(entry)) for entry in entries)]
     return Result(
@@ -84,7 +82,7 @@ def explain(
     )
 
 
-def compare(sources: Sequence[str]) -> Result:
+def _compare(sources: Sequence[str]) -> Result:
     """Return what sources say differently; what one says only against a symptom is marked.
 
     Raises BadInput for a source that nobody knows, and for fewer than two.

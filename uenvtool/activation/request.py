@@ -1,0 +1,92 @@
+"""What a user asks of `activate` and `explain`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from typer import Argument, Option
+
+from uenvtool.knowledge import complete
+from uenvtool.knowledge.options import ThisSystemName, Uarch, named_texts
+
+
+def _shells(incomplete: str) -> list[str]:
+    from uenvtool.activation.formats import FORMATS
+    from uenvtool.activation.shells import shells
+
+    return complete.starting(incomplete, [*shells(), *FORMATS])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActivateRequest:
+    """The system, runtime and facts to activate for, and in which shell or file."""
+
+    system: ThisSystemName = None
+    uarch: Uarch = None
+    runtime: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The runtime, such as uenv or ce; default: seen in the job.",
+            autocompletion=complete.runtimes,
+        ),
+    ] = None
+    recipe: Annotated[
+        str | None, Option(metavar="RECIPE", help="Take the versions of a recipe.", autocompletion=complete.recipes)
+    ] = None
+    nccl: Annotated[str | None, Option(metavar="VERSION", help="The version of NCCL, if it is known.")] = None
+    fact: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="Another fact, such as image=alps.")] = ()
+    shell: Annotated[
+        str,
+        Option(
+            metavar="NAME",
+            help="bash, zsh, fish; or a file: csh, edf, docker, podman, dotenv, slurm, json.",
+            autocompletion=_shells,
+        ),
+    ] = "bash"
+    venv: Annotated[str | None, Option(metavar="PATH", help="A virtual environment to activate too.")] = None
+    workaround: Annotated[
+        tuple[str, ...],
+        Option(
+            metavar="NAME", help="Set this workaround too; may be given again.", autocompletion=complete.workarounds
+        ),
+    ] = ()
+    check: Annotated[bool, Option("--check", help="Exit 1 with a diff if activate/ is not up to date.")] = False
+    write: Annotated[bool, Option("--write", help="Write activate/ anew, one script a system and shell.")] = False
+    force: Annotated[bool, Option("--force", help="With --write: replace scripts that were changed by hand.")] = False
+    output: Annotated[
+        Path | None, Option("-o", metavar="DIR", help="For --check and --write.", show_default="activate")
+    ] = None
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return the facts by name. Raises BadInput for a word that is not NAME=VALUE."""
+        return {**named_texts(self.fact, "--fact"), **({"nccl": self.nccl} if self.nccl is not None else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainRequest:
+    """What to explain, and the place that it is explained for."""
+
+    names: Annotated[
+        tuple[str, ...],
+        Argument(
+            metavar="[VAR|ID...]",
+            help="Variables, rules of job check, findings of doctor; with --diff, sources.",
+            autocompletion=complete.variables,
+        ),
+    ] = ()
+    all: Annotated[bool, Option("--all", help="Explain every variable.")] = False
+    diff: Annotated[bool, Option("--diff", help="Compare sources, such as hpe and docs-2026.")] = False
+    system: Annotated[
+        str | None, Option("-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems)
+    ] = None
+    runtime: Annotated[
+        str | None, Option(metavar="NAME", help="Say what is set in this runtime.", autocompletion=complete.runtimes)
+    ] = None
+    recipe: Annotated[
+        str | None, Option(metavar="RECIPE", help="Say what is set with its versions.", autocompletion=complete.recipes)
+    ] = None
+    nccl: Annotated[str | None, Option(metavar="VERSION", help="Say what is set with this NCCL.")] = None
