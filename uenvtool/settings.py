@@ -34,7 +34,10 @@ from uenvtool.knowledge.tuning import (
 )
 from uenvtool.knowledge.tuning_reader import load_tuning
 
-SHOWN = ("runtime", "container", "image", "overlay", *(fact for fact, known in SOFTWARE.items() if known.library))
+SHOWN = (
+    *("runtime", "container", "image", "overlay", "nodes"),
+    *(fact for fact, known in SOFTWARE.items() if known.library),
+)
 """The facts that a script finds out where it is sourced, beside variables that are set or not."""
 IN_CONTAINER = ("edf", "docker", "podman", "dotenv")
 """The forms whose variables are set for a container; what reads the others is outside."""
@@ -254,6 +257,8 @@ def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
     for name, value in pairs.items():
         if name in SOFTWARE and not _NUMBERS.match(value):
             problems.append(Problem(f"{name}={value!r} is not a version", hint=f"write for example {name}=2.27.3"))
+        elif name == "nodes" and not (value.isdecimal() and value.strip("0")):
+            problems.append(Problem(f"nodes={value!r} is no number of nodes", hint="write for example nodes=2"))
         elif name == "image" and value not in images:
             problems.append(unknown("image", value, images))
         elif not value or not all(character.isalnum() or character in "._-" for character in value):

@@ -209,11 +209,40 @@ def test_olivia_puts_the_hosts_libraries_first_inside_the_container(shell: str) 
     inside = activated(shell, "olivia", {"APPTAINER_CONTAINER": "/x.sif", "LD_LIBRARY_PATH": "/mine"}).env
     empty = activated(shell, "olivia", {"APPTAINER_CONTAINER": "/x.sif"}).env
 
-    folders = "/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64"
+    folders = "/opt/libfabric/lib:/opt/nccl/lib:/opt/aws-ofi-nccl/lib:/usr/lib64"
     assert (inside["LD_LIBRARY_PATH"], empty["LD_LIBRARY_PATH"]) == (f"{folders}:/mine", folders)
     assert (inside["NCCL_HOME"], inside["LIBFABRIC_HOME"]) == ("/opt/nccl", "/opt/libfabric")
     assert outside["LD_LIBRARY_PATH"] == "/mine"
     assert "NCCL_HOME" not in outside
+
+
+@pytest.mark.parametrize("shell", ALL)
+@pytest.mark.parametrize(
+    ("job", "system", "network"),
+    [
+        ({"SLURM_NNODES": "1"}, "olivia", None),
+        ({"SLURM_JOB_NUM_NODES": "1", "SLURM_NNODES": "1"}, "olivia", None),
+        ({"SLURM_JOB_NUM_NODES": "2"}, "olivia", "AWS Libfabric"),
+        ({}, "olivia", "AWS Libfabric"),
+        ({"SLURM_NNODES": "1", "UENV_VIEW": "/u:x:default"}, "clariden", "AWS Libfabric"),
+    ],
+    ids=["one node", "one node, both names", "two nodes", "no job", "one node of the site that always sets it"],
+)
+def test_the_network_is_not_forced_on_one_node_where_the_site_does_not_ask_for_it(
+    shell: str, job: dict[str, str], system: str, network: str | None
+) -> None:
+    assert activated(shell, system, job).env.get("NCCL_NET") == network
+
+
+@pytest.mark.parametrize("shell", ALL)
+def test_olivia_gets_what_its_own_modules_set(shell: str) -> None:
+    env = activated(shell, "olivia", {"SLURM_NNODES": "2", "NCCL_VERSION": "2.26.6"}).env
+    with_modules = activated(shell, "olivia", {"SLURM_NNODES": "2", "FI_CXI_DEFAULT_TX_SIZE": "1024"}).env
+
+    names = ("RX_MATCH_MODE", "RDZV_PROTO", "RDZV_EAGER_SIZE", "RDZV_GET_MIN", "RDZV_THRESHOLD", "DEFAULT_TX_SIZE")
+    assert [env[f"FI_CXI_{name}"] for name in names] == ["hybrid", "alt_read", "0", "0", "0", "2048"]
+    assert "NCCL_P2P_LEVEL" not in env
+    assert with_modules["FI_CXI_DEFAULT_TX_SIZE"] == "1024"  # the user decides
 
 
 NODE = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_CPUS_ON_NODE": "288", "SLURM_TASKS_PER_NODE": "4(x2)"}

@@ -249,7 +249,7 @@ class TestExplain:
         rows = {words[0]: words[1:] for words in lines[-3:]}
 
         assert " ".join(lines[-5]) == "who says what; they contradict each other:"
-        assert rows["2048"][0] == "-"
+        assert rows["2048"][0] == "sigma2"  # on Olivia
         assert "hpe (2026-04-10), sigma2 (2026-05-13)" in rows["2048"][1]
         assert rows["16384"][0] == "docs-2026,"
 
@@ -300,8 +300,9 @@ class TestExplain:
     def test_a_variable_in_a_job(self, cli: Cli, nccl: str, said: str) -> None:
         assert said in cli("explain", "FI_CXI_RDZV_PROTO", "--system", "clariden", "--nccl", nccl).stdout
 
-    def test_what_is_carried_over_to_another_site_is_said(self, cli: Cli) -> None:
-        assert "carried over from CSCS's Slingshot systems" in cli("explain", "--system", "olivia").stderr
+    def test_where_the_values_of_a_site_come_from_is_said(self, cli: Cli) -> None:
+        assert "those that Olivia's NCCL modules set (HPE's set)" in cli("explain", "--system", "olivia").stderr
+        assert "This is the way of 2025" in cli("explain", "--system", "olivia-2025").stderr
 
     def test_two_sources_with_what_one_says_only_against_a_symptom(self, cli: Cli) -> None:
         answer = cli("explain", "--diff", "guide", "docs-2026", "--json")

@@ -300,6 +300,18 @@ def test_a_job_without_its_activation_is_told_to_source_it(cli: Cli, monkeypatch
     assert found(cli).keys() >= {"variable-missing"}
 
 
+def test_a_job_of_one_node_on_olivia_does_not_lack_the_network(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_CLUSTER_NAME", "olivia")
+
+    answers = []
+    for nodes in ("1", "2"):
+        monkeypatch.setenv("SLURM_JOB_NUM_NODES", nodes)
+        answers.append(cli("doctor", "--runtime", "apptainer", "--json").stdout)
+
+    assert ["NCCL_NET, " in answer or "NCCL_NET " in answer for answer in answers] == [False, True]
+
+
 def test_the_commands_of_fix_end_what_they_mend(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     environ = {
         "CLUSTER_NAME": "clariden",

@@ -82,7 +82,7 @@ def test_the_check_finds_nothing(cli: Cli, place: Path, job: str) -> None:
 def test_a_person_can_read_it(cli: Cli, job: str) -> None:
     lines = script(cli, *JOBS[job], *TRAIN).splitlines()
 
-    assert len(lines) <= 60 or "everything" in job
+    assert len(lines) <= 66 or "everything" in job
     head = "\n".join(lines[: 20 if "everything" in job else 15])
     assert "train.py --lr 0.1" in head
     assert "nodes" in head or "pods" in head
@@ -226,6 +226,11 @@ REFUSED = {
     "a time": ((*UENV, "--time", "soon", *TRAIN), "--time 'soon' cannot stand in a job"),
     "no overlay": ((*UENV, "--venv", "nothing", *TRAIN), "--venv nothing: there is no such file or folder"),
     "a word before --": ((*UENV, "train.py", *TRAIN), "train.py"),
+    "more nodes than the partition gives": ((*OLIVIA, "--nodes", "9", *TRAIN), "in accel of olivia has at most 8"),
+    "a large run on A100": (
+        ("--system", "bristen", "-A", "a", "--runtime", "ce", "--image", "reg/x:v1", "--large", *TRAIN),
+        "bristen says nothing of large runs",
+    ),
     "a large run elsewhere": ((*OLIVIA, "--large", *TRAIN), "says nothing of large runs"),
     "several nodes here": ((*LOCAL, "--nodes", "2", *TRAIN), "runs on this machine alone"),
 }  # fmt: skip
@@ -298,6 +303,30 @@ def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write:
     assert "#SBATCH --network=disable_rdzv_get" in script(cli, *EXTENDED, *TRAIN)
 
 
+def test_a_job_of_one_node_does_not_force_the_network_where_the_site_does_not_ask_for_it(cli: Cli) -> None:
+    assert "NCCL_NET=" not in script(cli, *OLIVIA, "--nodes", "1", *TRAIN)
+    assert "NCCL_NET=" in script(cli, *OLIVIA, "--nodes", "2", *TRAIN)
+    assert "NCCL_NET=" in script(cli, *UENV, "--nodes", "1", *TRAIN)  # CSCS: "should always be set"
+
+
+def test_a_container_on_olivia_takes_the_libraries_of_the_modules(cli: Cli, place: Path) -> None:
+    text = script(cli, *OLIVIA, *TRAIN)
+    binds = text[text.index("module reset") : text.index("for path in")].replace("module ", "echo ")
+    shown = 'printf "%s\\n" "${binds[@]}"'
+    roots = {"EBROOTLIBFABRIC": "/sw/fabric", "EBROOTNCCL": "/sw/nccl", "EBROOTAWSMINOFIMINNCCL": "/sw/plugin"}
+
+    ran = subprocess.run(["bash", "-c", binds + shown], env=roots, capture_output=True, text=True, check=True)
+    without = subprocess.run(["bash", "-c", binds + shown], env={}, capture_output=True, text=True, check=False)
+
+    assert ran.stdout.splitlines() == [
+        "reset", "load NRIS/GPU", "load NCCL/2.26.6-GCCcore-14.2.0-CUDA-12.8.0", "/sw/fabric/lib:/opt/libfabric/lib",
+        "/sw/fabric/include:/opt/libfabric/include", "/sw/nccl:/opt/nccl", "/sw/plugin/lib:/opt/aws-ofi-nccl/lib",
+        "/usr/lib64:/usr/lib64",
+    ]  # fmt: skip
+    assert without.returncode != 0
+    assert "EBROOTLIBFABRIC" in without.stderr
+
+
 def test_a_workaround_is_set(cli: Cli) -> None:
     text = script(cli, *UENV, "--workaround", "nccl-timeout", *TRAIN)
 
@@ -351,7 +380,7 @@ class TestApptainer:
         system = place / "systems" / "mine.yaml"
         system.parent.mkdir()
         system.write_text(
-            "extends: olivia\njobs:\n  apptainer:\n    binds:\n"
+            "extends: olivia-2025\njobs:\n  apptainer:\n    binds:\n"
             f"    - {{host: {host}, inside: /opt/libfabric/lib, reason: libfabric}}\n    monitor: sleep 1000\n"
         )
         made = cli("job", "-s", "mine", "-A", "a", "--image", str(image), "-o", "job.sh", *words)
@@ -384,7 +413,7 @@ class TestApptainer:
         assert "export LD_LIBRARY_PATH=/opt/libfabric/lib:/opt/nccl/lib:/opt/nvidia/hpc_sdk/lib:/usr/lib64:" in argv[13]
 
     def test_a_library_that_is_missing_is_named_at_the_start(self, cli: Cli, place: Path) -> None:
-        made = cli("job", *OLIVIA, "-o", "job.sh", *TRAIN)
+        made = cli("job", "-s", "olivia-2025", "-A", "g123", "-o", "job.sh", *TRAIN)
         assert made.code == 0, made.stderr
         (place / "stand-ins").mkdir()
 

@@ -51,7 +51,7 @@ OURS = {
     (0, "--environment"): (*ALPS, "--runtime", "ce", "--image", "nvcr.io#nvidia/pytorch:25.04-py3"),
     (1, "--uenv"): (*ALPS, "--recipe", "pytorch-2.6"),
     (1, "--environment"): (*ALPS, "--runtime", "ce", "--image", "nvcr.io#nvidia/pytorch:25.06-py3"),
-    (4, "apptainer"): ("--system", "olivia", "--account", "nn1"),
+    (4, "apptainer"): ("--system", "olivia-2025", "--account", "nn1"),
 }
 
 

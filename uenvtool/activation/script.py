@@ -156,6 +156,7 @@ def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
         dialect.block("views") if views else "",
         dialect.block("venv", VENV=dialect.quote(plan.venv or "")),
         "\n".join(dialect.libraries(plan, library_facts(plan))) if library_facts(plan) else "",
+        dialect.block("nodes") if "nodes" in plan.facts_to_find else "",
         dialect.block("cores") if "cores" in plan.computed else "",
         dialect.block("gpus") if "runai_gpus" in plan.computed else "",
         dialect.block("roce", HCA=dialect.quote(roce_device(plan))) if "roce_gid_index" in plan.computed else "",

@@ -45,7 +45,7 @@ def tuned_here(
     shown = runtime or _loaded(known, environ)
     if shown is None:
         return None, NOT_LOADED.format(system=name)
-    versions = {**_versions(environ, folders, python), **_image(known, environ)}
+    versions = {**_versions(environ, folders, python), **_image(known, environ), **_nodes(environ)}
     here = settings_for(name, runtime=shown, recipe=recipe, facts=versions)
     again = f'eval "$({command(here, "bash", None, shown, {})})"'
     return Tuned(system=name, runtime=shown, settings=here.holding(), again=again), ""
@@ -72,6 +72,12 @@ def _image(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> dict[str,
     """The kind of image that shows itself, as a fact."""
     kinds = [name for runtime in runtimes for name, sign in runtime.images.items() if _is_seen(sign, environ)]
     return {"image": kinds[0]} if kinds else {}
+
+
+def _nodes(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return how many nodes this job has, as a fact; nothing outside of a job."""
+    found = environ.get("SLURM_JOB_NUM_NODES") or environ.get("SLURM_NNODES", "")
+    return {"nodes": found} if found.isdecimal() else {}
 
 
 def _versions(environ: Mapping[str, str], folders: Sequence[str], python: PythonHere | None) -> dict[str, str]:

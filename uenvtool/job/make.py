@@ -14,7 +14,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.core.submit import require_program, require_sbatch, submitted
-from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, plan_job, refuse_unfit
+from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, nodes_of, plan_job, refuse_unfit
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest, Overlay, checked
 from uenvtool.knowledge.jobs import JobKnowledge, job_knowledge
@@ -112,7 +112,7 @@ def _settings(
         system.name,
         runtime=request.runtime,
         recipe=recipe or (recipe_of_label(label) if request.runtime == UENV else None),
-        facts={"image": "alps"} if extended else {},
+        facts={"nodes": str(nodes_of(request, system)), **({"image": "alps"} if extended else {})},
         workarounds=workarounds,
     )
 

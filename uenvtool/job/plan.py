@@ -87,7 +87,7 @@ def plan_job(
     tasks = 1 if launcher == TORCHRUN else ranks
     image = _image(request, knowledge)
     extended = bool(knowledge.ce.extended and knowledge.ce.extended.search(image)) and runtime == CE
-    nodes = 1 if runtime == LOCAL else request.nodes or int(defaults.get("nodes", 1))
+    nodes = nodes_of(request, system)
     name = request.name or _name_of(request.command)
     if runtime == LOCAL and request.nodes not in (None, 1):
         raise BadInput(f"--nodes {request.nodes}: `local` runs on this machine alone", hint="leave --nodes out")
@@ -100,6 +100,11 @@ def plan_job(
     )  # fmt: skip
     directives = tuple(_directives(plan, system)) if runtime in (UENV, CE, APPTAINER) else ()
     return replace(plan, directives=directives)
+
+
+def nodes_of(request: JobRequest, system: System) -> int:
+    """Return how many nodes a job has: what is asked for, else the system's usual number."""
+    return 1 if request.runtime == LOCAL else request.nodes or int(system.scheduler_defaults.get("nodes", 1))
 
 
 def refuse_unfit(request: JobRequest, system: System, knowledge: JobKnowledge) -> None:
@@ -121,6 +126,12 @@ def refuse_unfit(request: JobRequest, system: System, knowledge: JobKnowledge) -
     if lacking:
         missing = ", ".join(f"--{name}" for name in lacking)
         raise BadInput(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
+    limit = knowledge.partitions.get(request.partition or system.scheduler_defaults.get("partition", ""))
+    if in_slurm and limit and nodes_of(request, system) > limit.nodes:
+        raise BadInput(
+            f"{nodes_of(request, system)} nodes: a job in {limit.name} of {system.name} has at most {limit.nodes}",
+            hint=f"{limit.reason}; --nodes {limit.nodes}, or another --partition",
+        )
     if request.large and knowledge.large is None:
         raise BadInput(f"--large: {system.name} says nothing of large runs", hint="use --option '--constraint=...'")
     if request.stage and request.runtime == APPTAINER and request.overlay is None and not request.image:

@@ -22,7 +22,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A path of the host and its place in the container."""
+    """A path of the host, which may begin with a module's `${VARIABLE}`, and its place in the container."""
 
     host: str
     inside: str
@@ -45,14 +45,27 @@ class ContainerEngine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apptainer:
-    """What a container takes from the host. image: of jobs that name none. monitor: a program that logs the GPUs."""
+    """What a container takes from the host. image: of jobs that name none. modules: those that the job loads first.
+
+    monitor: a program that logs the GPUs.
+    """
 
     image: str = ""
+    modules: tuple[str, ...] = ()
     binds: tuple[Bind, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     library_path: tuple[str, ...] = ()
     include_path: tuple[str, ...] = ()
     monitor: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """The most that a job may have in a partition, and why."""
+
+    name: str
+    nodes: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +78,14 @@ class Pods:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKnowledge:
-    """Everything of a system that only its jobs need. large: the constraint of large runs, if there is one."""
+    """Everything of a system that only its jobs need.
+
+    large: the constraint of large runs, if there is one. partitions: those whose jobs are limited, by name.
+    """
 
     required: tuple[str, ...] = ()
     large: Explained | None = None
+    partitions: Mapping[str, Partition] = field(default_factory=dict)
     ce: ContainerEngine
     apptainer: Apptainer
     pods: Pods
@@ -81,6 +98,10 @@ def job_knowledge(system: System) -> JobKnowledge:
     return JobKnowledge(
         required=_texts(jobs, "required"),
         large=Explained("constraint", text(large, "constraint"), text(large, "reason")) if large else None,
+        partitions={
+            name: Partition(name=name, nodes=int(text(child, "nodes")), reason=text(child, "reason"))
+            for name, child in children(jobs, "partitions")
+        },
         ce=_container_engine(jobs.get("ce") if jobs else None),
         apptainer=_apptainer(jobs.get("apptainer") if jobs else None),
         pods=_pods(jobs.get("runai") if jobs else None),
@@ -105,6 +126,7 @@ def _apptainer(node: Node | None) -> Apptainer:
     binds = node.get("binds") if node else None
     return Apptainer(
         image=text(node, "image"),
+        modules=_texts(node, "modules"),
         binds=tuple(
             Bind(text(child, "host"), text(child, "inside"), text(child, "reason"))
             for child in (binds.value if binds else ())

@@ -36,9 +36,9 @@ SOFTWARE = {
     "torch": Software("py-torch"),
 }
 """Facts that are versions. The name of libfabric's library counts interfaces, not releases."""
-FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "overlay", *SOFTWARE)
+FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "overlay", "nodes", *SOFTWARE)
 """What a condition can ask for: of the system and node type, the runtime, whether this is inside a container, its
-image, whether a virtual environment lies over the base, and versions."""
+image, whether a virtual environment lies over the base, how many nodes the job has, and versions."""
 DEFAULT, AT_MOST, PREPEND, REQUIRED, UNSET, EXPECTED = (
     "default",
     "at-most",

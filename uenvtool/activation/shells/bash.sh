@@ -194,6 +194,9 @@ fi
 #: of_library
 ue_library @FACT@ @LIBRARY@ @VERSION@ "$ue_folders"
 
+#: nodes
+ue_nodes=${SLURM_JOB_NUM_NODES:-${SLURM_NNODES-}} # of the job; empty where there is none
+
 #: cores
 # The cores that a task may use, shared between its processes: one a GPU with torchrun.
 ue_tasks=${SLURM_STEP_TASKS_PER_NODE:-${SLURM_TASKS_PER_NODE:-1}} && ue_tasks=${ue_tasks%%[!0-9]*} ue_rest=''

@@ -273,6 +273,10 @@ test "$ue_runtime" = @NAME@; and set ue_folders $ue_views
 set -l ue_@FACT@ 0
 ue_library @FACT@ @LIBRARY@ @VERSION@ $ue_folders
 
+#: nodes
+set -l ue_nodes $SLURM_JOB_NUM_NODES # of the job; empty where there is none
+test -n "$ue_nodes"; or set ue_nodes $SLURM_NNODES
+
 #: cores
 # The cores that a task may use, shared between its processes: one a GPU with torchrun.
 set -l ue_cores

@@ -6,7 +6,7 @@ image=@IMAGE@
 
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
-binds=(
+@MODULES@binds=(
 @BINDS@
 )
 for path in "${binds[@]}" "$image"; do
