@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +15,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.doctor.test_here import nothing_else
-from uenvtool.doctor.all_ranks import examine_ranks, place
-from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.finding import Examination
-from uenvtool.doctor.ranks import RankReport, parsed_report, together
+from uenvtool.doctor.ranks import OWN_FOLDER, RankReport, examine_ranks, parsed_report, place, together
 from uenvtool.knowledge.finding_reader import load_findings
 
 __all__ = ["nothing_else"]
@@ -26,7 +25,7 @@ KNOWN = load_findings().findings
 SEEN = Examination()
 
 
-def report(rank: int, *faults: Fault, per_node: int = 4, **values: str) -> RankReport:
+def report(rank: int, *faults: tuple[str, str], per_node: int = 4, **values: str) -> RankReport:
     """The report of a rank; four ranks are on a node."""
     return RankReport(rank=rank, node=f"nid{rank // per_node + 1:04}", faults=faults, values=values)
 
@@ -36,7 +35,7 @@ def lines(reports: list[RankReport], missing: dict[int, str] | None = None) -> l
 
 
 def test_what_all_ranks_have_is_said_once_and_without_nodes() -> None:
-    fault = Fault("threads-over-cores", "64 threads on 8 cores")
+    fault = ("threads-over-cores", "64 threads on 8 cores")
 
     found = together([report(rank, fault) for rank in range(16)], {}, KNOWN).findings
 
@@ -44,7 +43,7 @@ def test_what_all_ranks_have_is_said_once_and_without_nodes() -> None:
 
 
 def test_the_fault_of_one_node_is_said_with_its_name() -> None:
-    fault = Fault("plugin-not-found", "no libnccl-net.so")
+    fault = ("plugin-not-found", "no libnccl-net.so")
 
     assert lines([report(rank, *([fault] if 8 <= rank < 12 else [])) for rank in range(16)]) == [
         "plugin-not-found: no libnccl-net.so on nid0003"
@@ -64,23 +63,23 @@ def test_ranks_that_are_silent_are_named_with_their_nodes_before_all_else() -> N
 
 
 def test_a_detail_that_differs_on_every_rank_is_one_finding() -> None:
-    reports = [report(rank, Fault("host-unresolved", f"host{rank}"), per_node=1) for rank in range(100)]
+    reports = [report(rank, ("host-unresolved", f"host{rank}"), per_node=1) for rank in range(100)]
 
     assert lines(reports) == ["host-unresolved: host0, host1 and 98 more on rank 0-99"]
 
 
 def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:
-    folder = place / "ranks"
-    folder.mkdir()
+    folder = place / "ranks" / OWN_FOLDER
+    folder.mkdir(parents=True)
     values = {f"NCCL_VARIABLE_{number}": "value" for number in range(40)}
-    fault = Fault("core-dumps-on", "without limit")
+    fault = ("core-dumps-on", "without limit")
     for rank in range(10_000):
         mine = {**values, "NCCL_NET": "Socket" if rank == 7_777 else "AWS Libfabric"}
         if rank != 9_000:
             data = RankReport(rank=rank, node=f"nid{rank // 4:06}", faults=(fault,), values=mine).data()
             (folder / f"{rank}.json").write_text(json.dumps(data))
 
-    answer = cli("doctor", "--ranks", "--folder", folder)
+    answer = cli("doctor", "--ranks", "--folder", folder.parent)
 
     assert answer.code == 1
     assert [line.split()[1] for line in answer.stdout.splitlines()[3:]] == [
@@ -121,7 +120,7 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
 
     assert found.findings == ()
     assert time.monotonic() - started < 10
-    assert not folder.exists()
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -136,7 +135,7 @@ def test_rank_0_reports_as_soon_as_all_have_and_leaves_nothing(place: Path) -> N
 def test_whichever_ranks_are_dead_one_of_the_others_reports(
     place: Path, monkeypatch: pytest.MonkeyPatch, alive: list[int], silent: str, nodes: str
 ) -> None:
-    monkeypatch.setattr("uenvtool.doctor.all_ranks.STANDBY_SECONDS", 0.2)
+    monkeypatch.setattr("uenvtool.doctor.ranks.STANDBY_SECONDS", 0.2)
 
     (found,) = reported(place / "ranks", alive, 8)
 
@@ -144,18 +143,21 @@ def test_whichever_ranks_are_dead_one_of_the_others_reports(
 
 
 def test_a_rank_that_comes_when_all_is_over_does_not_report_again(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("uenvtool.doctor.all_ranks.STANDBY_SECONDS", 0.2)
+    monkeypatch.setattr("uenvtool.doctor.ranks.STANDBY_SECONDS", 0.2)
     folder = place / "ranks"
     assert len(reported(folder, [1, 2], 3, seconds=0)) == 1
 
     assert reported(folder, [0], 3, seconds=0) == []
-    assert [path.name for path in folder.iterdir()] == ["reported-17-0-0"]
+    assert [str(path.relative_to(folder)) for path in folder.rglob("*")] == [
+        f"{OWN_FOLDER}-17-0-0",
+        f"{OWN_FOLDER}-17-0-0/reported",
+    ]
 
 
 def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("uenvtool.doctor.all_ranks.STANDBY_SECONDS", 0.2)
+    monkeypatch.setattr("uenvtool.doctor.ranks.STANDBY_SECONDS", 0.2)
     folder = place / "ranks"
 
     def look() -> Examination:
@@ -169,11 +171,38 @@ def test_a_rank_that_hangs_until_all_is_over_does_not_report_again(
 def test_files_of_others_in_the_folder_are_left_alone(place: Path) -> None:
     folder = place / "ranks"
     folder.mkdir()
-    (folder / "mine.txt").write_text("mine")
+    for name in ("mine.txt", "0.json", "7.json", "2.begun"):
+        (folder / name).write_text("mine")
 
     assert len(reported(folder, range(4), 4)) == 1
 
-    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+    assert {path.name: path.read_text() for path in folder.iterdir()} == dict.fromkeys(
+        ("mine.txt", "0.json", "7.json", "2.begun"), "mine"
+    )
+
+
+def test_a_report_that_another_user_wrote_gives_no_command(cli: Cli, place: Path) -> None:
+    folder = place / OWN_FOLDER
+    folder.mkdir()
+    data = {**report(0).data(), "faults": [["core-dumps-on", "x\nrm -rf ~", ["rm -rf ~"]]]}
+    (folder / "0.json").write_text(json.dumps(data))
+    (folder / "1.json").write_text(json.dumps({**report(1, ("core-dumps-on", "x\nrm -rf ~")).data()}))
+
+    answer = cli("doctor", "--ranks", "--folder", place, "--fix")
+
+    assert [line for line in answer.stdout.splitlines() if not line.startswith("#")] == ["ulimit -c 0"]
+
+
+def test_what_is_no_report_is_not_read(cli: Cli, place: Path) -> None:
+    folder = place / OWN_FOLDER
+    folder.mkdir()
+    os.mkfifo(folder / "1.json")
+    (folder / "2.json").symlink_to("/dev/zero")
+    (folder / "0.json").write_text(json.dumps(report(0).data()))
+
+    answer = cli("doctor", "--ranks", "--folder", place)
+
+    assert "ranks: 1 of 1 on nid0001" in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -199,7 +228,7 @@ def test_outside_of_a_job_the_ranks_have_to_be_named(cli: Cli) -> None:
 
 
 def test_a_report_is_what_was_written() -> None:
-    here = report(7, Fault("core-dumps-on", "x", ("ulimit -c 0",)), NCCL_NET="y")
+    here = report(7, ("core-dumps-on", "x"), NCCL_NET="y")
 
     assert parsed_report(json.loads(json.dumps(here.data()))) == here
 

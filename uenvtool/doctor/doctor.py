@@ -52,10 +52,9 @@ def doctor(
     )
     if not ranks:
         return report(look(), what="this shell", fix=fix, verbose=verbose)
-    from uenvtool.doctor.all_ranks import default_folder, examine_ranks
+    from uenvtool.doctor.ranks import examine_ranks
 
-    place = folder.absolute() if folder else default_folder(os.environ)
-    together = examine_ranks(os.environ, place, seconds=seconds, look=look)
+    together = examine_ranks(os.environ, folder, seconds=seconds, look=look)
     return report(together, what="what the ranks looked at", fix=fix, verbose=verbose) if together else None
 
 
