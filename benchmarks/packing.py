@@ -34,7 +34,7 @@ from uenvtool.core import files
 from uenvtool.image import pack as packing
 from uenvtool.image.write import write_image
 from uenvtool.venv.bytecode import compile_tree
-from uenvtool.venv.packed import prepared as prepared_image
+from uenvtool.venv.image import packed as packed_image
 
 GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]
 """The options with which the published guide packs a virtual environment."""
@@ -113,8 +113,8 @@ def pack_overlay(source: Path, image: Path) -> None:
     def timed(*arguments: Any) -> None:
         WRITING.append(elapsed(lambda: write_image(*arguments), synced=False))
 
-    with mock.patch.object(packing, "write_image", timed), prepared_image(source, image, on_note=print) as new:
-        files.publish([new.replacement()])
+    with mock.patch.object(packing, "write_image", timed), packed_image(source, image, on_note=print) as new:
+        files.publish([files.Replacement(new=new.path, target=image.absolute())])
 
 
 def cached(tree: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.image.metadata import ListUpdate, Uenv, View, env_json, uenv_name
-from uenvtool.venv.packed import overlay_uenv
+from uenvtool.venv.image import overlay_uenv
 
 KNOWN_LISTS = {"ACLOCAL_PATH", "CMAKE_PREFIX_PATH", "CPATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "MANPATH"}
 KNOWN_LISTS |= {"MODULEPATH", "PATH", "PKG_CONFIG_PATH", "PYTHONPATH"}

@@ -31,8 +31,9 @@ from uenvtool.core.files.places import WORK_SUFFIX
 from uenvtool.image import read
 from uenvtool.image.programs import Programs
 from uenvtool.image.write import EPOCH
-from uenvtool.venv import bytecode, packed
-from uenvtool.venv.packed import MOUNT, info, unpack_overlay
+from uenvtool.venv import bytecode
+from uenvtool.venv import image as images
+from uenvtool.venv.image import MOUNT, info, unpack
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 HOSTILE = [
@@ -55,7 +56,7 @@ RECORD = {
     "requests": [],
     "overrides": [],
     "settings": {"precedence": "site"},
-    "packages": [{"name": "tool", "version": "2.0", "how": "installed"}],
+    "packages": [{"name": "tool", "version": "2.0", "how": "installed", "asked_by": []}],
 }
 
 
@@ -144,10 +145,10 @@ def test_the_image_is_a_uenv_with_its_records(image: Path) -> None:
 def test_what_an_image_says_of_itself(image: Path) -> None:
     said = info(image)
 
-    assert (said.base["name"], said.mount, said.name) == ("pytorch/v2.6.0", MOUNT, "myenv")
-    assert said.bytes == image.stat().st_size
-    assert said.data()["packages"] == RECORD["packages"]
-    assert said.settings["bytecode"] == "unchecked-hash"
+    assert (said["base"]["name"], said["mount"], said["name"]) == ("pytorch/v2.6.0", MOUNT, "myenv")
+    assert said["bytes"] == image.stat().st_size
+    assert said["packages"] == RECORD["packages"]
+    assert said["settings"]["bytecode"] == "unchecked-hash"
 
 
 def test_the_same_content_gives_the_same_bytes(venv: Path, image: Path, tmp_path: Path) -> None:
@@ -218,7 +219,7 @@ def test_any_name_comes_through(venv: Path, tmp_path: Path, name: str) -> None:
     place.mkdir()
 
     made = pack(venv, place / f"{name}.squashfs")
-    unpack_overlay(made.path, place / "out")
+    unpack(made.path, place / "out")
 
     out = place / "out" / site.relative_to(venv) / name
     assert (out / f"{name}.py").read_text() == "x = 1\n"
@@ -231,14 +232,14 @@ def test_names_that_are_no_text_come_through(venv: Path, tmp_path: Path) -> None
         stream.write(b"x = 1\n")
 
     made = pack(venv, tmp_path / "a.squashfs")
-    unpack_overlay(made.path, tmp_path / "out")
+    unpack(made.path, tmp_path / "out")
 
     with open(os.path.join(os.fsencode(tmp_path / "out"), b"\xff\xfe.py"), "rb") as stream:
         assert stream.read() == b"x = 1\n"
 
 
 def test_unpacking_gives_a_loose_overlay_that_sees_changes(image: Path, venv: Path, tmp_path: Path) -> None:
-    unpack_overlay(image, tmp_path / "out", Path(sys.executable))
+    unpack(image, tmp_path / "out", Path(sys.executable))
 
     inner = next((tmp_path / "out").glob("lib/python3.*/site-packages/tool/inner.py"))
     inner.write_text("def where():\n    return 'changed', ''\n")
@@ -264,7 +265,7 @@ def test_unpacking_starts_no_program_of_the_images(image: Path, tmp_path: Path, 
     hostile = tmp_path / "hostile.squashfs"
     subprocess.run(["mksquashfs", tmp_path / "raw", hostile, "-quiet", "-no-progress"], check=True)
 
-    compiled = unpack_overlay(hostile, tmp_path / "out", base)
+    compiled = unpack(hostile, tmp_path / "out", base)
 
     assert not (tmp_path / "ran").exists()
     assert compiled == (base is not None)
@@ -276,13 +277,13 @@ def test_a_python_of_another_version_makes_no_bytecode(image: Path, tmp_path: Pa
     other.write_text(f"#!/bin/sh\ncase $* in *version_info*) echo 2.7;; *) echo ran > '{tmp_path}/ran';; esac\n")
     other.chmod(0o755)
 
-    assert not unpack_overlay(image, tmp_path / "out", other)
+    assert not unpack(image, tmp_path / "out", other)
     assert not any((tmp_path / "out").rglob("*.pyc"))
     assert not (tmp_path / "ran").exists()
 
 
 def test_packing_what_was_unpacked_gives_the_same_image(image: Path, tmp_path: Path) -> None:
-    unpack_overlay(image, tmp_path / "out")
+    unpack(image, tmp_path / "out")
 
     assert pack(tmp_path / "out", tmp_path / "b" / "myenv.squashfs").sha256 == sha256(image)
 
@@ -301,7 +302,7 @@ def test_unpacking_overwrites_nothing(image: Path, tmp_path: Path, there: str) -
     before = sorted(path.name for path in tmp_path.rglob("*"))
 
     with pytest.raises(BadInput, match="exists"):
-        unpack_overlay(image, target)
+        unpack(image, target)
 
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
@@ -318,7 +319,7 @@ def test_symlinks_that_lead_outside_are_not_written_through(tmp_path: Path) -> N
     hostile = tmp_path / "hostile.squashfs"
     subprocess.run(["mksquashfs", source, hostile, "-quiet", "-no-progress"], check=True)
 
-    unpack_overlay(hostile, tmp_path / "deep" / "out")
+    unpack(hostile, tmp_path / "deep" / "out")
 
     assert list(outside.iterdir()) == []
     assert os.readlink(tmp_path / "deep" / "out" / "up") == "../../outside"
@@ -346,7 +347,7 @@ def test_a_name_that_is_there_twice_is_refused(tmp_path: Path, monkeypatch: pyte
     hostile.write_bytes(content)
 
     with pytest.raises((BadInput, ToolFailed)):
-        unpack_overlay(hostile, tmp_path / "out")
+        unpack(hostile, tmp_path / "out")
 
     assert not (tmp_path / "out").exists()
     assert not (tmp_path / "outside").exists()
@@ -363,11 +364,11 @@ def test_devices_and_other_users_programs_are_not_unpacked(tmp_path: Path) -> No
     os.mknod(source / "disk", stat.S_IFBLK | 0o666, os.makedev(7, 0))
     subprocess.run(["mksquashfs", source, hostile, "-quiet", "-no-progress"], check=True)
 
-    unpack_overlay(plain, tmp_path / "out")
+    unpack(plain, tmp_path / "out")
 
     assert stat.S_IMODE((tmp_path / "out" / "program").stat().st_mode) == 0o755
     with pytest.raises(BadInput, match="device"):
-        unpack_overlay(hostile, tmp_path / "worse")
+        unpack(hostile, tmp_path / "worse")
     assert not (tmp_path / "worse").exists()
     assert strays(tmp_path) == []
 
@@ -376,7 +377,7 @@ def test_devices_and_other_users_programs_are_not_unpacked(tmp_path: Path) -> No
 def test_an_image_that_is_cut_short_is_refused(image: Path, tmp_path: Path, cut: int) -> None:
     (tmp_path / "cut.squashfs").write_bytes(image.read_bytes()[:cut])
 
-    for look in (info, lambda path: unpack_overlay(path, tmp_path / "out"), read.refuse_foreign):
+    for look in (info, lambda path: unpack(path, tmp_path / "out"), read.refuse_foreign):
         with pytest.raises(BadInput):
             look(tmp_path / "cut.squashfs")
     assert not (tmp_path / "out").exists()
@@ -429,7 +430,7 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
     venv: Path, image: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     """The folder changes while mksquashfs runs: what was read back is no longer what is there."""
-    if not packed.find_programs().pseudo_data and damage != "content":
+    if not images.find_programs().pseudo_data and damage != "content":
         skip_without("squashfs-tools 4.5", "before that the folder is copied first, and changes to it do not matter")
     before = sha256(image)
     site = next(venv.glob("lib/python3.*/site-packages"))
@@ -467,10 +468,10 @@ def test_an_older_squashfs_gives_the_same_image(
     venv: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before 4.5 nothing can be added from a stream: the tree is laid out first, and unpacked to be compared."""
-    find = packed.find_programs
+    find = images.find_programs
     older = type("Older", (Programs,), {"pseudo_data": False})
     monkeypatch.setattr(
-        packed,
+        images,
         "find_programs",
         lambda: older(**{name: getattr(find(), name) for name in Programs.__dataclass_fields__}),
     )
@@ -493,7 +494,7 @@ def test_a_full_disk_leaves_the_old_image(venv: Path, tmp_path: Path) -> None:
 def test_a_full_disk_leaves_no_half_unpacked_folder(image: Path, venv: Path, tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "1m") as disk:
         with pytest.raises(ToolFailed, match=r"(?i)space|write|unsquashfs"):
-            unpack_overlay(image, disk / "out")
+            unpack(image, disk / "out")
 
         assert list(disk.iterdir()) == []
 
@@ -513,11 +514,11 @@ PACK = """
 from pathlib import Path
 from uenvtool.core import files
 from uenvtool.core.files import places
-from uenvtool.venv.packed import prepared
+from uenvtool.venv.image import packed
 folder, image, places.MEMORY = map(Path, sys.argv[1:])
 sys.addaudithook(hook)
-with prepared(folder, image, on_note=lambda text: None) as new:
-    files.publish([new.replacement()])
+with packed(folder, image, on_note=lambda text: None) as new:
+    files.publish([files.Replacement(new=new.path, target=image.absolute())])
 """
 
 

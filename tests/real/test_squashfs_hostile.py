@@ -20,7 +20,7 @@ from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.files import places
 from uenvtool.image import listing, read
 from uenvtool.image.metadata import ENV, PACKED
-from uenvtool.venv.packed import info
+from uenvtool.venv.image import info
 
 pytestmark = [
     pytest.mark.real,
@@ -60,7 +60,7 @@ MEASURED = """
 import resource, sys
 from pathlib import Path
 from uenvtool.core.errors import BadInput
-from uenvtool.venv.packed import info
+from uenvtool.venv.image import info
 try:
     info(Path(sys.argv[1]))
 except BadInput as error:
@@ -90,7 +90,7 @@ def test_metadata_that_is_no_metadata_is_an_error_or_nothing(source: Path, text:
     image = packed(source)
 
     try:
-        assert info(image).data()["packages"] == []
+        assert info(image)["packages"] == []
     except BadInput as error:
         assert str(image) in str(error)  # noqa: PT017
 

@@ -11,12 +11,12 @@ import subprocess
 import tarfile
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from uenvtool.core.files import publish
+from uenvtool.core.files import Replacement, publish
 from uenvtool.image.pack import Packed
-from uenvtool.venv.packed import MOUNT, prepared
+from uenvtool.venv.image import MOUNT, packed
 
 __all__ = [
     "LAYOUTS",
@@ -180,6 +180,6 @@ def seen(words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None =
 
 def pack_overlay(folder: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None) -> Packed:
     """Pack an environment and give the image its name, as `uenvtool venv --squash` does."""
-    with prepared(folder, target, mount=mount, epoch=epoch, on_note=print) as image:
-        publish([image.replacement()])
-        return image.packed
+    with packed(folder, target, mount=mount, epoch=epoch, on_note=print) as image:
+        publish([Replacement(new=image.path, target=target.absolute())])
+        return replace(image, path=target.absolute())

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.needs import how_to_get
 from tests.support.shells import ALL, PATH, run, script
-from uenvtool.venv.precedence import SITE, activation_scripts
+from uenvtool.venv.overlay import SITE, activation_scripts
 
 FILES = {"bash": "activate", "bash-4.2": "activate", "zsh": "activate", "fish": "activate.fish", "tcsh": "activate.csh"}
 POSIX = [param for param in ALL if param.values[0] != "fish"]

@@ -13,7 +13,7 @@ from _pytest.mark import ParameterSet
 from tests.conftest import Answer
 from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
 from tests.support.pythons import newest, pythons
-from uenvtool.venv.precedence import missing_message, python_wrapper
+from uenvtool.venv.overlay import python_wrapper
 
 LOOK = """
 import importlib.metadata, json, sys
@@ -162,7 +162,7 @@ def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: 
     program.chmod(0o755)
     for interpreter in (program, place / name / "gone"):
         wrapper = place / "wrapper"
-        wrapper.write_text(python_wrapper(str(interpreter), missing_message(str(interpreter), "load 'it'")))
+        wrapper.write_text(python_wrapper(str(interpreter), "load 'it'"))
         wrapper.chmod(0o755)
 
         ran = run([wrapper], clean_environment())
@@ -170,4 +170,5 @@ def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: 
         if interpreter == program:
             assert (ran.returncode, ran.stdout) == (0, "started\n"), ran.stderr
         else:
-            assert (ran.returncode, ran.stderr) == (127, missing_message(str(interpreter), "load 'it'") + "\n")
+            told = f"uenvtool: the base of this overlay is not here: {interpreter}; load it first: load 'it'\n"
+            assert (ran.returncode, ran.stderr) == (127, told)

@@ -39,7 +39,7 @@ def test_an_error_in_a_requirements_file_names_its_line(
     answer = cli("venv", "v", "-r", "top.txt")
 
     assert answer.code == 2
-    assert "sub/req.txt:17:1: 'numpy = 1.26' is no requirement" in answer.stderr
+    assert "sub/req.txt:17:1: invalid requirement 'numpy = 1.26'" in answer.stderr
     assert "sub/req.txt:19:1: unknown option '--frobnicate'" in answer.stderr
     assert "hint: take it out; a requirements file may have --constraint, " in answer.stderr
     assert "sub/req.txt:20:1:" in answer.stderr
@@ -401,5 +401,5 @@ def test_a_bracket_is_told_as_it_is_written(cli: Callable[..., Answer], write: C
 
     answer = cli("venv", "v", "--no-base", "-r", "r.txt")
 
-    assert "r.txt:1:1: 'x[' is no requirement: Expected matching `]` for `[`, after extras" in answer.stderr
+    assert "r.txt:1:1: invalid requirement 'x[': Expected matching `]` for `[`, after extras" in answer.stderr
     assert f"hint: it is looked for at {Path('gone.txt').absolute()}" in answer.stderr

@@ -14,8 +14,7 @@ import pytest
 from tests.conftest import Answer
 from tests.support.overlays import wheel
 from uenvtool.core.errors import BadInput
-from uenvtool.venv.requirement_files import MAX_DEPTH, read_request
-from uenvtool.venv.requirements import recorded_requirement
+from uenvtool.venv.requirements import MAX_DEPTH, parse, read_request
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -98,7 +97,7 @@ DEEP = {depth: f"small ; {'(' * depth}python_version > '3'{')' * depth}" for dep
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (DEEP[1000], "is nested too deep"),
+        (DEEP[1000], "nested too deep"),
         (DEEP[3000], "has 6028 characters"),
         (f"small=={'9' * 5000}", "has 5007 characters"),
     ],
@@ -146,7 +145,7 @@ def test_a_path_in_a_file_counts_from_the_current_folder(write: Write, place: Pa
     request = read_request([], ["sub/r.txt"], [])
 
     assert [wanted.text for wanted in request.requirements] == [text.format(here=place)]
-    assert recorded_requirement(request.requirements[0].recorded, "").text == text.format(here=place)
+    assert parse(request.requirements[0].recorded).text == text.format(here=place)
 
 
 def test_find_links_of_a_file_lies_beside_it_or_below_the_current_folder(write: Write, place: Path) -> None:

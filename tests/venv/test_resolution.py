@@ -224,7 +224,7 @@ def test_the_words_of_uv_say_who_asks_the_base_for_what(here: BaseHere, words: s
     """As uv 0.13.9 puts it."""
     base = read_base(find(None, os.environ), os.environ)
 
-    problems = conflicts_of_explanation(words, base, {"torch": "torch @ file:///stub"})
+    problems = conflicts_of_explanation(words, base.packages)
 
     assert [problem.message for problem in problems] == [
         f"vllm 0.33.0 asks for torch==2.14.0; the base has torch {TORCH}"

@@ -9,7 +9,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from uenvtool.venv.requirement_files import logical_lines
+from uenvtool.venv.requirements import logical_lines
 from uenvtool.venv.versions import as_release, canonical, counts_as_release, satisfies
 
 NGC, SPACK = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d"

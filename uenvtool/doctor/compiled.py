@@ -29,9 +29,8 @@ def misfits(python: PythonHere | None) -> Iterator[Fault]:
     below = [folder for folder in python.folders if folder != python.its_folder] if python else []
     if python is None or not python.its_folder or not any(package.folder in below for package in python.packages):
         return
-    from uenvtool.venv.abi import numpy_problems
     from uenvtool.venv.check import installed
-    from uenvtool.venv.torch_abi import torch_problems
+    from uenvtool.venv.compiled import numpy_problems, torch_problems
 
     before: dict[str, Distribution] = {}
     try:

@@ -1,4 +1,7 @@
-"""Reads what a library or program needs: the dynamic section of an ELF file (gABI, chapters 4 and 5)."""
+"""Reads of an ELF file of 64 bits what the dynamic loader goes by (gABI, chapters 4 and 5).
+
+pyelftools reads more, and takes a hundred times as long for the symbols of libtorch, which `venv` compares.
+"""
 
 from __future__ import annotations
 
@@ -10,54 +13,91 @@ from dataclasses import dataclass
 MAGIC = b"\x7fELF"
 Content = bytes | bytearray | mmap.mmap
 _LOAD, _DYNAMIC = 1, 2
-_END, _NEEDED, _STRTAB, _RPATH, _RUNPATH = 0, 1, 5, 15, 29
+_SYMBOLS = 11
+_END, _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 14, 15, 29
+_WEAK = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The names of the libraries that a file needs, and the folders where it has them looked for first."""
+    """What a library or program needs and gives.
+
+    libraries: the names of those that are loaded with it. folders: where they are looked for first. soname: its own
+    name for the loader. defined: the symbols that it gives; undefined: those that it takes from others and cannot do
+    without. Symbols are bytes, as the loader compares them.
+    """
 
     libraries: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    soname: str = ""
+    defined: frozenset[bytes] = frozenset()
+    undefined: frozenset[bytes] = frozenset()
 
 
-def needs_of(path: str) -> Needs:
-    """What the file of that path needs, of which only what says so is read; nothing if it cannot be read."""
+def needs_of(path: str, *, symbols: bool = False) -> Needs:
+    """Read a file, and of it only what says so; nothing if it is no ELF file that can be read.
+
+    symbols: the names of its symbols too.
+    """
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            return needs(content)
+            return needs(content, symbols=symbols)
     except (OSError, ValueError):  # ValueError: it is empty
         return Needs()
 
 
-def needs(content: Content) -> Needs:
-    """What an ELF file of 64 bits needs; nothing if it is another file, or damaged."""
+def needs(content: Content, *, symbols: bool = False) -> Needs:
+    """Read the content of an ELF file of 64 bits; nothing if it is another file, or damaged."""
     try:
-        return _needs(content)
+        return _needs(content, symbols) if content[:5] == MAGIC + b"\2" else Needs()
     except (struct.error, ValueError, IndexError, OverflowError):
         return Needs()
 
 
-def _needs(content: Content) -> Needs:
-    if content[:5] != MAGIC + b"\2":
-        return Needs()
+class _Texts:
+    """The texts of a string table, each read once; all together are no larger than the file, as in an honest one."""
+
+    def __init__(self, content: Content, start: int) -> None:
+        self._content, self._start, self._left = content, start, len(content)
+        self._known: dict[int, bytes] = {}
+
+    def at(self, offset: int) -> bytes:
+        if offset not in self._known:
+            start = self._start + offset
+            end = self._content.find(b"\0", start, start + self._left)
+            if end < 0:
+                raise ValueError("a text has no end, or the texts are larger than the file")
+            self._known[offset] = bytes(self._content[start:end])
+            self._left -= end - start
+        return self._known[offset]
+
+
+def _needs(content: Content, symbols: bool) -> Needs:
     order = "<" if content[5] == 1 else ">"
     segments = list(_segments(content, order))
     dynamic = next(((start, size) for kind, start, _, size in segments if kind == _DYNAMIC), None)
     if dynamic is None:
         return Needs()
     values = list(_dynamic(content, order, *dynamic))
-    texts = sum(_offset(segments, value) for tag, value in values if tag == _STRTAB)
-    found = {tag: [_text(content, texts + value) for known, value in values if known == tag] for tag in _TEXTS}
-    paths = found[_RUNPATH] or found[_RPATH]
-    return Needs(tuple(found[_NEEDED]), tuple(folder for path in paths for folder in path.split(":") if folder))
+    texts = _Texts(content, sum(_offset(segments, value) for tag, value in values if tag == _STRTAB))
 
+    def named(wanted: int) -> list[str]:
+        found = dict.fromkeys(value for tag, value in values if tag == wanted)
+        return [texts.at(value).decode("utf-8", "surrogateescape") for value in found]
 
-_TEXTS = (_NEEDED, _RPATH, _RUNPATH)
+    paths = named(_RUNPATH) or named(_RPATH)
+    defined, undefined = _symbols(content, order, texts) if symbols else (frozenset(), frozenset())
+    return Needs(
+        libraries=tuple(named(_NEEDED)),
+        folders=tuple(folder for path in paths for folder in path.split(":") if folder),
+        soname="".join(named(_SONAME)[:1]),
+        defined=defined,
+        undefined=undefined,
+    )
 
 
 def _segments(content: Content, order: str) -> Iterator[tuple[int, int, int, int]]:
-    """Kind, offset, address and size in the file of each segment."""
+    """Give kind, offset, address and size in the file of each segment."""
     (start,) = struct.unpack_from(order + "Q", content, 32)
     size, count = struct.unpack_from(order + "HH", content, 54)
     for number in range(count):
@@ -74,16 +114,25 @@ def _dynamic(content: Content, order: str, start: int, size: int) -> Iterator[tu
         yield tag, value
 
 
+def _symbols(content: Content, order: str, texts: _Texts) -> tuple[frozenset[bytes], frozenset[bytes]]:
+    """Give the symbols that a library defines, and those that it needs of others."""
+    (start,) = struct.unpack_from(order + "Q", content, 40)
+    entry, count = struct.unpack_from(order + "HH", content, 58)
+    defined, undefined = set(), set()
+    for number in range(count):
+        _, kind, _, _, offset, size = struct.unpack_from(order + "IIQQQQ", content, start + number * entry)
+        if kind == _SYMBOLS:
+            for name, info, _, section, _, _ in struct.iter_unpack(order + "IBBHQQ", content[offset : offset + size]):
+                if section:
+                    defined.add(texts.at(name))
+                elif info >> 4 != _WEAK:
+                    undefined.add(texts.at(name))
+    return frozenset(defined), frozenset(undefined - {b""})
+
+
 def _offset(segments: list[tuple[int, int, int, int]], address: int) -> int:
-    """Where in the file an address lies. Raises ValueError if no segment has it."""
+    """Find where in the file an address lies. Raises ValueError if no segment has it."""
     for kind, offset, start, size in segments:
         if kind == _LOAD and start <= address < start + size:
             return offset + address - start
     raise ValueError(f"no segment has the address {address}")
-
-
-def _text(content: Content, start: int) -> str:
-    end = content.find(b"\0", start)
-    if end < 0:
-        raise ValueError("a text has no end")
-    return content[start:end].decode("utf-8", "surrogateescape")

@@ -1,4 +1,4 @@
-"""The base of an overlay: its Python, its package folders in their order, and its distributions."""
+"""Reads the base of an overlay: its Python, its package folders in their order, and its distributions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.venv.precedence import script_path
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
@@ -30,14 +30,14 @@ class Distribution:
     name: str
     version: str
     folder: str
-    requires: tuple[str, ...] = ()
-    extras: tuple[str, ...] = ()
+    requires: Sequence[str] = ()
+    extras: Sequence[str] = ()
     scripts: Mapping[str, str] | None = None
     metadata: str = ""
 
     @property
     def key(self) -> str:
-        """The name as resolvers compare it (PEP 503)."""
+        """Return the name as resolvers compare it (PEP 503)."""
         from packaging.utils import canonicalize_name
 
         return canonicalize_name(self.name)
@@ -47,15 +47,12 @@ class Distribution:
 class Base:
     """What an overlay lies on.
 
-    python: as the user calls it. homes: folders that can be `home` in pyvenv.cfg, best first.
-    folders: the package folders in the order of the base's sys.path; sites: those of them whose
-    .pth files its Python runs. packages: by normalized name.
+    homes: folders that can be `home` in pyvenv.cfg, best first. folders: the package folders in the order of the
+    base's sys.path; sites: those of them whose .pth files its Python runs. packages: by normalized name.
     """
 
     found: FoundBase
-    python: str
     version: str
-    implementation: str
     platform: str
     stdlib: str
     base_executable: str
@@ -65,8 +62,13 @@ class Base:
     packages: Mapping[str, Distribution]
 
     @property
+    def python(self) -> str:
+        """Return its Python as the user calls it."""
+        return self.found.python
+
+    @property
     def minor(self) -> str:
-        """The Python version that decides about compiled packages, for example 3.12."""
+        """Return the Python version that decides about compiled packages, for example 3.12."""
         return ".".join(self.version.split(".")[:2])
 
     @property
@@ -76,19 +78,18 @@ class Base:
 
     @property
     def mount(self) -> str:
-        """Where the uenv of the base is mounted; empty for other bases."""
-        inside = [mount for mount in self.found.mounts if self.found.root.startswith(f"{mount}/")]
-        return inside[0] if inside else ""
+        """Return where the uenv of the base is mounted; empty for other bases."""
+        return next((mount for mount in self.found.mounts if self.found.root.startswith(f"{mount}/")), "")
 
     def fingerprint(self) -> str:
-        """Changes when a package, the Python or a folder of the base changes; not with the mount of a uenv."""
+        """Sum up the packages, the Python and the folders of the base; the mount of a uenv does not change it."""
         folders = [folder.removeprefix(self.mount) for folder in self.folders]
         lines = [f"python {self.version} {self.platform}", *(f"folder {folder}" for folder in folders)]
         lines += sorted(f"{package.key}=={package.version}" for package in self.packages.values())
         return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
 
     def described(self) -> str:
-        """What it is, for a sentence."""
+        """Say what it is, for a sentence."""
         kinds = {
             UENV: f"the uenv {self.found.name}",
             CONTAINER: f"the container {self.found.name}" if self.found.name else "this container",
@@ -99,8 +100,13 @@ class Base:
         return f"{name} (Python {self.version}, {len(self.packages)} packages)"
 
 
+def script_path(name: str) -> Path:
+    """Return where a script lies that another Python is to run."""
+    return Path(__file__).parent / "scripts" / name
+
+
 def listing(folders: Sequence[str]) -> str:
-    """A short sum of which distributions lie in which folder, by their names alone: quick at every start.
+    """Sum up which distributions lie in which folder, by their names alone: quick at every start.
 
     hook.py computes the same with the standard library alone.
     """
@@ -113,50 +119,37 @@ def read_base(found: FoundBase, environ: Mapping[str, str]) -> Base:
 
     Raises BadInput if it is not a Python of 3.10 or newer, ToolFailed if it does not start.
     """
-    data = _probed(found.python, _probe_environment(found, environ))
+    data = _probed(found, environ)
     own = os.path.join(found.root, "lib", f"python{'.'.join(data['version'].split('.')[:2])}", "site-packages")
     if found.root and own not in data["folders"] and os.path.isdir(own):  # a view whose variables were unset
         exported = os.pathsep.join(filter(None, [own, environ.get("PYTHONPATH")]))
-        data = _probed(found.python, _probe_environment(found, {**environ, "PYTHONPATH": exported}))
+        data = _probed(found, {**environ, "PYTHONPATH": exported})
     version = str(data["version"])
-    if tuple(int(word) for word in version.split(".")[:2]) < OLDEST:
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
         raise BadInput(f"{found.python} is Python {version}", hint="an overlay needs Python 3.10 or newer")
     if data["implementation"] != "cpython":
         raise BadInput(f"{found.python} is {data['implementation']}", hint="an overlay needs CPython")
     folders = () if found.kind == PLAIN else tuple(_folders(data, found, environ))
-    packages = [_distribution(item) for item in data["distributions"] if item["folder"] in folders]
-    for path in (*folders, *_homes(data)):
+    homes = tuple(_homes(data))
+    for path in (*folders, *homes):
         if set(path) & {"\n", "\r", os.pathsep}:
             raise BadInput(f"the base's folder {path!r} cannot be written into pyvenv.cfg", hint="use another base")
+    packages = (Distribution(**item) for item in data["distributions"] if item["folder"] in folders)
     return Base(
         found=found,
-        python=found.python,
         version=version,
-        implementation=data["implementation"],
         platform=data["platform"],
         stdlib=data["stdlib"],
         base_executable=data["base_executable"],
-        homes=tuple(_homes(data)),
+        homes=homes,
         folders=folders,
         sites=tuple(path for path in data["sites"] if path in folders),
         packages={package.key: package for package in packages},
     )
 
 
-def _probe_environment(found: FoundBase, environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment as the base's users have it; a private ~/.local is no part of a base."""
-    env = {name: value for name, value in environ.items() if name not in ("VIRTUAL_ENV", "PYTHONHOME")}
-    env.update(PYTHONIOENCODING="utf-8", PYTHONDONTWRITEBYTECODE="1")
-    env.pop("PYTHONSAFEPATH", None)
-    if not environ.get("PYTHONUSERBASE"):
-        env["PYTHONNOUSERSITE"] = "1"
-    if found.kind == PLAIN:
-        env.pop("PYTHONPATH", None)
-    return env
-
-
 def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, tools.Completed]:
-    """What a Python says of itself with these variables, None if it says nothing; and what else it printed.
+    """Ask a Python with these variables what it is, None if it says nothing; and give what else it printed.
 
     arguments: those of probe.py. Raises ToolFailed if it cannot be started.
     """
@@ -168,19 +161,26 @@ def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[st
     return None, completed
 
 
-def _probed(python: str, env: Mapping[str, str]) -> dict[str, Any]:
-    data, completed = probe(python, env)
+def _probed(found: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Probe it in the environment as the base's users have it; a private ~/.local is no part of a base."""
+    plain = ("PYTHONPATH",) if found.kind == PLAIN else ()
+    left_out = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", *plain)
+    env = {name: value for name, value in environ.items() if name not in left_out}
+    env.update(PYTHONIOENCODING="utf-8", PYTHONDONTWRITEBYTECODE="1")
+    if not environ.get("PYTHONUSERBASE"):
+        env["PYTHONNOUSERSITE"] = "1"
+    data, completed = probe(found.python, env)
     if data is not None:
         return data
     hint = "name another one with --base PYTHON"
     if completed.code == 0:
-        raise BadInput(f"{python} is not a Python", hint=hint)
+        raise BadInput(f"{found.python} is not a Python", hint=hint)
     why = (completed.stderr.strip() or completed.stdout.strip() or "it prints nothing").splitlines()[-1]
-    raise ToolFailed(f"{python} does not work as a Python: {why}", hint=hint)
+    raise ToolFailed(f"{found.python} does not work as a Python: {why}", hint=hint)
 
 
 def _folders(data: Mapping[str, Any], found: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:
-    """The folders of sys.path that belong to the base.
+    """List the folders of sys.path that belong to the base.
 
     With a uenv loaded, an entry of PYTHONPATH outside of its mounts is the user's own; elsewhere an
     entry is the base's if distributions lie in it. What is left out stays what it was: the rest,
@@ -193,17 +193,13 @@ def _folders(data: Mapping[str, Any], found: FoundBase, environ: Mapping[str, st
     for folder in data["folders"]:
         if other and folder.startswith(other):
             continue  # of another environment, which is activated
-        if folder not in exported or folder in data["sites"]:
-            yield folder
-        elif found.mounts:
-            if any(folder.startswith(mount + "/") for mount in found.mounts):
-                yield folder
-        elif folder in holding:
+        in_mounts = any(folder.startswith(mount + "/") for mount in found.mounts)
+        if folder not in exported or folder in data["sites"] or (in_mounts if found.mounts else folder in holding):
             yield folder
 
 
 def _homes(data: Mapping[str, Any]) -> Iterator[str]:
-    """Candidates for `home`: the interpreter as it was called, then the one in the real prefix.
+    """List candidates for `home`: the interpreter as it was called, then the one in the real prefix.
 
     As called comes first: the path of a view stays the same when the image is built again, that of
     an installation prefix with a hash does not. An old Python inside an environment names its own
@@ -212,17 +208,4 @@ def _homes(data: Mapping[str, Any]) -> Iterator[str]:
     called = os.path.dirname(data["base_executable"])
     real = os.path.join(data["base_exec_prefix"], "bin")
     inside = os.path.join(data["prefix"], "bin")
-    order = [called, real] if called != inside or data["prefix"] == data["base_prefix"] else [real]
-    yield from dict.fromkeys(order)
-
-
-def _distribution(data: Mapping[str, Any]) -> Distribution:
-    return Distribution(
-        name=data["name"],
-        version=data["version"],
-        folder=data["folder"],
-        requires=tuple(data["requires"]),
-        extras=tuple(data["extras"]),
-        scripts=dict(data["scripts"]),
-        metadata=data["metadata"],
-    )
+    yield from dict.fromkeys([called, real] if called != inside or data["prefix"] == data["base_prefix"] else [real])

@@ -1,4 +1,4 @@
-"""An environment definition file (EDF) as podman runs it: image, mounts and variables, with the files below it.
+"""Reads an environment definition file (EDF) as podman runs it: image, mounts and variables, with the files below it.
 
 The keys are those of the Container Engine (https://docs.cscs.ch/software/container-engine/edf/). Its hooks are the
 nodes' own, and no overlay needs them.
@@ -19,7 +19,6 @@ from uenvtool.core.files import read_bytes
 MAX_BYTES = 1_000_000
 MAX_BELOW = 10
 """EDFs below one another."""
-SQUASHFS = (".sqsh", ".squashfs")
 FLAGS = {"ro", "rw", "noexec", "nosuid", "nodev", "private", "rprivate", "slave", "rslave", "shared", "rshared"}
 """The flags of mounts that podman knows too."""
 PASSED_ON = re.compile(r"(PIP|UV)_\w+|SOURCE_DATE_EPOCH|NO_COLOR")
@@ -50,17 +49,16 @@ class Edf:
     is_whole: bool = True
 
     def position(self, text: str) -> Position | None:
-        """The place of a text in the nearest of its files that has it."""
+        """Find the place of a text in the nearest of its files that has it."""
         for path, content in self.texts.items():
-            at = content.find(text)
-            if text and at >= 0:
-                before = content[:at]
-                return Position(path, before.count("\n") + 1, at - (before.rfind("\n") + 1) + 1)
+            before, found, _ = content.partition(text) if text else ("", "", "")
+            if found:
+                return Position(path, before.count("\n") + 1, len(before) - before.rfind("\n"))
         return Position(next(iter(self.texts)))
 
 
 def read_edf(named: str, environ: Mapping[str, str]) -> Edf:
-    """The EDF of a path or name, with those that it builds on as far as they are found.
+    """Read the EDF of a path or name, with those that it builds on as far as they are found.
 
     Raises BadInput if it is not there or is no EDF.
     """
@@ -75,47 +73,39 @@ def _read(path: Path, environ: Mapping[str, str], above: tuple[Path, ...]) -> Ed
     text, data = _parsed(path)
     if path.resolve() in above or len(above) > MAX_BELOW:
         raise BadInput("base_environment leads in a circle", Position(str(path)), "take it out of one of the files")
-    bases = data.get("base_environment", ())
-    below = [_path_of(str(name), environ) for name in ([bases] if isinstance(bases, str) else bases)]
-    found = [_read(base, environ, (*above, path.resolve())) for base in below if base is not None]
-    environment = data.get("env", {})
+    named = data.get("base_environment", ())
+    below = [_path_of(str(name), environ) for name in ([named] if isinstance(named, str) else named)]
+    bases = [_read(base, environ, (*above, path.resolve())) for base in below if base is not None]
     own = Edf(
         texts={str(path): text},
         image=str(data.get("image", "")),
         mounts=tuple(map(str, data.get("mounts", ()))),
-        environment={name: str(value) for name, value in environment.items()},
+        environment={name: str(value) for name, value in data.get("env", {}).items()},
         with_entrypoint=data.get("entrypoint") is True,
-        is_whole=len(found) == len(below),
+        is_whole=len(bases) == len(below),
     )
-    for base in reversed(found):
-        own = _over(own, base)
+    for base in reversed(bases):  # its image and variables win, its mounts come after
+        own = Edf(
+            texts={**own.texts, **base.texts},
+            image=own.image or base.image,
+            mounts=(*base.mounts, *own.mounts),
+            environment={**base.environment, **own.environment},
+            with_entrypoint=own.with_entrypoint or base.with_entrypoint,
+            is_whole=own.is_whole and base.is_whole,
+        )
     return own
 
 
-def _over(own: Edf, base: Edf) -> Edf:
-    """An EDF laid over another one: its image and variables win, its mounts come after."""
-    return Edf(
-        texts={**own.texts, **base.texts},
-        image=own.image or base.image,
-        mounts=(*base.mounts, *own.mounts),
-        environment={**base.environment, **own.environment},
-        with_entrypoint=own.with_entrypoint or base.with_entrypoint,
-        is_whole=own.is_whole and base.is_whole,
-    )
-
-
 def _parsed(path: Path) -> tuple[str, Mapping[str, Any]]:
-    """The text of an EDF and its keys, each of the kind that it must have."""
+    """Read the text of an EDF and its keys, each of the kind that it must have."""
     import tomlkit
 
     try:
         text = read_bytes(path, MAX_BYTES).decode("utf-8")
         data: dict[str, Any] = tomlkit.parse(text).unwrap()
     except (OSError, ValueError, tomlkit.exceptions.ParseError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadInput(
-            f"this EDF cannot be read: {why}", Position(str(path)), "name the file that srun takes"
-        ) from error
+        why, hint = getattr(error, "strerror", None) or error, "name the file that srun takes"
+        raise BadInput(f"this EDF cannot be read: {why}", Position(str(path)), hint) from error
     for key, (kind, shown) in _KINDS.items():
         if key in data and not isinstance(data[key], kind):
             place = Edf(texts={str(path): text}).position(key)
@@ -124,7 +114,7 @@ def _parsed(path: Path) -> tuple[str, Mapping[str, Any]]:
 
 
 def _path_of(named: str, environ: Mapping[str, str]) -> Path | None:
-    """The file of an EDF that is named by its path, or by its name on the search path of the Container Engine."""
+    """Find the file of an EDF that is named by its path, or by its name on the Container Engine's search path."""
     if "/" in named or named.endswith(".toml"):
         return Path(named)
     home = environ.get("HOME", "")
@@ -134,7 +124,7 @@ def _path_of(named: str, environ: Mapping[str, str]) -> Path | None:
 
 
 def at_their_own_place(mounts: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The folders of the host that are mounted at the same path; variables stand in braces."""
+    """List the folders of the host that are mounted at the same path; variables stand in braces."""
     found = []
     for mount in mounts:
         source, *rest = _VARIABLE.sub(lambda name: environ.get(name[1], name[0]), mount).split(":")
@@ -144,7 +134,7 @@ def at_their_own_place(mounts: Sequence[str], environ: Mapping[str, str]) -> lis
 
 
 def podman_words(edf: Edf, own: Sequence[Path], folder: str, environ: Mapping[str, str]) -> list[str]:
-    """The words that start a command in the EDF's container with podman; the command goes behind them.
+    """Return the words that start a command in the EDF's container with podman; the command goes behind them.
 
     own: this tool's folders, mounted too where the EDF does not. folder: where the command runs. The user is root of
     the container, which without root is the user: what is written is the user's.
@@ -161,11 +151,15 @@ def podman_words(edf: Edf, own: Sequence[Path], folder: str, environ: Mapping[st
     passed = {name for name in environ if PASSED_ON.fullmatch(name)} - set(edf.environment)
     if _is_in(Path(environ.get("HOME") or "/"), mounted):
         passed.add("HOME")
+    set_here = [
+        f"--env={name}={_filled(value, name, edf, environ)}" if value else f"--unsetenv={name}"  # empty: removed
+        for name, value in edf.environment.items()
+    ]
     return [
         *("run", "--rm", "--interactive", "--security-opt=label=disable", "--user=0:0", f"--workdir={folder}"),
         *(f"--volume={volume}" for volume in volumes),
         *(f"--env={name}" for name in sorted(passed)),
-        *(_variable(name, value, edf, environ) for name, value in edf.environment.items()),
+        *set_here,
         *(() if edf.with_entrypoint else ("--entrypoint=",)),
         image,
     ]
@@ -181,11 +175,11 @@ def _is_in(path: Path, places: Sequence[str]) -> bool:
 
 
 def _image(edf: Edf) -> str:
-    """The image as podman names it. Raises BadInput for a squashfs file, which podman cannot run."""
+    """Return the image as podman names it. Raises BadInput for a squashfs file, which podman cannot run."""
     image = edf.image
     if not image:
         raise BadInput("it names no image", edf.position(""), 'write one: image = "REGISTRY#IMAGE:TAG"')
-    if image.startswith(("/", ".", "~", "$")) or image.endswith(SQUASHFS):
+    if image.startswith(("/", ".", "~", "$")) or image.endswith((".sqsh", ".squashfs")):
         hint = (
             'write the image that it was made from, image = "REGISTRY#IMAGE:TAG"; or import it once: '
             f"unsquashfs -d root {image}; tar -C root -c . | podman import - localhost/mine; "
@@ -195,13 +189,11 @@ def _image(edf: Edf) -> str:
     named = re.fullmatch(r"(?:[^@#]+@)?([^#]+)#(.+)", image)
     if named:
         return f"{named[1]}/{named[2]}"
-    first = image.partition("/")[0]
-    has_registry = "/" in image and (first == "localhost" or "." in first or ":" in first)
-    return image if has_registry else f"docker.io/{image}"
+    return image if re.match(r"(localhost|[^/]*[.:][^/]*)/", image) else f"docker.io/{image}"
 
 
 def _volume(mount: str, edf: Edf, environ: Mapping[str, str]) -> str:
-    """A mount as podman takes it."""
+    """Return a mount as podman takes it."""
     source, *rest = _filled(mount, mount, edf, environ).split(":")
     target, flags = (rest[0] if rest else source), (rest[1].split("+") if rest[1:] else [])
     wrong = [flag for flag in flags if flag not in FLAGS]
@@ -213,14 +205,9 @@ def _volume(mount: str, edf: Edf, environ: Mapping[str, str]) -> str:
     return ":".join([source, target, *([",".join(flags)] if flags else [])])
 
 
-def _variable(name: str, value: str, edf: Edf, environ: Mapping[str, str]) -> str:
-    """An option that sets a variable; an empty one is removed."""
-    return f"--env={name}={_filled(value, name, edf, environ)}" if value else f"--unsetenv={name}"
-
-
 def _filled(text: str, place: str, edf: Edf, environ: Mapping[str, str]) -> str:
-    """A text with the variables that it names. Raises BadInput for one that is not set."""
+    """Fill in the variables that a text names. Raises BadInput for one that is not set."""
     for name in _VARIABLE.findall(text):
         if name not in environ:
-            raise BadInput(f"{name} is not set, and this is of it: {text}", edf.position(place), f"export {name} first")
+            raise BadInput(f"{name} is not set, and {text} needs it", edf.position(place), f"export {name} first")
     return _VARIABLE.sub(lambda found: environ[found[1]], text)

@@ -1,4 +1,4 @@
-"""The exact lines that use a packed overlay where it works: with the uenv or in the container that it lies on.
+"""Writes the exact lines that use a packed overlay where it works: with the uenv or in the container that it lies on.
 
 The lines are those of `runtimes/NAME.yaml`, key `use`. Their marks: @IMAGES@ and @VIEWS@ for uenv, @MOUNT_SH@ and
 @MOUNT_TOML@ for an image that is mounted into a container, @BASE_SH@ and @BASE_TOML@ for that container, and
@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.runtime_reader import all_runtimes
-from uenvtool.venv.packed import VIEW
+
+VIEW = "venv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,25 +33,28 @@ class Line:
     text: str
     caveat: str = ""
 
-    def data(self) -> dict[str, str]:
-        """As data for --json."""
-        return asdict(self)
-
 
 def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterator[Line]:
-    """How to use an image. name: of the uenv that it is. base: what the overlay's record says of it.
+    """Say how to use an image. name: of the uenv that it is. base: what the overlay's record says of it.
 
     Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
     container.
     """
-    path, inside = os.path.abspath(image), bool(base.get("in_container"))
     for runtime in all_runtimes():
-        if runtime.container == inside:
-            yield from _of_runtime(runtime, path, name, mount, base)
+        if runtime.container == bool(base.get("in_container")):
+            yield from _of_runtime(runtime, os.path.abspath(image), name, mount, base)
+
+
+def shown(use: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Write the lines, as data, for a reader."""
+    for line in use:
+        caveat = [f"  ({line['caveat']})"] if line["caveat"] else []
+        yield "\n".join([f"{line['use']}:", *(f"  {text}" for text in line["text"].splitlines())])
+        yield from caveat
 
 
 def surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
-    """What takes the place of an overlay's record for an environment of another tool: it lies on what is here."""
+    """Take the place of an overlay's record for an environment of another tool: it lies on what is here."""
     inside = in_container(environ)
     return {"in_container": inside, "image": container_name(environ) if inside else ""}
 
@@ -59,13 +63,14 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
     base_image, base_view = str(base.get("image") or ""), str(base.get("view") or "")
     own = f"{name}:{VIEW}"
     mounted = filled(runtime.mount, IMAGE=path, MOUNT=mount) if runtime.mount else ""
+    oci = base_image if base_image.startswith("/") else f"docker://{base_image}"
     values = {
         "IMAGES": shlex.quote(f"{base_image},{path}" if base_image else path),
         "VIEWS": shlex.quote(f"{base_view},{own}" if base_image and base_view else own),
         "MOUNT_SH": shlex.quote(mounted),
         "MOUNT_TOML": quoting.toml(mounted),
-        "BASE_SH": shlex.quote(_as_oci(base_image)),
-        "BASE_TOML": quoting.toml(_as_edf(base_image)),
+        "BASE_SH": shlex.quote(oci if base_image else "IMAGE"),
+        "BASE_TOML": quoting.toml(re.sub(r"^([^/]+\.[^/]+)/", r"\1#", base_image) or "IMAGE"),  # [REGISTRY#]IMAGE
         "COMMAND": f"{mount}/bin/python script.py" if runtime.container else "python script.py",
     }
     odd = re.search(runtime.paths, path) if runtime.paths else None
@@ -74,16 +79,5 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
     caveat = caveat or ("IMAGE stands for the container that this was made in" if unnamed else "")
     for use in runtime.uses:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
-        yield Line(runtime=runtime.name, use=use.where, text=filled(use.lines, **used), caveat=caveat or use.note)
-
-
-def _as_oci(container: str) -> str:
-    """A container for Apptainer: a file, else an image of a registry."""
-    if not container:
-        return "IMAGE"
-    return container if container.startswith("/") else f"docker://{container}"
-
-
-def _as_edf(container: str) -> str:
-    """A container for an EDF: a file, else [REGISTRY#]IMAGE."""
-    return re.sub(r"^([^/]+\.[^/]+)/", r"\1#", container) or "IMAGE"
+        text = filled(use.lines, **used)
+        yield Line(runtime=runtime.name, use=use.where, text=text, caveat=caveat or use.note)

@@ -1,16 +1,23 @@
-"""The lock of an overlay: a pylock.toml (PEP 751) of what was installed, with the base that it is for."""
+"""Makes and reads the lock of an overlay: a pylock.toml (PEP 751) of what is installed, with the base that it is for.
+
+Hashes are checked as in pip: if one requirement or constraint has a --hash, or --require-hashes is given, everything
+that is installed needs a pinned version and a hash (https://pip.pypa.io/en/stable/topics/secure-installs/), and the
+lock is restricted to the files that the user names. What the base has is there already.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.venv.base import Base
+from uenvtool.venv.plan import Plan
+from uenvtool.venv.requirements import UserRequest, UserRequirement
 from uenvtool.venv.resolve import ResolvedPackage
 from uenvtool.venv.uv import Uv
 from uenvtool.venv.versions import canonical
@@ -18,17 +25,18 @@ from uenvtool.venv.versions import canonical
 LOCK = "pylock.toml"
 EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'
 MAX_BYTES = 50_000_000
+WHEELS, SINGLE = "wheels", ("sdist", "archive")
+"""Where a package of a pylock.toml has its files: a list of them, and single ones (PEP 751)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Locked:
+class Lock:
     """A lock that was read.
 
     base: the fingerprint of the base that it is for. packages: name to version, None if it has none.
     built_on_base: packages that are built with the base's torch.
     """
 
-    path: Path
     text: str
     base: str | None
     base_name: str
@@ -39,58 +47,57 @@ class Locked:
 
 
 def make_lock(uv: Uv, base: Base, packages: Sequence[ResolvedPackage]) -> str:
-    """uv's pylock.toml of exactly these packages, without what names the machine that it was made on."""
+    """Let uv write a pylock.toml of exactly these packages, without what names the machine that it was made on."""
+    if not packages:
+        return EMPTY
     folder = uv.work / "lock"
     files.fill(folder, {"packages.txt": "".join(f"{package.line}\n" for package in packages)})
-    target = folder / LOCK
     words: list[str | Path] = ["pip", "compile", "--no-deps", "--quiet", "--no-header", "--python", base.python]
-    uv.run_again([*words, "--format", "pylock.toml", "-o", target, folder / "packages.txt"])
-    return target.read_text(encoding="utf-8")
+    uv.run_again([*words, "--format", "pylock.toml", "-o", folder / LOCK, folder / "packages.txt"])
+    return (folder / LOCK).read_text(encoding="utf-8")
 
 
-def signed(
-    text: str, base: Base, *, requests: Sequence[str], overrides: Sequence[str], built_on_base: Sequence[str]
-) -> str:
-    """The lock with the table that says which base and which requests it is for."""
+def signed(text: str, plan: Plan) -> str:
+    """Add the table that says which base and which requests the lock is for."""
     values: dict[str, object] = {
-        "base": base.fingerprint(),
-        "base-name": base.found.name,
-        "python": base.version,
-        "requests": list(requests),
-        "overrides": list(overrides),
-        "built-on-base": list(built_on_base),
+        "base": plan.base.fingerprint(),
+        "base-name": plan.base.found.name,
+        "python": plan.base.version,
+        "requests": [requirement.recorded for requirement in plan.wanted.requirements],
+        "overrides": plan.overrides,
+        "built-on-base": plan.settings.built_on_base,
     }
     lines = ["", "[tool.uenvtool]", "# `uenvtool venv PATH --from pylock.toml` makes the same overlay again"]
     lines += [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items()]
     return text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
 
 
-def read_lock(path: Path) -> Locked:
-    """A lock from disk. Raises BadInput with the place if the file is not one."""
+def read_lock(path: Path) -> Lock:
+    """Read a lock. Raises BadInput with the place if the file is not one."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
+    place = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
         document: dict[str, Any] = tomlkit.parse(text).unwrap()
     except FileNotFoundError:
-        raise BadInput("no such file", Position(str(path)), "name a pylock.toml") from None
+        raise BadInput("no such file", place, "name a pylock.toml") from None
     except UnicodeDecodeError as error:
-        raise BadInput("not UTF-8", Position(str(path)), "a lock is TOML text") from error
-    except ParseError as error:
-        raise BadInput(f"not TOML: {error}", Position(str(path), error.line, error.col + 1), "make it again") from error
+        raise BadInput("not UTF-8", place, "a lock is TOML text") from error
     except TOMLKitError as error:
-        raise BadInput(f"not TOML: {error}", Position(str(path)), "make it again") from error
+        if isinstance(error, ParseError):
+            place = Position(str(path), error.line, error.col + 1)
+        raise BadInput(f"invalid TOML: {error}", place, "make it again") from error
     packages = document.get("packages")
     if not isinstance(packages, list) or "lock-version" not in document:
-        raise BadInput("not a pylock.toml", Position(str(path)), "it needs lock-version and [[packages]] (PEP 751)")
+        raise BadInput("not a pylock.toml", place, "it needs lock-version and [[packages]] (PEP 751)")
     if str(document["lock-version"]).split(".")[0] != "1":
-        raise BadInput(f"lock-version {document['lock-version']} is not known here", Position(str(path)))
+        raise BadInput(f"unknown lock-version {document['lock-version']}", place)
     tool = document.get("tool", {})
     ours = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
     named = [table for table in packages if isinstance(table, dict) and isinstance(table.get("name"), str)]
-    return Locked(
-        path=path,
+    return Lock(
         text=text,
         base=ours.get("base"),
         base_name=str(ours.get("base-name", "")),
@@ -102,42 +109,20 @@ def read_lock(path: Path) -> Locked:
 
 
 def without_wheel(text: str) -> frozenset[str]:
-    """The packages of a lock that have to be built from their source."""
+    """List the packages of a lock that have to be built from their source."""
     import tomlkit
 
-    tables = tomlkit.parse(text).unwrap().get("packages", ())
-    return frozenset(canonical(table["name"]) for table in tables if "sdist" in table and not table.get("wheels"))
+    tables = tomlkit.parse(text).unwrap()["packages"]
+    return frozenset(canonical(table["name"]) for table in tables if not table.get(WHEELS) and not _is_wheel(table))
 
 
-def compiled(text: str) -> frozenset[str]:
-    """The packages of a lock that come as a wheel for one kind of machine."""
-    import tomlkit
-
-    found = set()
-    for table in tomlkit.parse(text).unwrap().get("packages", ()):
-        files_of = [*table.get("wheels", ()), *filter(None, [table.get("archive")])]
-        places = [str(file.get("url") or file.get("path") or "").partition("#")[0] for file in files_of]
-        if any(place.endswith(".whl") and not place.endswith("-any.whl") for place in places):
-            found.add(canonical(table["name"]))
-    return frozenset(found)
+def _is_wheel(table: Mapping[str, Any]) -> bool:
+    archive = table.get("archive", {})
+    return str(archive.get("url") or archive.get("path") or "").partition("#")[0].endswith(".whl")
 
 
-def without(text: str, names: Sequence[str]) -> str:
-    """The lock without some packages."""
-    import tomlkit
-
-    document = tomlkit.parse(text)
-    kept = tomlkit.aot()
-    packages: Any = document["packages"]
-    for table in packages:
-        if canonical(str(table["name"])) not in names:
-            kept.append(table)
-    document["packages"] = kept
-    return tomlkit.dumps(document)
-
-
-def unsigned(text: str) -> str:
-    """The lock without the table of this tool."""
+def stripped(text: str, names: Collection[str] = ()) -> str:
+    """Take some packages, and the table of this tool, out of a lock."""
     import tomlkit
 
     document = tomlkit.parse(text)
@@ -146,4 +131,92 @@ def unsigned(text: str) -> str:
         tool.pop("uenvtool", None)
         if not tool:
             document.pop("tool")
+    kept = tomlkit.aot()
+    tables: Any = document["packages"]
+    for table in tables:
+        if canonical(str(table["name"])) not in names:
+            kept.append(table)
+    document["packages"] = kept
     return tomlkit.dumps(document)
+
+
+def restrict_to_hashes(text: str, request: UserRequest, packages: Sequence[ResolvedPackage]) -> str:
+    """Take the files out of a lock whose hashes the user does not name; as it is if hashes are not checked.
+
+    packages: what is locked. Raises BadInput if a package has no hash or pin, AnswerIsNo if no file of it has a
+    hash that the user names.
+    """
+    named = (*request.requirements, *request.constraints)
+    if not request.require_hashes and not any(wanted.hashes for wanted in named):  # one turns it on for all, as in pip
+        return text
+    import tomlkit
+
+    document = tomlkit.parse(text)
+    tables: Any = document["packages"]
+    askers = {package.name: package.via for package in packages}
+    names = [canonical(str(table["name"])) for table in tables]
+    pairs = [
+        (table, [wanted for wanted in named if wanted.name == name]) for table, name in zip(tables, names, strict=True)
+    ]
+    unchecked = [problem for table, of_it in pairs for problem in _unchecked(table, of_it, askers)]
+    if unchecked:
+        raise BadInput(unchecked)
+    wrong = [problem for table, of_it in pairs for problem in _restrict(table, of_it)]
+    if wrong:
+        raise AnswerIsNo(wrong)
+    return tomlkit.dumps(document)
+
+
+def _unchecked(
+    table: Mapping[str, Any], named: Sequence[UserRequirement], askers: Mapping[str, Sequence[str]]
+) -> Iterator[Problem]:
+    """Say what keeps a package from being checked."""
+    name = canonical(str(table["name"]))
+    place = next((wanted.position for wanted in named if wanted.position), None)
+    because = "hashes are checked, since one is given or required"
+    if not set(table) & {WHEELS, *SINGLE}:
+        hint = f"{because}: name a wheel or an archive in its place"
+        yield Problem(f"{name} is a folder or a repository, which has no hash", place, hint)
+    elif not any(map(_is_pinned, named)):
+        who = f", which {', '.join(askers.get(name) or ('a requirement',))} asks for," if not named else ""
+        hint = f"{because}: {name}=={table.get('version', 'VERSION')}"
+        yield Problem(f"{name}{who} is not pinned with ==", place, hint)
+    elif not any(wanted.hashes for wanted in named):
+        yield Problem(f"{name} has no --hash", place, f"{because}: `pip hash FILE` prints it")
+
+
+def _is_pinned(wanted: UserRequirement) -> bool:
+    if wanted.requirement is None or wanted.requirement.url:
+        return True
+    bounds = ((found.operator, found.version) for found in wanted.requirement.specifier)
+    return any(operator in ("==", "===") and not version.endswith(".*") for operator, version in bounds)
+
+
+def _restrict(table: Any, named: Sequence[UserRequirement]) -> Iterator[Problem]:
+    """Take the files out of a package's table that the user does not allow; the problem if none is left."""
+    allowed = set.intersection(*(set(wanted.hashes) for wanted in named if wanted.hashes))
+    wheels = table.get(WHEELS, [])
+    found = [value for file in (*wheels, *(table[key] for key in SINGLE if key in table)) for value in _hashes(file)]
+    for number in reversed(range(len(wheels))):
+        if not allowed & set(_hashes(wheels[number])):
+            del wheels[number]
+    for key in (WHEELS, *SINGLE):
+        if key in table and (not wheels if key == WHEELS else not allowed & set(_hashes(table[key]))):
+            del table[key]
+    if not set(table) & {WHEELS, *SINGLE}:
+        place = next((wanted.position for wanted in named if wanted.hashes), None)
+        what = f"{table['name']} {table.get('version', '')}".rstrip()
+        yield Problem(f"{what}: none of its files has a hash that you name", place, _why(found, allowed))
+
+
+def _hashes(file: Mapping[str, Any]) -> list[str]:
+    return [f"{kind}:{value}" for kind, value in file.get("hashes", {}).items()]
+
+
+def _why(found: Sequence[str], allowed: set[str]) -> str:
+    """Say what to do about hashes that differ."""
+    kinds = {value.partition(":")[0] for value in found}
+    if found and not kinds & {value.partition(":")[0] for value in allowed}:
+        return f"the index names its files by {', '.join(sorted(kinds))} alone: give that hash"
+    shown = f"it has {', '.join(found[:2])}{', ...' if len(found) > 2 else ''}" if found else "the index names none"
+    return f"{shown}; if you did not expect that, somebody has changed the package: do not install it"

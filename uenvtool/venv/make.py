@@ -4,79 +4,147 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.result import Progress, Result, Step, silent
-from uenvtool.venv.build import build, refuse_compiled
-from uenvtool.venv.build_tools import building_on
-from uenvtool.venv.howto import surroundings
-from uenvtool.venv.image import editable_notes, finished, image_of, is_older, refuse_foreign_image, repack_command
-from uenvtool.venv.order import Order, check
-from uenvtool.venv.outcome import changes, rows_of_resolution, warnings
-from uenvtool.venv.packages import from_lock, from_resolution, refuse_package_name
-from uenvtool.venv.plan import Plan, planned
-from uenvtool.venv.record import image_note, noted_image, read_record
-from uenvtool.venv.report import result_of
-from uenvtool.venv.results import BuiltOverlay, MadeOverlay, shown_path
-from uenvtool.venv.target import added_by_others, is_environment, move_beside, previous_name, refuse_foreign
+from uenvtool.core.result import Progress, Result, Step, Table, silent
+from uenvtool.venv import howto
+from uenvtool.venv.base import Base
+from uenvtool.venv.image import (
+    editable_notes,
+    image_of,
+    is_older,
+    packed_beside,
+    previous_names,
+    refuse_foreign_image,
+    repack_command,
+    shown_path,
+)
+from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
+from uenvtool.venv.manifest import added_by_others, is_own
+from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
+from uenvtool.venv.overlay import CONFIG, RECORD_FOLDER
+from uenvtool.venv.plan import Plan, check, planned
+from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
+from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.uv import Uv, find_uv
-from uenvtool.venv.uv_failures import DiskFull, no_space
+from uenvtool.venv.uv_failures import DiskFull, is_out_of_space
 from uenvtool.venv.where import PLAIN, STARTED_BY
 
 LEAST_MEMORY = 4 << 30
 """Bytes free in memory-backed storage for a build there: a torch with its libraries unpacks to less."""
+OVERLAY = "overlay"
 
 
-def make(order: Order, environ: Mapping[str, str], progress: Progress = silent, *, verbose: bool = False) -> Result:
-    """Make the overlay, and pack it if that is ordered.
+@dataclass(kw_only=True)
+class MadeOverlay:
+    """What comes of a request, as it is gathered.
+
+    base: None if the overlay is only packed. image: as data. previous: where the old one is kept.
+    """
+
+    request: VenvRequest
+    target: Path
+    base: Base | None = None
+    changes: Sequence[PackageRow] = ()
+    notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    image: Mapping[str, Any] | None = None
+    previous: Path | None = None
+
+    def data(self) -> dict[str, Any]:
+        """Return it as data for --json."""
+        base = self.base
+        return {
+            "path": str(self.target),
+            "dry_run": self.request.dry_run,
+            "base": base
+            and {
+                **{name: getattr(base.found, name) for name in ("kind", "name")},
+                **{name: getattr(base, name) for name in ("python", "version", "folders")},
+                "packages": len(base.packages),
+                "fingerprint": base.fingerprint(),
+            },
+            "packages": [change.data() for change in self.changes],
+            "notes": self.notes,
+            "warnings": self.warnings,
+            "image": self.image,
+            "previous": str(self.previous) if self.previous else None,
+        }
+
+
+def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = silent) -> Result:
+    """Make the overlay, and pack it if that is asked for.
 
     Raises BadInput if the path is not the tool's to write or an input is wrong, AnswerIsNo if the
     requirements contradict the base, ToolMissing and ToolFailed for the programs and the machine.
     Whatever it raises, the old overlay and the old image are as they were.
     """
-    outcome = replace(made(order, environ, progress), started_by=environ.get(STARTED_BY, ""))
-    return result_of(outcome, verbose=verbose)
+    check(request)
+    if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
+        hint = "go to one that you may read, and give the command again"
+        raise BadInput(f"you may not enter the current folder, {Path.cwd()}", hint=hint)
+    made = MadeOverlay(request=request, target=Path(os.path.abspath(request.path)))
+    _refuse_foreign(request, made.target)
+    if request.image is not None:
+        refuse_foreign_image(request.image)
+    if request.image is not None and not request.changes_overlay and (made.target / CONFIG).is_file():
+        _pack(made, environ, progress)
+    else:
+        _make(made, environ, progress)
+    return _result(made, environ.get(STARTED_BY, ""))
 
 
-def made(order: Order, environ: Mapping[str, str], progress: Progress = silent) -> MadeOverlay:
-    """The same, as what came of it."""
-    check(order)
-    _refuse_closed_folder()
-    target = Path(os.path.abspath(order.path))
-    refuse_foreign(target, order)
-    refuse_foreign_image(order)
-    if order.image is not None and not order.changes_overlay and is_environment(target):
-        return _packed(target, order.image, order, environ, progress)
+def _refuse_foreign(request: VenvRequest, target: Path) -> None:
+    """Raise BadInput if the target is something that the tool did not make and must not replace."""
+    shown = request.path
+    if target in (here := Path.cwd(), *here.parents):
+        raise BadInput(f"{shown} is the current folder, or holds it", hint="go elsewhere, or choose another name")
+    if not os.path.lexists(target):
+        return
+    if target.is_symlink():
+        raise BadInput(f"{shown} is a symlink", hint=f"name the folder itself: {os.path.realpath(target)}")
+    if not target.is_dir():
+        is_image = shown.endswith(".squashfs")
+        hint = "name the overlay's folder: its image is NAME.squashfs beside it" if is_image else "choose another name"
+        raise BadInput(f"{shown} is not a folder", hint=hint)
+    if not (target / CONFIG).is_file():
+        if any(target.iterdir()):
+            raise BadInput(f"{shown} is not a virtual environment, and not empty", hint="choose another name")
+        return
+    only_packs = request.squash is not None and not request.changes_overlay
+    if not (target / RECORD_FOLDER / RECORD).is_file() and not only_packs:
+        hint = f"name another folder as the first word: `uenvtool venv myenv ...`; `uenvtool venv {shown} --squash` "
+        hint += "packs this one as it is"
+        raise BadInput(f"{shown} is a virtual environment that another tool made", hint=hint)
+
+
+def _make(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> None:
+    request = made.request
     with contextlib.ExitStack() as stack:
-        on_step = stack.enter_context(progress(f"overlay {order.path}"))
+        on_step = stack.enter_context(progress(f"overlay {request.path}"))
         # The lock comes first: what another run has just made is then read, and a dead run's is restored.
-        work = None if order.dry_run else stack.enter_context(files.workplace(target))
-        plan = planned(order, target, environ)
+        work = None if request.dry_run else stack.enter_context(files.workplace(made.target))
+        plan = planned(request, made.target, environ)
         refuse_package_name(plan)
+        made.base = plan.base
         try:
             with _workshop(work, in_memory=True) as folder:
-                return _made(plan, target, folder, work, on_step)
+                _build(made, plan, folder, work, on_step)
         except DiskFull:
             on_step("memory-backed storage is full: building on disk")
-        with _workshop(work, in_memory=False) as folder:
-            return _made(plan, target, folder, work, on_step)
-
-
-def _refuse_closed_folder() -> None:
-    """Raise BadInput if this user may not enter the current folder: uv looks for its settings there, and ends."""
-    here = Path.cwd()
-    if not os.access(here, os.X_OK):
-        hint = "go to one that you may read, and give the command again"
-        raise BadInput(f"you may not enter the current folder, {here}", hint=hint)
+            with _workshop(work, in_memory=False) as folder:
+                _build(made, plan, folder, work, on_step)
 
 
 @contextlib.contextmanager
 def _workshop(work: Path | None, *, in_memory: bool) -> Iterator[Path]:
-    """Where to build: memory-backed storage, else beside the target, else (dry run) a temporary folder."""
+    """Give a folder to build in: memory-backed storage, else beside the target, else (dry run) a temporary folder."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(files.memory_folder(LEAST_MEMORY)) if in_memory else None
         if folder is None:
@@ -84,94 +152,116 @@ def _workshop(work: Path | None, *, in_memory: bool) -> Iterator[Path]:
         yield folder
 
 
-def _made(plan: Plan, target: Path, folder: Path, work: Path | None, on_step: Step) -> MadeOverlay:
+def _build(made: MadeOverlay, plan: Plan, folder: Path, work: Path | None, on_step: Step) -> None:
+    """Resolve and install, then put it in place; a dry run ends before that."""
     uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
     on_step(f"resolving on {plan.base.described()}")
-    if plan.order.lock:
-        todo = from_lock(plan, plan.order.lock)
-        uv = replace(uv, settings=replace(uv.settings, built_on_base=todo.built_on_base))
-    else:
-        uv = building_on(uv, plan.base, plan.request)
-        todo = from_resolution(uv, plan)
+    lock = plan.request.from_
+    todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
+    made.notes, made.warnings = list(todo.notes), list(_base_warnings(plan))
     try:
-        if work is None and todo.resolution is not None and not todo.resolution.forced:
-            refuse_compiled(uv, plan, todo, on_step)
-            rows = rows_of_resolution(plan.base, todo.resolution, plan.request, plan.override_names)
-            built = BuiltOverlay(folder=folder, rows=rows, notes=todo.notes, warnings=tuple(warnings(plan.base, rows)))
-        else:
-            built = build(building_on(uv, plan.base, todo.request), plan, todo, on_step)
+        rows = install(todo, folder / OVERLAY, on_step)
     except ToolFailed as error:
-        raise (DiskFull(error.problems) if no_space(error) else error) from error
-    before = plan.previous.versions if plan.previous else {}
-    older = todo.resolution.older if todo.resolution else {}
-    made = MadeOverlay(
-        path=target,
-        base=plan.base,
-        changes=changes(built.rows, before, older),
-        notes=built.notes,
-        warnings=(*_base_warnings(plan), *built.warnings),
-        dry_run=work is None,
-    )
-    return made if work is None else _placed(plan, made, built.folder, target, work, on_step)
+        if is_out_of_space(error):
+            raise DiskFull(error.problems) from error
+        raise
+    made.changes = changes(rows, plan.previous.versions if plan.previous else {}, todo.resolution.older)
+    made.warnings += warnings(plan.base, rows)
+    if work is not None:
+        _publish(made, todo.plan, folder / OVERLAY, work, on_step)
 
 
 def _base_warnings(plan: Plan) -> Iterator[str]:
-    """What a user should know of the base who may have meant to load another one."""
+    """Say what a user should know of the base who may have meant to load another one."""
     base, before = plan.base, plan.previous.base if plan.previous else {}
-    if base.is_plain and not plan.order.no_base and before.get("kind") != PLAIN:
+    if base.is_plain and not plan.request.no_base and before.get("kind") != PLAIN:
         yield f"no base is loaded here: this is a plain environment on {base.python}, a torch in it is the index's"
     elif before and not base.is_plain and before.get("fingerprint") != base.fingerprint():
         yield f"the base has changed since this overlay was made on {before.get('name')}: it is {base.described()} now"
 
 
-def _placed(plan: Plan, made: MadeOverlay, folder: Path, target: Path, work: Path, on_step: Step) -> MadeOverlay:
+def _publish(made: MadeOverlay, plan: Plan, folder: Path, work: Path, on_step: Step) -> None:
     """Bring the new overlay and the new image beside their places, then give both their names at once."""
-    order, notes, warned = plan.order, list(made.notes), list(made.warnings)
+    request, target, new = plan.request, made.target, work / "new"
     with contextlib.ExitStack() as stack:
-        image = None
-        if order.image is not None:
-            on_step(f"packing {order.image}")
-            base = asdict(plan.base.found)
-            image = stack.enter_context(finished(folder, order.image, order, base, notes))
-            notes += editable_notes(plan.request.requirements)
-        on_step(f"putting it at {order.path}")
-        move_beside(folder, work / "new")
-        foreign = added_by_others(target, work / "new")
-        packed_into = order.image or noted_image(target)
+        replacements = []
+        if request.image is not None:
+            on_step(f"packing {request.image}")
+            packing = packed_beside(folder, request, asdict(plan.base.found), made.notes)
+            replacement, made.image = stack.enter_context(packing)
+            replacements.append(replacement)
+            made.notes += editable_notes(plan.wanted.requirements)
+        on_step(f"putting it at {request.path}")
+        if not files.move(folder, new):
+            files.copy_tree(folder, new)
+        foreign = added_by_others(target, new)
+        packed_into = request.image or noted_image(target)
         if packed_into is not None:
-            files.fill(work / "new", image_note(target, Path(os.path.abspath(packed_into))))
-        keeps_old = (order.update or foreign) and os.path.lexists(target)
-        overlay = files.Replacement(
-            new=work / "new", target=target, previous=previous_name(target) if keeps_old else None
-        )
-        files.publish([overlay, image.replacement] if image else [overlay])
+            files.fill(new, image_note(target, packed_into))
+        if (request.update or foreign) and os.path.lexists(target):
+            made.previous = _previous_name(target)
+        files.publish([files.Replacement(new=new, target=target, previous=made.previous), *replacements])
     if foreign:
         found = ", ".join(foreign.shown())
-        warned.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
-    old_image = image_of(target) if image is None else None
+        made.warnings.append(f"not by uenvtool, and so not in the new {target.name}: {found}; the old one is kept")
+    old_image = image_of(target) if made.image is None else None
     if old_image is not None and is_older(old_image, target):
-        command = repack_command(target, old_image)
-        warned.append(f"{shown_path(old_image)} is older than {shown_path(target)}: pack it again with `{command}`")
-    return replace(
-        made,
-        notes=tuple(notes),
-        warnings=tuple(warned),
-        image=image.image if image else None,
-        previous=overlay.previous,
-    )
+        again = f"pack it again with `{repack_command(target, old_image)}`"
+        made.warnings.append(f"{shown_path(old_image)} is older than {shown_path(target)}: {again}")
 
 
-def _packed(target: Path, image: Path, order: Order, environ: Mapping[str, str], progress: Progress) -> MadeOverlay:
+def _previous_name(target: Path) -> Path:
+    """Return the name that the old overlay keeps: PATH.previous, or PATH.previous.2 and so on if that is in use."""
+    names = (target.with_name(name) for name in previous_names(target.name))
+    return next(path for path in names if not os.path.lexists(path) or is_own(path))
+
+
+def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> None:
     """Pack what is there."""
-    if order.dry_run:
-        return MadeOverlay(path=target, dry_run=True, notes=(f"would pack {order.path} into {image}",))
-    notes: list[str] = []
-    with progress(f"packing {order.path}") as on_step:
-        on_step(str(image))
+    request, target = made.request, made.target
+    if request.image is None or request.dry_run:
+        made.notes.append(f"would pack {request.path} into {request.image}")
+        return
+    with progress(f"packing {request.path}") as on_step:
+        on_step(str(request.image))
         record = read_record(target)
-        with finished(target, image, order, record.base if record else surroundings(environ), notes) as new:
-            files.publish([new.replacement])
+        base = record.base if record else howto.surroundings(environ)
+        with packed_beside(target, request, base, made.notes) as (replacement, made.image):
+            files.publish([replacement])
         if record is not None:
-            files.write_all(target, image_note(target, Path(os.path.abspath(image))))
-            notes += editable_notes(record.requirements())
-    return MadeOverlay(path=target, image=new.image, notes=tuple(notes))
+            files.write_all(target, image_note(target, request.image))
+            made.notes += editable_notes(record.requirements())
+
+
+def _result(made: MadeOverlay, started_by: str) -> Result:
+    """Return the answer: the table, what to know, and the lines to go on with.
+
+    started_by: the words that start a command on the base, if that was loaded for this command alone.
+    """
+    request, image = made.request, made.image
+    listed = [change for change in made.changes if request.verbose or change.change != SAME]
+    notes, following = list(made.notes), []
+    if len(listed) < len(made.changes):
+        of_base = sum(change.how == FROM_BASE for change in made.changes)
+        kinds = ((len(made.changes) - len(listed) - of_base, "as before"), (of_base, "of the base"))
+        counts = ", ".join(f"{number} {kind}" for number, kind in kinds if number)
+        notes.append(f"not listed: {counts} (--verbose lists them)")
+    if request.dry_run:
+        notes.append("nothing was made (--dry-run)")
+    elif made.base is not None:
+        notes.append(f"{shown_path(made.target)} lies on {made.base.described()}")
+        notes += [f"the old one is {shown_path(made.previous)}"] if made.previous else []
+        python = shlex.quote(shown_path(made.target / "bin" / "python"))
+        following.append(f"{started_by} {python} script.py".lstrip())
+    if image:
+        size = f"{image['bytes'] / 1e6:.1f} MB"
+        notes.append(f"{image['path']}: {size}, {image['compression']}, sha256 {image['sha256']}")
+        notes += [f"the old one is {image['previous']}"] if image["previous"] else []
+        following += howto.shown(image["use"])
+    return Result(
+        data=made.data(),
+        tables=(Table(headings=HEADINGS, rows=table_rows(listed)),) if listed else (),
+        notes=tuple(notes),
+        warnings=tuple(made.warnings),
+        next=tuple(following),
+    )

@@ -1,4 +1,4 @@
-"""Which files of an overlay are the tool's, so that what somebody else put or changed there is found.
+"""Tells which files of an overlay are the tool's, so that what somebody else put or changed there is found.
 
 A package's RECORD has the sums of its files (packaging.python.org, recording installed packages). The manifest in
 PATH/.uenvtool/ has those of all other files, and of each RECORD itself. Bytecode is made again and does not count.
@@ -18,13 +18,14 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
-from uenvtool.venv.create import RECORD_FOLDER
+from uenvtool.venv.check import installed
+from uenvtool.venv.overlay import RECORD_FOLDER
+from uenvtool.venv.record import read_record
 
 MANIFEST = "files.json"
 MAX_BYTES = 50_000_000
 READERS = 8
 """Files that are read at the same time: a parallel filesystem answers several as fast as one."""
-_LINK = "link:"
 _CACHE = "__pycache__"
 _SITES = "lib/python3*/site-packages"
 
@@ -37,7 +38,7 @@ class Foreign:
     names: tuple[str, ...]
 
     def shown(self, most: int = 8) -> list[str]:
-        """All of it, or so many and how many more."""
+        """List all of it, or so many and how many more."""
         every = [*(f"{name} {version}" for name, version in sorted(self.packages.items())), *self.names]
         return every if len(every) <= most else [*every[:most], f"{len(every) - most} more"]
 
@@ -46,20 +47,37 @@ class Foreign:
 
 
 def manifest_text(folder: Path) -> str:
-    """The manifest of an overlay that the tool has just built."""
-    recorded = _recorded(folder)
+    """Write the manifest of an overlay that the tool has just built."""
+    records = (path for site in folder.glob(_SITES) for path in site.glob("*.dist-info"))
+    recorded = {name for path in records for name, _ in _rows(folder, path)}
     sums = {name: _sum(folder / name) for name in _files(folder) if name not in recorded}
     return json.dumps(sums, indent=1, sort_keys=True) + "\n"
 
 
+def added_by_others(folder: Path, new: Path | None = None) -> Foreign | None:
+    """Find what is in an overlay and not by this tool: packages that pip brought, files and changes of the user's.
+
+    new: the overlay that takes its place. None if the folder is no overlay of this tool's.
+    """
+    record = read_record(folder)
+    return None if record is None else foreign(folder, record.versions, new)
+
+
+def is_own(folder: Path) -> bool:
+    """Tell if all that is in a folder is an overlay of this tool's."""
+    try:
+        found = added_by_others(folder) if folder.is_dir() and not folder.is_symlink() else None
+    except BadInput:
+        return False
+    return found is not None and not found
+
+
 def foreign(folder: Path, versions: Mapping[str, str], new: Path | None = None) -> Foreign:
-    """What in an overlay is not the tool's.
+    """Find what in an overlay is not the tool's.
 
     versions: the packages that the tool installed there. new: the overlay that takes its place; what it holds with
     the same content is not lost.
     """
-    from uenvtool.venv.check import installed
-
     own = _manifest(folder)
     packages: dict[str, str] = {}
     theirs: set[str] = set()
@@ -68,8 +86,7 @@ def foreign(folder: Path, versions: Mapping[str, str], new: Path | None = None) 
         for name, package in installed(site).items():
             record = os.path.relpath(os.path.join(package.metadata, "RECORD"), folder)
             files = dict(_rows(folder, Path(package.metadata)))
-            is_own = versions.get(name) == package.version and (not own or own.get(record) == _sum(folder / record))
-            if is_own:
+            if versions.get(name) == package.version and (not own or own.get(record) == _sum(folder / record)):
                 sums.update(files if own else {record: _sum(folder / record), **files})
             else:
                 packages[package.name] = package.version
@@ -83,7 +100,7 @@ def foreign(folder: Path, versions: Mapping[str, str], new: Path | None = None) 
 
 
 def _manifest(folder: Path) -> dict[str, str]:
-    """The manifest of an overlay; empty if it has none, or none that can be read: the rest is compared then."""
+    """Read the manifest of an overlay; empty if it has none, or none that can be read: the rest is compared then."""
     try:
         found = json.loads(read_bytes(folder / RECORD_FOLDER / MANIFEST, MAX_BYTES))
         return {str(name): str(value) for name, value in found.items()}
@@ -91,36 +108,28 @@ def _manifest(folder: Path) -> dict[str, str]:
         return {}
 
 
-def _recorded(folder: Path) -> dict[str, str]:
-    """The files that the RECORDs of all packages vouch for, with their sums."""
-    records = (path for site in folder.glob(_SITES) for path in site.glob("*.dist-info"))
-    return {name: value for path in records for name, value in _rows(folder, path)}
-
-
 def _rows(folder: Path, metadata: Path) -> Iterator[tuple[str, str]]:
-    """The files of one RECORD that have a sum, relative to the overlay."""
-    site = metadata.parent
+    """Give the files of one RECORD that have a sum, relative to the overlay."""
     try:
         text = read_bytes(metadata / "RECORD", MAX_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, BadInput):
         return
     for row in csv.reader(text.splitlines()):
         if len(row) > 1 and row[1]:
-            yield os.path.relpath(os.path.normpath(site / row[0]), folder), row[1]
+            yield os.path.relpath(os.path.normpath(metadata.parent / row[0]), folder), row[1]
 
 
 def _files(folder: Path) -> Iterator[str]:
-    """Every file and symlink of an overlay but the tool's records and bytecode, relative to it."""
+    """List every file and symlink of an overlay but the tool's records and bytecode, relative to it."""
     for here, folders, names in os.walk(folder):
         links = [name for name in folders if os.path.islink(os.path.join(here, name))]
-        folders[:] = [name for name in folders if name != _CACHE and name not in links]
-        if os.path.samefile(here, folder):
-            folders[:] = [name for name in folders if name != RECORD_FOLDER]
+        hidden = {_CACHE, *links, *([RECORD_FOLDER] if os.path.samefile(here, folder) else [])}
+        folders[:] = [name for name in folders if name not in hidden]
         yield from (os.path.relpath(os.path.join(here, name), folder) for name in (*names, *links))
 
 
 def _unknown(folder: Path, known: set[str], new: Path | None) -> Iterator[str]:
-    """The files to look at; of a folder in which nothing is known the folder alone, and a slash."""
+    """List the files to look at; of a folder in which nothing is known the folder alone, and a slash."""
     holding = {str(parent) for name in known for parent in Path(name).parents}
     reported: set[str] = set()
     for name in _files(folder):
@@ -137,17 +146,16 @@ def _differs(folder: Path, name: str, expected: str | None, new: Path | None) ->
     """Tell if a file is neither as the tool wrote it nor in the new overlay."""
     if name.endswith("/"):
         return True
-    found = _sum(folder / name, (expected or "").partition("=")[0])
-    if found == expected:
+    if _sum(folder / name, (expected or "").partition("=")[0]) == expected:
         return False
     return new is None or not os.path.lexists(new / name) or _sum(new / name) != _sum(folder / name)
 
 
 def _sum(path: Path, kind: str = "sha256") -> str:
-    """The sum of a file as a RECORD writes it, or where a symlink leads; empty of what cannot be read."""
+    """Sum up a file as a RECORD writes it, or say where a symlink leads; empty of what cannot be read."""
     try:
         if path.is_symlink():
-            return f"{_LINK}{os.readlink(path)}"
+            return f"link:{os.readlink(path)}"
         digest = hashlib.new(kind or "sha256")
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
             if not path.is_file():

@@ -1,4 +1,4 @@
-"""Everything that is known of an order before anything is resolved."""
+"""Gathers everything that is known of a request before anything is resolved."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from uenvtool.core.errors import AnswerIsNo, BadInput
+from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.image import read_image_record
-from uenvtool.venv.order import Order
-from uenvtool.venv.precedence import SITE
-from uenvtool.venv.record import OverlayRecord, read_record
-from uenvtool.venv.requirement_files import read_request
-from uenvtool.venv.requirements import UserRequest, checked_names, names_of
+from uenvtool.venv.overlay import SITE
+from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
+from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
+from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, Settings, read_settings, with_options
 from uenvtool.venv.versions import canonical
-from uenvtool.venv.where import NAMED, PLAIN, UENV, FoundBase, find, plain_python
+from uenvtool.venv.where import NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""
@@ -27,15 +26,15 @@ NO_RUNTIME = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What an order comes to here.
+    """What a request comes to here.
 
-    previous: the record of the overlay that is made again. preferred: versions to stay with, by name.
-    built_on_base: packages that are built with the base's, see `Settings`.
+    wanted: the packages. previous: the record of the overlay that is made again. preferred: versions to stay with, by
+    name. What is built with the base's torch stands in the settings.
     """
 
-    order: Order
+    request: VenvRequest
     base: Base
-    request: UserRequest
+    wanted: UserRequest
     settings: Settings
     precedence: str
     overrides: tuple[str, ...] = ()
@@ -44,104 +43,100 @@ class Plan:
 
     @property
     def override_names(self) -> tuple[str, ...]:
-        """The packages that may replace protected ones."""
+        """Return the packages that may replace protected ones."""
         return names_of(self.overrides)
 
 
-def planned(order: Order, target: Path, environ: Mapping[str, str]) -> Plan:
+def check(request: VenvRequest) -> None:
+    """Raise BadInput if a word of the request cannot be what it stands for, by the words alone."""
+    path = request.path
+    if re.search(r"[<>=!~]=|[<>\[]|\.(txt|whl|in|toml)\Z|\A\Z", path) and not os.path.exists(path):
+        hint = f"the folder comes first: `uenvtool venv .venv '{path}'`; a file of requirements is `-r FILE`"
+        raise BadInput(f"{path} is not the name of a folder for an overlay", hint=hint)
+    if os.pathsep in os.path.abspath(path):
+        raise BadInput(f"{path} has a {os.pathsep!r} in it, which no PATH can hold", hint="choose another name")
+    if request.squash and not is_image_name(request.squash):
+        hint = f"it ends in {', '.join(IMAGE_SUFFIXES)}"
+        raise BadInput(f"--squash {request.squash}: not the name of an image", hint=hint)
+    checked_names(request.override, "--override", "--override torch, or with a version: --override torch==2.7.0")
+    checked_names(request.remove, "--remove", "--remove lightning")
+    checked_names([name for name in request.no_build_isolation if name], "--no-build-isolation", "flash-attn")
+    mount = request.mount
+    if mount is not None and (not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or {".", ".."} & set(mount.split("/"))):
+        hint = "for example --mount /user-tools"
+        raise BadInput(f"--mount {mount}: not an absolute path of plain names", hint=hint)
+    if request.from_ and (request.wants_packages or request.remove):
+        raise BadInput("--from says all that is installed", hint="add packages afterwards: uenvtool venv PATH PACKAGE")
+    if request.base is not None and request.no_base:
+        raise BadInput("--base and --no-base contradict each other", hint="give one of them")
+
+
+def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> Plan:
     """Read the base, the user's settings and requirements, and what the overlay was made of before.
 
     Raises BadInput if one of them is wrong, AnswerIsNo if the base that is meant is not here.
     """
-    previous = read_record(target) or _packed_record(order)
-    if order.update and previous is None and not (order.wants_packages or order.lock):
-        raise BadInput(f"{order.path} is not there to be updated", hint="name its folder, or its image with --squash")
-    base = _base(order, previous, target, environ)
+    previous = read_record(target)
+    if previous is None and request.update and request.image is not None and request.image.is_file():
+        previous = read_image_record(request.image)  # the loose overlay is gone
+    if request.update and previous is None and not (request.wants_packages or request.from_):
+        raise BadInput(f"{request.path} is not there to be updated", hint="name its folder, or its image with --squash")
+    base = _base(request, previous, target, environ)
     settings = read_settings(environ, os.path.dirname(os.path.dirname(base.base_executable)))
-    named = (*order.files, *settings.files)
-    built = [name for name in order.built_on_base if name]
-    also = [name for name in built if names_of([name])[0] not in _first_words(order.packages)]
-    request = read_request(
-        (*order.packages, *also),
-        named,
-        order.editables,
+    built = [name for name in request.no_build_isolation if name]
+    first_words = {canonical(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]) for text in request.packages}
+    wanted = read_request(
+        (*request.packages, *(name for name in built if names_of([name])[0] not in first_words)),
+        (*request.requirements, *settings.files),
+        request.editable,
         settings.constraints,
         require_hashes=settings.require_hashes,
     )
-    settings = with_options(settings, request.options)
-    before = previous if previous is not None and order.lock is None else None
-    every = (ALL,) if len(built) < len(order.built_on_base) else ()
-    overrides, built_on_base = order.overrides, (*every, *names_of(built), *settings.built_on_base)
-    if before is not None:
-        request = _with_previous(before, request)
-        overrides = (*checked_names(before.overrides, "--override", "torch"), *overrides)
-        built_on_base = (*before.built_on_base, *built_on_base)
-    request, overrides, built_on_base = _without_removed(order, before, request, overrides, built_on_base)
-    return Plan(
-        order=order,
-        base=base,
+    before = previous if request.from_ is None else None
+    every = (ALL,) if "" in request.no_build_isolation else ()
+    built_on_base = (*every, *names_of(built), *settings.built_on_base)
+    settings = replace(with_options(settings, wanted.options), built_on_base=tuple(dict.fromkeys(built_on_base)))
+    plan = Plan(
         request=request,
-        settings=replace(settings, built_on_base=tuple(dict.fromkeys(built_on_base))),
-        precedence=order.precedence or (previous.precedence if previous else SITE),
-        overrides=tuple(dict.fromkeys(overrides)),
+        base=base,
+        wanted=wanted,
+        settings=settings,
+        precedence=request.precedence or (previous.precedence if previous else SITE),
+        overrides=tuple(dict.fromkeys(request.override)),
         previous=previous,
-        preferred={} if before is None or order.update else before.versions,
+        preferred={} if before is None or request.update else before.versions,
     )
+    plan = plan if before is None else _with_previous(plan, before)
+    return _without_removed(plan, before) if request.remove else plan
 
 
-def _first_words(packages: tuple[str, ...]) -> set[str]:
-    """The normalized names with which requirements start; of a path or URL it is of no use, and harms nothing."""
-    return {canonical(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]) for text in packages}
-
-
-def _packed_record(order: Order) -> OverlayRecord | None:
-    """What the image was made of that is to be updated, if the loose overlay is gone."""
-    is_there = order.update and order.image is not None and order.image.is_file()
-    return read_image_record(order.image) if is_there and order.image else None
-
-
-def _base(order: Order, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
-    was_plain = previous is not None and previous.base.get("kind") == PLAIN and order.base is None
-    if order.no_base or was_plain:
+def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
+    """Read the base that is named or loaded, else the one of the overlay that is made again."""
+    before = previous.base if previous else {}
+    if request.no_base or (before.get("kind") == PLAIN and request.base is None):
         return read_base(plain_python(environ), environ)
-    found = find(order.base or _recorded_python(previous, target, environ), environ)
-    if previous is not None and order.base is None and found.kind == PLAIN:
-        _refuse_unloaded(target, previous)
-    if found.kind == PLAIN:
-        _refuse_plain(found, environ)
-    return read_base(found, environ)
-
-
-def _recorded_python(previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> str | None:
-    """The base of the overlay that is made again, if the user has loaded no other one."""
-    if previous is None or environ.get("UENV_VIEW"):
-        return None
-    python = str(previous.base.get("python", ""))
-    named = previous.base.get("kind") in (NAMED, UENV) and not python.startswith(f"{target}{os.sep}")
-    return python if named and os.access(python, os.X_OK) else None
-
-
-def _refuse_unloaded(target: Path, previous: OverlayRecord) -> None:
-    name, load = previous.base.get("name"), previous.base.get("load")
-    raise AnswerIsNo(
-        f"{target.name} lies on {name}, which is not loaded",
-        hint=f"load it first{f': {load}' if load else ''}; or name another base with --base PYTHON",
-    )
-
-
-def _refuse_plain(found: FoundBase, environ: Mapping[str, str]) -> None:
-    """Raise AnswerIsNo if people here load a uenv or a container first, and nothing is loaded."""
-    here = _system_with_runtime(environ)
+    recorded = str(before.get("python", ""))
+    of_base = before.get("kind") in (NAMED, UENV) and not recorded.startswith(f"{target}{os.sep}")
+    is_here = of_base and not environ.get("UENV_VIEW") and os.access(recorded, os.X_OK)
+    found = find(request.base or (recorded if is_here else None), environ)
+    if found.kind == PLAIN and previous is not None and request.base is None:
+        load = f": {before['load']}" if before.get("load") else ""
+        raise AnswerIsNo(
+            f"{target.name} lies on {before.get('name')}, which is not loaded",
+            hint=f"load it first{load}; or name another base with --base PYTHON",
+        )
+    here = _system_with_runtime(environ) if found.kind == PLAIN else ""
     if here:
         raise AnswerIsNo(
             f"no torch lies under this: nothing is loaded on {here}, and {found.python} is a bare Python",
             hint="load a uenv (uenv start IMAGE --view=VIEW) or start a container, name a base with --base PYTHON, "
             "or make a plain environment with --no-base",
         )
+    return read_base(found, environ)
 
 
 def _system_with_runtime(environ: Mapping[str, str]) -> str:
-    """The name of this system if images are loaded here before one works; empty elsewhere."""
+    """Return the name of this system if images are loaded here before one works; empty elsewhere."""
     from uenvtool.knowledge.recognise import recognised
     from uenvtool.knowledge.system_reader import load_system
 
@@ -151,53 +146,53 @@ def _system_with_runtime(environ: Mapping[str, str]) -> str:
     return "a machine with the uenv client" if shutil.which("uenv", path=environ.get("PATH")) else ""
 
 
-def _with_previous(previous: OverlayRecord, request: UserRequest) -> UserRequest:
-    """What was wanted before, and what is wanted now.
-
-    Of one package, what is wanted now; of one file, what it says now.
-    """
-    texts = {requirement.text for requirement in request.requirements}
-    positions = [requirement.position for requirement in request.requirements]
-    files_now = {*request.files, *(position.file for position in positions if position)}
+def _with_previous(plan: Plan, previous: OverlayRecord) -> Plan:
+    """Add what was wanted before. Of one package, what is wanted now counts; of one file, what it says now."""
+    wanted = plan.wanted
+    texts = {requirement.text for requirement in wanted.requirements}
+    positions = [requirement.position for requirement in wanted.requirements]
+    files_now = {*wanted.files, *(position.file for position in positions if position)}
     kept = tuple(
         requirement
         for requirement in previous.requirements()
-        if requirement.name not in request.names
+        if requirement.name not in wanted.names
         and requirement.text not in texts
         and requirement.origin.rpartition(":")[0] not in files_now
     )
-    return replace(request, requirements=(*kept, *request.requirements))
-
-
-def _without_removed(
-    order: Order,
-    previous: OverlayRecord | None,
-    request: UserRequest,
-    overrides: tuple[str, ...],
-    built_on_base: tuple[str, ...],
-) -> tuple[UserRequest, tuple[str, ...], tuple[str, ...]]:
-    """The same without the packages of --remove. Raises AnswerIsNo if one of them was not wanted."""
-    removed = set(names_of(order.remove))
-    if not removed:
-        return request, overrides, built_on_base
-    if previous is None:
-        raise BadInput(f"{order.path} is not there, so nothing can be removed from it", hint="name its folder")
-    wanted = request.names | set(names_of(overrides))
-    for name in sorted(removed - wanted):
-        raise AnswerIsNo(*_not_wanted(name, previous, sorted(wanted)))
-    return (
-        replace(request, requirements=tuple(wanted for wanted in request.requirements if wanted.name not in removed)),
-        tuple(text for text in overrides if names_of([text])[0] not in removed),
-        tuple(name for name in built_on_base if name not in removed),
+    overrides = (*checked_names(previous.overrides, "--override", "torch"), *plan.overrides)
+    built_on_base = (*previous.built_on_base, *plan.settings.built_on_base)
+    return replace(
+        plan,
+        wanted=replace(wanted, requirements=(*kept, *wanted.requirements)),
+        overrides=tuple(dict.fromkeys(overrides)),
+        settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys(built_on_base))),
     )
 
 
-def _not_wanted(name: str, previous: OverlayRecord, wanted: list[str]) -> tuple[str, None, str]:
-    package = next((row for row in previous.packages if row.get("name") == name), None)
-    known = f"you asked for {', '.join(wanted)}" if wanted else "you asked for nothing"
+def _without_removed(plan: Plan, previous: OverlayRecord | None) -> Plan:
+    """Leave the packages of --remove out. Raises AnswerIsNo if one of them was not wanted."""
+    if previous is None:
+        raise BadInput(f"{plan.request.path} is not there, so nothing can be removed", hint="name its folder")
+    removed, named = set(names_of(plan.request.remove)), plan.wanted.names | set(plan.override_names)
+    problems = [_not_wanted(name, previous, sorted(named)) for name in sorted(removed - named)]
+    if problems:
+        raise AnswerIsNo(problems)
+    kept = tuple(wanted for wanted in plan.wanted.requirements if wanted.name not in removed)
+    built_on_base = tuple(name for name in plan.settings.built_on_base if name not in removed)
+    return replace(
+        plan,
+        wanted=replace(plan.wanted, requirements=kept),
+        overrides=tuple(text for text in plan.overrides if names_of([text])[0] not in removed),
+        settings=replace(plan.settings, built_on_base=built_on_base),
+    )
+
+
+def _not_wanted(name: str, previous: OverlayRecord, wanted: list[str]) -> Problem:
+    package = next((row for row in previous.packages if row["name"] == name), None)
+    known = f"you asked for {', '.join(wanted) or 'nothing'}"
     if package is None:
-        return f"{name} is not in this overlay", None, known
-    askers = ", ".join(package.get("asked_by", ()))
-    if package.get("how") == "from base":
-        return f"{name} is the base's, not this overlay's", None, known
-    return f"{name} cannot be removed: {askers} asks for it", None, f"remove that: {known}"
+        return Problem(f"{name} is not in this overlay", None, known)
+    if package["how"] == FROM_BASE:
+        return Problem(f"{name} is the base's, not this overlay's", None, known)
+    askers = ", ".join(package["asked_by"])
+    return Problem(f"{name} cannot be removed: {askers} asks for it", None, f"remove that: {known}")

@@ -1,21 +1,19 @@
-"""What an overlay says of itself: uenvtool.json, in PATH/.uenvtool/ and in a packed image's meta/extra/."""
+"""Says how an overlay was made: uenvtool.json, in PATH/.uenvtool/ and in a packed image's meta/extra/."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
 from uenvtool.venv.base import Base
-from uenvtool.venv.create import RECORD_FOLDER
-from uenvtool.venv.outcome import FROM_BASE, PackageRow
-from uenvtool.venv.precedence import PYTHONPATH, SITE
-from uenvtool.venv.requirements import UserRequest, UserRequirement, names_of, recorded_requirement
+from uenvtool.venv.overlay import PYTHONPATH, RECORD_FOLDER, SITE
+from uenvtool.venv.requirements import UserRequest, UserRequirement, names_of, parse
 
 RECORD = "uenvtool.json"
 IMAGE_NOTE = "image"
@@ -23,6 +21,38 @@ IMAGE_NOTE = "image"
 FORMAT = 1
 MAX_BYTES = 50_000_000
 DAMAGED = "it is damaged: make it again under another name"
+FROM_BASE, INSTALLED, OVERRIDDEN = "from base", "installed", "overridden"
+_SHAPE: dict[str, Any] = {
+    "base": {},
+    "requests": [{"text": str, "origin": str}],
+    "overrides": [str],
+    "built_on_base": [str],
+    "settings": {"precedence": str},
+    "packages": [{"name": str, "version": str, "how": str, "note": str, "asked_by": [str]}],
+}
+_DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": ""}
+_KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackageRow:
+    """One package in effect.
+
+    base_version: what it stands over. note: what a reader should know. change: what this run did to it.
+    """
+
+    name: str
+    version: str
+    how: str
+    asked_by: tuple[str, ...] = ()
+    base_version: str | None = None
+    note: str = ""
+    change: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return it as data for --json and the record."""
+        data = {**asdict(self), "asked_by": list(self.asked_by)}
+        return data if self.change else {name: value for name, value in data.items() if name != "change"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,23 +67,39 @@ class OverlayRecord:
     requests: tuple[Mapping[str, str], ...] = ()
     overrides: tuple[str, ...] = ()
     built_on_base: tuple[str, ...] = ()
-    precedence: str = "site"
+    precedence: str = SITE
     packages: tuple[Mapping[str, Any], ...] = ()
     shown: str = field(default="", compare=False)
 
     @property
     def versions(self) -> dict[str, str]:
-        """What was installed: normalized name -> version."""
+        """Return what was installed: normalized name -> version."""
         return {row["name"]: row["version"] for row in self.packages if row.get("how") != FROM_BASE}
 
     def requirements(self) -> tuple[UserRequirement, ...]:
-        """What the user wanted then."""
-        place = Position(self.shown)
-        return tuple(recorded_requirement(request["text"], request["origin"], place) for request in self.requests)
+        """Return what the user wanted then."""
+        return tuple(recorded_requirement(wanted["text"], wanted["origin"], self.shown) for wanted in self.requests)
+
+    def data(self) -> dict[str, Any]:
+        """Return it as data for --json."""
+        return {
+            "base": dict(self.base),
+            "base_is_here": all(map(os.path.isdir, self.base.get("folders", ()))),
+            "precedence": self.precedence,
+            "requests": [dict(request) for request in self.requests],
+            "overrides": list(self.overrides),
+            "built_on_base": list(self.built_on_base),
+            "packages": [dict(package) for package in self.packages],
+        }
+
+
+def recorded_requirement(text: str, origin: str, shown: str) -> UserRequirement:
+    """Read what a record or lock says that the user wanted. shown: the record, for what is wrong in it."""
+    return replace(parse(text, origin, Position(shown)), position=None)
 
 
 def record_name() -> str:
-    """The record's name in an image."""
+    """Return the record's name in an image."""
     from uenvtool.image.metadata import EXTRA
 
     return f"{EXTRA}/{RECORD}"
@@ -68,21 +114,15 @@ def record_text(
     built_on_base: Sequence[str],
     precedence: str,
 ) -> str:
-    """The text of uenvtool.json: no date and nothing of the machine but the base's own places."""
+    """Write uenvtool.json: no date and nothing of the machine but the base's own places."""
+    found = base.found
     data = {
         "format": FORMAT,
         "base": {
-            "kind": base.found.kind,
-            "name": base.found.name,
-            "load": base.found.load,
-            "image": base.found.image,
-            "view": base.found.view,
-            "in_container": base.found.in_container,
-            "root": base.found.root,
-            "python": base.python,
-            "version": base.version,
-            "platform": base.platform,
-            "folders": list(base.folders),
+            **{
+                name: getattr(found, name) for name in ("kind", "name", "load", "image", "view", "in_container", "root")
+            },
+            **{name: getattr(base, name) for name in ("python", "version", "platform", "folders")},
             "fingerprint": base.fingerprint(),
         },
         "requests": [{"text": wanted.recorded, "origin": wanted.origin} for wanted in request.requirements],
@@ -95,7 +135,7 @@ def record_text(
 
 
 def noted_image(folder: Path) -> Path | None:
-    """The image that a loose overlay was packed into last; None if it was never packed, or its note is damaged."""
+    """Return the image that a loose overlay was packed into last; None if it never was, or its note is damaged."""
     try:
         name = os.fsdecode(read_bytes(folder / RECORD_FOLDER / IMAGE_NOTE, MAX_BYTES)).strip()
     except (FileNotFoundError, BadInput):
@@ -104,102 +144,67 @@ def noted_image(folder: Path) -> Path | None:
 
 
 def image_note(folder: Path, image: Path) -> dict[str, str]:
-    """The note of an overlay's image, as a file below the overlay: name to content."""
-    return {f"{RECORD_FOLDER}/{IMAGE_NOTE}": os.path.relpath(image, folder) + "\n"}
+    """Return the note of an overlay's image, as a file below the overlay: name to content."""
+    return {f"{RECORD_FOLDER}/{IMAGE_NOTE}": os.path.relpath(os.path.abspath(image), folder) + "\n"}
 
 
 def read_record(folder: Path) -> OverlayRecord | None:
-    """The record of a loose overlay; None if the folder is not one of this tool's.
+    """Read the record of a loose overlay; None if the folder is not one of this tool's.
 
     Raises BadInput if it is there and cannot be read.
     """
     path = folder / RECORD_FOLDER / RECORD
     try:
-        text = read_bytes(path, MAX_BYTES).decode("utf-8")
+        return parse_record(read_bytes(path, MAX_BYTES).decode("utf-8"), str(path))
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:
         raise BadInput(f"byte {error.start} is not UTF-8", Position(str(path)), DAMAGED) from error
-    return parse_record(text, str(path))
 
 
 def parse_record(text: str, shown: str) -> OverlayRecord:
-    """The record of a text. Raises BadInput if it has another format, or anything in it is of another kind."""
+    """Read the text of a record. Raises BadInput if it has another format, or anything in it is of another kind."""
+    place = Position(shown)
     try:
-        data = _mapping(json.loads(text), "it")
-        if data.get("format") != FORMAT and isinstance(data.get("format"), int):
-            raise BadInput(f"format {data['format']} is not known here", Position(shown), "use a newer uenvtool")
-        if data.get("format") != FORMAT:
-            raise TypeError(f"'format' is not {FORMAT}")
-        overrides = _texts(data.get("overrides"), "overrides")
-        names_of(overrides)
-        return OverlayRecord(
-            shown=shown,
-            base=_base(data.get("base")),
-            requests=tuple(_request(item) for item in _list(data.get("requests"), "requests")),
-            overrides=overrides,
-            built_on_base=_texts(data.get("built_on_base", []), "built_on_base"),
-            precedence=_precedence(data.get("settings")),
-            packages=tuple(_package(item) for item in _list(data.get("packages"), "packages")),
-        )
+        data = json.loads(text)
+        _check(data, {}, "it")
+        version = data.get("format")
+        if version != FORMAT and isinstance(version, int):
+            raise BadInput(f"unknown format {version}", place, "use a newer uenvtool")
+        if version != FORMAT:
+            raise TypeError(f"format must be {FORMAT}")
+        _check(data, _SHAPE, "it")
+        base = {name: value for name, value in data["base"].items() if name != "in_container"}
+        _check(base, {name: [str] if name == "folders" else str for name in base}, "base")
+        names_of(data["overrides"])
+        if data["settings"]["precedence"] not in (SITE, PYTHONPATH):
+            raise TypeError(f"precedence must be {SITE} or {PYTHONPATH}")
     except json.JSONDecodeError as error:
-        place = Position(shown, error.lineno, error.colno)
         why = error.msg.removesuffix(" at").removesuffix(" starting")
-        raise BadInput(f"not what uenvtool wrote, no JSON: {why}", place, DAMAGED) from error
+        raise BadInput(f"invalid JSON: {why}", Position(shown, error.lineno, error.colno), DAMAGED) from error
     except (ValueError, TypeError) as error:
-        raise BadInput(f"not what uenvtool wrote: {error}", Position(shown), DAMAGED) from error
+        raise BadInput(f"not written by uenvtool: {error}", place, DAMAGED) from error
     except RecursionError:
-        raise BadInput("not what uenvtool wrote: nested too deep", Position(shown), DAMAGED) from None
+        raise BadInput("not written by uenvtool: nested too deep", place, DAMAGED) from None
+    return OverlayRecord(
+        shown=shown,
+        base=data["base"],
+        requests=tuple({name: request[name] for name in ("text", "origin")} for request in data["requests"]),
+        overrides=tuple(data["overrides"]),
+        built_on_base=tuple(data.get("built_on_base", ())),
+        precedence=data["settings"]["precedence"],
+        packages=tuple(data["packages"]),
+    )
 
 
-def _base(data: Any) -> Mapping[str, Any]:
-    base = _mapping(data, "base")
-    for name, value in base.items():
-        if name == "folders":
-            _texts(value, "base folders")
-        elif name != "in_container":
-            _text(value, f"base {name}")
-    return base
-
-
-def _request(data: Any) -> Mapping[str, str]:
-    request = _mapping(data, "a request")
-    return {name: _text(request.get(name), f"{name} of a request") for name in ("text", "origin")}
-
-
-def _precedence(data: Any) -> str:
-    value = _mapping(data, "settings").get("precedence")
-    if value not in (SITE, PYTHONPATH):
-        raise TypeError(f"precedence is neither {SITE} nor {PYTHONPATH}")
-    return str(value)
-
-
-def _package(data: Any) -> Mapping[str, Any]:
-    package = _mapping(data, "a package")
-    for name in ("name", "version", "how"):
-        _text(package.get(name), f"{name} of a package")
-    _text(package.get("note", ""), "note of a package")
-    _texts(package.get("asked_by"), "asked_by of a package")
-    return package
-
-
-def _mapping(data: Any, what: str) -> dict[str, Any]:
-    if not isinstance(data, dict):
-        raise TypeError(f"{what} is no table of names and values")
-    return data
-
-
-def _list(data: Any, what: str) -> list[Any]:
-    if not isinstance(data, list):
-        raise TypeError(f"{what} is no list")
-    return data
-
-
-def _texts(data: Any, what: str) -> tuple[str, ...]:
-    return tuple(_text(item, f"something in {what}") for item in _list(data, what))
-
-
-def _text(data: Any, what: str) -> str:
-    if not isinstance(data, str) or "\0" in data:
-        raise TypeError(f"{what} is no text")
-    return data
+def _check(data: Any, shape: Any, what: str) -> None:
+    """Raise TypeError if data is not of a shape: a kind, a list of one shape, or a table of them."""
+    kind: Any = shape if isinstance(shape, type) else type(shape)
+    if type(data) is not kind or (kind is str and "\0" in data):
+        raise TypeError(f"{what} must be {_KINDS[kind]}")
+    if isinstance(shape, list):
+        for item in data:
+            _check(item, shape[0], f"each of {what}")
+    elif isinstance(shape, dict):
+        for name, inner in shape.items():
+            _check(data.get(name, _DEFAULTS.get(name)), inner, f"{name} of {what}" if what != "it" else name)

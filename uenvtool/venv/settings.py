@@ -1,8 +1,8 @@
-"""Where packages come from: the variables and configuration files of pip and uv.
+"""Reads where packages come from: the variables and configuration files of pip and uv.
 
-pip's settings become uv's options; uv reads its own by itself. The order is pip's: system, user,
+pip's settings become uv's options; uv reads its own by itself, and pip's not at all. The order is pip's: system, user,
 the environment's own pip.conf, PIP_CONFIG_FILE, PIP_* variables, later ones winning
-(https://pip.pypa.io/en/stable/topics/configuration/).
+(https://pip.pypa.io/en/stable/topics/configuration/). pip itself is not asked: a uenv may have none.
 """
 
 from __future__ import annotations
@@ -15,24 +15,16 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
 
-_SECTIONS = ("global", "install")
 _LISTS = {"extra-index-url", "find-links", "constraint", "requirement", "trusted-host", "no-binary", "only-binary"}
-_NOT_FOR_UV = (
-    "UV_SYSTEM_PYTHON",
-    "UV_PYTHON",
-    "UV_CONSTRAINT",  # read here, with what the base has in mind
-    "UV_OVERRIDE",
-    "UV_NO_BUILD_ISOLATION",  # recorded with the overlay, and given as an option
-    "UV_NO_BUILD_ISOLATION_PACKAGE",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_REQUIRE_HASHES",  # checked here, with what the base has in mind
-    "UV_TARGET",
-    "UV_PREFIX",
-    "UV_BREAK_SYSTEM_PACKAGES",
-)
+_NOT_FOR_UV = {
+    *("UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_TARGET", "UV_PREFIX", "UV_BREAK_SYSTEM_PACKAGES", "UV_PROJECT_ENVIRONMENT"),
+    *("UV_CONSTRAINT", "UV_REQUIRE_HASHES"),  # read here, with what the base has in mind
+    *("UV_OVERRIDE", "UV_NO_BUILD_ISOLATION", "UV_NO_BUILD_ISOLATION_PACKAGE"),  # given as options
+}
+_VARIABLES = {
+    "cert": "SSL_CERT_FILE", "client-cert": "SSL_CLIENT_CERT", "proxy": "ALL_PROXY", "timeout": "UV_HTTP_TIMEOUT",
+}  # fmt: skip
 _FALSE = {"", "0", "false", "no", "off", "n", "f"}
-
-
 ALL = ":all:"
 """Stands for all packages, as pip's --no-binary has it."""
 
@@ -57,94 +49,83 @@ class Settings:
 
 
 def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
-    """The settings of this user here. prefix: the base's, whose pip.conf counts for its users.
+    """Read the settings of this user here. prefix: the base's, whose pip.conf counts for its users.
 
     Raises BadInput with the place if a configuration file cannot be read.
     """
-    pip: dict[str, list[str]] = {}
-    for path in _config_files(environ, prefix):
-        for name, value in _read_config(path):
-            pip[name] = _values(name, value)
-    for name, value in environ.items():
-        if name.startswith("PIP_") and name != "PIP_CONFIG_FILE":
-            key = name[4:].lower().replace("_", "-")
-            pip[key] = _values(key, value)
+    pip = _pip_settings(environ, prefix)
     env = {name: value for name, value in environ.items() if name not in _NOT_FOR_UV}
-    env.update(_environment(pip, environ))
+    for name, variable in _VARIABLES.items():
+        value = pip.get(name, pip.get(f"default-{name}", [""]))[0]
+        if value and variable not in environ and (name != "timeout" or value.isdigit()):
+            env[variable] = os.path.expanduser(value)
+    built = [ALL] if _is_on(pip, "no-build-isolation") or _is_true(environ, "UV_NO_BUILD_ISOLATION") else []
     return Settings(
         arguments=tuple(_arguments(pip, environ)),
         environment=env,
         constraints=(*pip.get("constraint", ()), *environ.get("UV_CONSTRAINT", "").split()),
         overrides=tuple(environ.get("UV_OVERRIDE", "").split()),
         files=tuple(pip.get("requirement", ())),
-        built_on_base=tuple(_built_on_base(pip, environ)),
-        require_hashes=_on(pip, "require-hashes") or environ.get("UV_REQUIRE_HASHES", "").lower() not in _FALSE,
+        built_on_base=(*built, *environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()),
+        require_hashes=_is_on(pip, "require-hashes") or _is_true(environ, "UV_REQUIRE_HASHES"),
         has_cache=bool(environ.get("UV_CACHE_DIR")),
     )
 
 
 def with_options(settings: Settings, options: Mapping[str, Sequence[str]]) -> Settings:
-    """Settings with the options of requirement files too; an index that they name goes before the user's, as in pip."""
+    """Add the options of requirement files; an index that they name goes before the user's, as in pip."""
     words = list(settings.arguments)
     if "index-url" in options and "--default-index" in words:
         at = words.index("--default-index")
         del words[at : at + 2]
-    of_files = {name: list(values) for name, values in options.items()}
-    return replace(settings, arguments=(*words, *_arguments(of_files, {})))
+    return replace(settings, arguments=(*words, *_arguments(options, {})))
 
 
-def _config_files(environ: Mapping[str, str], prefix: str) -> Iterator[Path]:
-    """pip's configuration files in the order in which pip reads them; those that exist."""
-    named = environ.get("PIP_CONFIG_FILE")
-    if named == os.devnull:
-        return
-    home = environ.get("HOME", "")
-    config_dirs = environ.get("XDG_CONFIG_DIRS") or "/etc/xdg"
-    candidates = [Path(folder, "pip", "pip.conf") for folder in config_dirs.split(os.pathsep) if folder]
-    candidates.append(Path("/etc/pip.conf"))
-    if home:
-        candidates.append(Path(home, ".pip", "pip.conf"))
-        candidates.append(Path(environ.get("XDG_CONFIG_HOME") or Path(home, ".config"), "pip", "pip.conf"))
-    if prefix:
-        candidates.append(Path(prefix, "pip.conf"))
-    if named:
-        candidates.append(Path(named))
-    # Path.is_file raises if a folder on the way may not be read
-    yield from (path for path in candidates if os.path.isfile(path))
-
-
-def _read_config(path: Path) -> Iterator[tuple[str, str]]:
+def _pip_settings(environ: Mapping[str, str], prefix: str) -> dict[str, list[str]]:
+    """Read what pip is told, by the long names of its options; words where it takes several."""
     parser = configparser.RawConfigParser()
+    parser.optionxform = lambda name: name.lower().replace("_", "-")  # type: ignore[assignment]
+    named, home = environ.get("PIP_CONFIG_FILE"), environ.get("HOME", "")
+    folders = [
+        os.path.join(folder, "pip") for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+    ]
+    folders += ["/etc", *([os.path.join(home, ".pip")] if home else [])]
+    folders += [os.path.join(environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config"), "pip")] if home else []
+    paths = [os.path.join(folder, "pip.conf") for folder in (*folders, *filter(None, [prefix]))]
+    for path in [] if named == os.devnull else filter(os.path.isfile, [*paths, *filter(None, [named])]):
+        _read_config(parser, Path(path))
+    of_files = {
+        name: value for section in ("global", "install") if section in parser for name, value in parser.items(section)
+    }
+    variables = {name[4:]: value for name, value in environ.items() if name.startswith("PIP_")}
+    found = {name.lower().replace("_", "-"): value for name, value in (*of_files.items(), *variables.items())}
+    return {name: value.split() if name in _LISTS else [value.strip()] for name, value in found.items()}
+
+
+def _read_config(parser: configparser.RawConfigParser, path: Path) -> None:
     try:
         parser.read_string(path.read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"cannot read it: {error}", Position(str(path)), "it is a file of pip's") from error
     except configparser.Error as error:
         line = getattr(error, "lineno", None) or (getattr(error, "errors", None) or [(1, "")])[0][0]
-        raise BadInput(
-            "not a pip configuration file", Position(str(path), line), "[global], then NAME = VALUE"
-        ) from error
-    for section in _SECTIONS:
-        if parser.has_section(section):
-            for name, value in parser.items(section):
-                yield name.lower().replace("_", "-"), value
+        hint = "[global], then NAME = VALUE"
+        raise BadInput("not a pip configuration file", Position(str(path), line), hint) from error
 
 
-def _values(name: str, value: str) -> list[str]:
-    """A setting's values: words if pip takes several."""
-    return value.split() if name in _LISTS else [value.strip()]
-
-
-def _on(pip: Mapping[str, list[str]], name: str) -> bool:
+def _is_on(pip: Mapping[str, Sequence[str]], name: str) -> bool:
     return bool(pip.get(name)) and pip[name][0].lower() not in _FALSE
 
 
-def _arguments(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iterator[str]:
-    """pip's settings as options of uv; what is set for uv itself goes before."""
+def _is_true(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").lower() not in _FALSE
+
+
+def _arguments(pip: Mapping[str, Sequence[str]], environ: Mapping[str, str]) -> Iterator[str]:
+    """Give pip's settings as options of uv; what is set for uv itself goes before."""
     if pip.get("index-url", [""])[0] and not set(environ) & {"UV_DEFAULT_INDEX", "UV_INDEX_URL"}:
         yield from ("--default-index", pip["index-url"][0])
-    extra = [*pip.get("extra-index-url", ()), *environ.get("UV_EXTRA_INDEX_URL", "").split()]
-    for url in extra:
+    for url in [*pip.get("extra-index-url", ()), *environ.get("UV_EXTRA_INDEX_URL", "").split()]:
         yield from ("--extra-index-url", url)
     if pip.get("extra-index-url") and "UV_INDEX_STRATEGY" not in environ:
         yield from ("--index-strategy", "unsafe-best-match")  # pip takes the best of all indexes
@@ -153,29 +134,9 @@ def _arguments(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iter
     for host in pip.get("trusted-host", ()):
         yield from ("--allow-insecure-host", host)
     for kind in ("no-binary", "only-binary"):
-        for name in ",".join(pip.get(kind, ())).split(","):
-            if name.strip():
-                yield from (f"--{kind}", name.strip())
-    if _on(pip, "no-index"):
+        for name in filter(None, map(str.strip, ",".join(pip.get(kind, ())).split(","))):
+            yield from (f"--{kind}", name)
+    if _is_on(pip, "no-index"):
         yield "--no-index"
-    if _on(pip, "pre"):
+    if _is_on(pip, "pre"):
         yield from ("--prerelease", "allow")
-
-
-def _built_on_base(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> Iterator[str]:
-    """What the settings of pip and uv build without isolation; it is recorded, unlike the others."""
-    if _on(pip, "no-build-isolation") or environ.get("UV_NO_BUILD_ISOLATION", "").lower() not in _FALSE:
-        yield ALL
-    yield from environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()
-
-
-def _environment(pip: Mapping[str, list[str]], environ: Mapping[str, str]) -> dict[str, str]:
-    """Settings that uv takes from variables: certificates, a proxy, patience."""
-    found = {}
-    for name, variable in (("cert", "SSL_CERT_FILE"), ("client-cert", "SSL_CLIENT_CERT"), ("proxy", "ALL_PROXY")):
-        if pip.get(name, [""])[0] and variable not in environ:
-            found[variable] = os.path.expanduser(pip[name][0])
-    seconds = pip.get("timeout", pip.get("default-timeout", [""]))[0]
-    if seconds.isdigit() and "UV_HTTP_TIMEOUT" not in environ:
-        found["UV_HTTP_TIMEOUT"] = seconds
-    return found

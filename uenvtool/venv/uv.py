@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import ToolFailed, ToolMissing, UenvtoolError
+from uenvtool.venv.base import Base
+from uenvtool.venv.requirements import UserRequest
 from uenvtool.venv.settings import ALL, Settings
 from uenvtool.venv.uv_failures import NOTHING_CHANGED, DiskFull, failure
 
 HOW_TO_GET = "`pip install uv` beside uenvtool, or see https://docs.astral.sh/uv/"
-OUTSIDE = r"Skipping unsafe file name: (.*)"
+_OUTSIDE = r"Skipping unsafe file name: (.*)"
 """uv leaves such a file out and says so in its log alone (its crate uv-extract)."""
+BUILD_TOOLS = ("setuptools", "wheel", "packaging", "ninja")
+"""setuptools and wheel are what a build needs if it names nothing (PEP 517); torch.utils.cpp_extension imports
+packaging and setuptools, and compiles with ninja if it is there."""
+Words = Sequence[str | Path]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +38,8 @@ class Uv:
     work: Path
     build_path: tuple[str, ...] = ()
 
-    def environment(self) -> dict[str, str]:
-        """uv's environment: nothing is kept in the user's home unless the user has named a cache."""
+    def _environment(self) -> dict[str, str]:
+        """Return uv's environment: nothing is kept in the user's home unless the user has named a cache."""
         temporary = self.work / "tmp"
         files.make_folder(temporary)
         env = {
@@ -55,13 +62,19 @@ class Uv:
             env["UV_CACHE_DIR"] = str(self.work / "cache")
         return env
 
-    def run(self, arguments: Sequence[str | Path]) -> str:
-        """Run uv; what it printed. Raises what its failure means."""
-        words = [self.program, *map(str, arguments), *self.settings.arguments, *self._build_options()]
-        completed = tools.run(words, env=self.environment())
+    def run(self, arguments: Words) -> str:
+        """Run uv and return what it printed. Raises what its failure means."""
+        built = self.settings.built_on_base
+        options = [word for name in built for word in ("--no-build-isolation-package", name, "--no-binary", name)]
+        words = [
+            *map(str, arguments),
+            *self.settings.arguments,
+            *(["--no-build-isolation"] if ALL in built else options),
+        ]
+        completed = tools.run([self.program, *words], env=self._environment())
         if completed.code != 0:
             raise failure(completed.stderr)
-        outside = re.search(OUTSIDE, completed.stderr)
+        outside = re.search(_OUTSIDE, completed.stderr)
         if outside:
             raise ToolFailed(
                 f"a package has a file that leads out of the overlay: {outside[1]}",
@@ -69,7 +82,7 @@ class Uv:
             )
         return completed.stdout
 
-    def run_again(self, arguments: Sequence[str | Path]) -> str:
+    def run_again(self, arguments: Words) -> str:
         """Run uv on what it has just resolved, from its cache: an index that mirrors feed can answer two ways.
 
         If the cache has not all of it, as when an index forbids that, the index answers.
@@ -83,24 +96,46 @@ class Uv:
 
     @property
     def link_mode(self) -> str:
-        """How uv puts files into the overlay: never as links into a cache that the user keeps."""
+        """Say how uv puts files into the overlay: never as links into a cache that the user keeps."""
         return "copy" if self.settings.has_cache else "hardlink"
 
-    def _build_options(self) -> list[str]:
-        if ALL in self.settings.built_on_base:
-            return ["--no-build-isolation"]
-        names = self.settings.built_on_base
-        return [word for name in names for word in ("--no-build-isolation-package", name, "--no-binary", name)]
+    def building_on(self, base: Base, request: UserRequest) -> Uv:
+        """Return uv as it has to be to build on the base; as it is if nothing is built so.
+
+        The base's packages come first. What it lacks of the tools, and what the user names beside what is built, lies
+        in a folder behind them and is no part of the overlay.
+        """
+        built = self.settings.built_on_base
+        if not built:
+            return self
+        folder = self.work / "tools"
+        isolated = replace(self, settings=replace(self.settings, built_on_base=()))
+        words: list[str | Path] = ["pip", "install", "--quiet", "--no-deps", "--python", base.python]
+        words += ["--target", folder]
+        words += ["--only-binary", ":all:"]  # what is built itself is among what the user names
+        wanted = [[name for name in BUILD_TOOLS if name not in base.packages]]
+        wanted += [
+            [requirement.text]
+            for requirement in request.requirements
+            if requirement.is_of_index and requirement.name not in {*built, *BUILD_TOOLS, *base.packages}
+        ]
+        for texts in filter(None, wanted):
+            try:
+                isolated.run([*words, *texts])
+            except DiskFull:
+                raise
+            except UenvtoolError:
+                continue  # if the index lacks one, the build says what it misses
+        return replace(self, build_path=(*base.folders, str(folder)))
 
 
 def find_uv() -> str:
-    """uv's program: of its wheel, else on PATH. Raises ToolMissing."""
-    try:
+    """Find uv's program: of its wheel, else on PATH. Raises ToolMissing."""
+    with contextlib.suppress(ImportError, FileNotFoundError):
         from uv import find_uv_bin
 
         return os.fspath(find_uv_bin())
-    except (ImportError, FileNotFoundError):
-        found = shutil.which("uv")
-        if found is None:
-            raise ToolMissing("uv is not here", hint=HOW_TO_GET) from None
-        return found
+    found = shutil.which("uv")
+    if found is None:
+        raise ToolMissing("uv is not here", hint=HOW_TO_GET)
+    return found

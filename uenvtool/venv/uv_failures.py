@@ -1,11 +1,10 @@
-"""What uv's words mean when it fails: one row for each kind of failure."""
+"""Says what uv's words mean when it fails: one row for each kind of failure."""
 
 from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from uenvtool.core.errors import AnswerIsNo, ToolFailed, UenvtoolError
 
@@ -22,10 +21,6 @@ class NoSolution(AnswerIsNo):
         self.explanation = explanation
 
 
-class BuildFailed(ToolFailed):
-    """A package could not be built from its source."""
-
-
 class IndexFailed(ToolFailed):
     """An index does not answer, or refuses to."""
 
@@ -34,169 +29,130 @@ class DiskFull(ToolFailed):
     """The place of the work has no space left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meaning:
+class Meaning(NamedTuple):
     """One kind of failure.
 
     pattern: what uv's words have in them, its line breaks taken as spaces. error: what it is here. text, hint:
-    what the user reads; {short} stands for uv's words, other names for groups of the pattern. seen_in: the
-    version of uv that said so in a test, None if no test makes it say so.
+    what the user reads; {short} stands for uv's words, other names for groups of the pattern. Tests make uv
+    0.13.9 say so, but for the last but one.
     """
 
     pattern: str
-    error: Callable[[str, str], UenvtoolError]
-    text: str
-    hint: str = NOTHING_CHANGED
-    seen_in: str | None = "0.13.9"
-
-
-def _failed(text: str, hint: str) -> UenvtoolError:
-    return ToolFailed(text, hint=hint)
-
-
-def _no(text: str, hint: str) -> UenvtoolError:
-    return AnswerIsNo(text, hint=hint)
-
-
-def _disk_full(text: str, hint: str) -> UenvtoolError:
-    return DiskFull(text, hint=hint)
-
-
-def _index_failed(text: str, hint: str) -> UenvtoolError:
-    return IndexFailed(text, hint=hint)
-
-
-def _build_failed(text: str, hint: str) -> UenvtoolError:
-    return BuildFailed(text, hint=hint)
+    error: type[UenvtoolError]
+    text: str = "{all}"
+    hint: str = ""
 
 
 MEANINGS = (
     Meaning(
-        pattern=r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b",
-        error=_disk_full,
-        text="{short}",
-        hint=f"free space, or set TMPDIR to a folder that has some; {NOTHING_CHANGED}",
+        r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b",
+        DiskFull,
+        "{short}",
+        "free space, or set TMPDIR to a folder that has some",
+    ),
+    Meaning(r"network was disabled", ToolFailed, "{first}", "the network is switched off for uv"),
+    Meaning(
+        r"Failed to build `(?P<package>[^`]+)`.*No module named '(?P<module>torch[\w.]*)'",
+        ToolFailed,
+        "{package} is built from its source, and its build needs torch, which lies in the base",
+        "build it on the base's torch: --no-build-isolation {name}",
     ),
     Meaning(
-        pattern=r"network was disabled",
-        error=_failed,
-        text="{first}",
-        hint=f"the network is switched off for uv; {NOTHING_CHANGED}",
+        r"Hash mismatch for `(?P<package>[^`]+)`",
+        ToolFailed,
+        "the file of {package} that came is not the one of the lock: {short}",
+        "somebody has changed it, or the lock: install it only if you know why, with a new lock "
+        "(uenvtool venv PATH PACKAGE...)",
     ),
     Meaning(
-        pattern=r"Failed to build `(?P<package>[^`]+)`.*No module named '(?P<module>torch[\w.]*)'",
-        error=_build_failed,
-        text="{package} is built from its source, and its build needs torch, which lies in the base",
-        hint=f"build it on the base's torch: --no-build-isolation {{name}}; {NOTHING_CHANGED}",
+        r"error sending request|Failed to fetch|dns error|Could not connect|timed out|Connection refused",
+        IndexFailed,
+        "an index does not answer: {short}",
+        "check the network and the index, or give wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1",
     ),
     Meaning(
-        pattern=r"Hash mismatch for `(?P<package>[^`]+)`",
-        error=_failed,
-        text="the file of {package} that came is not the one of the lock: {short}",
-        hint="somebody has changed it, or the lock: install it only if you know why, with a new lock "
-        f"(uenvtool venv PATH PACKAGE...); {NOTHING_CHANGED}",
+        r"Failed to build `(?P<package>[^`]+)`.*No module named '(?P<module>[\w.]+)'",
+        ToolFailed,
+        "{package} is built from its source, and its build needs the Python module {module}: {short}",
+        "put that module's package into the overlay first, in a run of its own, then build {name} with "
+        "--no-build-isolation {name}",
     ),
     Meaning(
-        pattern=r"error sending request|Failed to fetch|dns error|Could not connect|timed out|Connection refused",
-        error=_index_failed,
-        text="an index does not answer: {short}",
-        hint="check the network and the index, or give wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1; "
-        + NOTHING_CHANGED,
+        r"Failed to build `(?P<package>[^`]+)`",
+        ToolFailed,
+        "{package} could not be built from its source: {short}",
+        "another version may have a wheel for this Python",
+    ),
+    Meaning(r"No solution found.* depends on ", NoSolution),
+    Meaning(
+        r"has no wheels with a matching|no wheels? .*compatible|no source distribution|doesn't have a (?:wheel|source)",
+        ToolFailed,
+        "no wheel for this platform: {short}",
+        "another version may have one, or its source can be built",
     ),
     Meaning(
-        pattern=r"Failed to build `(?P<package>[^`]+)`.*No module named '(?P<module>[\w.]+)'",
-        error=_build_failed,
-        text="{package} is built from its source, and its build needs the Python module {module}: {short}",
-        hint="put that module's package into the overlay first, in a run of its own, then build {name} with "
-        f"--no-build-isolation {{name}}; {NOTHING_CHANGED}",
+        r"which is incompatible with the `pylock",
+        AnswerIsNo,
+        "the lock is for another Python: {short}",
+        "load the base that it was made for (the lock names it), or resolve anew: uenvtool venv PATH PACKAGE...",
     ),
     Meaning(
-        pattern=r"Failed to build `(?P<package>[^`]+)`",
-        error=_build_failed,
-        text="{package} could not be built from its source: {short}",
-        hint=f"another version may have a wheel for this Python; {NOTHING_CHANGED}",
+        r"\b(401 Unauthorized|403 Forbidden|407 Proxy)",
+        IndexFailed,
+        "an index refuses to answer: {short}",
+        "check its address and your credentials",
     ),
     Meaning(
-        pattern=r"No solution found.* depends on ",
-        error=lambda text, hint: NoSolution(text),
-        text="{all}",
+        r"invalid package format|Failed to read from zip file",
+        ToolFailed,
+        "a package is damaged: {short}",
+        "get it again",
     ),
     Meaning(
-        pattern=r"has no wheels with a matching|no wheels? .*compatible|no source distribution"
-        r"|doesn't have a (?:wheel|source)",
-        error=_failed,
-        text="no wheel for this platform: {short}",
-        hint=f"another version may have one, or its source can be built; {NOTHING_CHANGED}",
+        r"(?:Because|and) (?P<package>\S+) was not found in the (?:package registry|provided package locations)",
+        AnswerIsNo,
+        "no index has {package}: {short}",
+        "check the name",
     ),
     Meaning(
-        pattern=r"which is incompatible with the `pylock",
-        error=_no,
-        text="the lock is for another Python: {short}",
-        hint="load the base that it was made for (the lock names it), or resolve anew: uenvtool venv PATH PACKAGE...",
+        r"was not found in the package registry|not found in the provided package locations",
+        AnswerIsNo,
+        "no index has a package: {short}",
+        "check the name",
     ),
-    Meaning(
-        pattern=r"\b(401 Unauthorized|403 Forbidden|407 Proxy)",
-        error=_index_failed,
-        text="an index refuses to answer: {short}",
-        hint="check its address and your credentials",
-    ),
-    Meaning(
-        pattern=r"invalid package format|Failed to read from zip file",
-        error=_failed,
-        text="a package is damaged: {short}",
-        hint=f"get it again; {NOTHING_CHANGED}",
-    ),
-    Meaning(
-        pattern=r"(?:Because|and) (?P<package>\S+) was not found in the "
-        r"(?:package registry|provided package locations)",
-        error=_no,
-        text="no index has {package}: {short}",
-        hint="check the name",
-    ),
-    Meaning(
-        pattern=r"was not found in the package registry|not found in the provided package locations",
-        error=_no,
-        text="no index has a package: {short}",
-        hint="check the name",
-        seen_in=None,
-    ),
-    Meaning(
-        pattern=r"No solution found",
-        error=lambda text, hint: NoSolution(text),
-        text="{all}",
-    ),
+    Meaning(r"No solution found", NoSolution),
 )
 
 
 def failure(stderr: str) -> UenvtoolError:
-    """What uv's words mean, as an error with the right exit code."""
+    """Return what uv's words mean, as an error with the right exit code."""
     text = stderr.strip() or "uv failed and printed nothing"
     flat = " ".join(text.split())  # it breaks its lines where they would be too long for a terminal
     for meaning in MEANINGS:
         match = re.search(meaning.pattern, flat)
+        if match and meaning.error is NoSolution:
+            return NoSolution(text)
         if match:
             groups = match.groupdict()
             name = re.split(r"[=@\s]", groups.get("package") or "", maxsplit=1)[0]
-            words = {"short": short_text(text), "first": _first_line(text), "all": text, "name": name, **groups}
-            return meaning.error(meaning.text.format(**words), meaning.hint.format(**words))
+            first = text.splitlines()[0].removeprefix("error: ")
+            words = {"short": short_text(text), "first": first, "name": name, **groups}
+            return meaning.error(
+                meaning.text.format(**words), hint=f"{meaning.hint.format(**words)}; {NOTHING_CHANGED}"
+            )
     return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
 
 
-def no_space(error: BaseException) -> bool:
+def is_out_of_space(error: BaseException) -> bool:
     """Tell if an error is that of a disk, or a quota, with no space left."""
     cause = error.__cause__
     return isinstance(error, DiskFull) or (isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT))
 
 
 def short_text(text: str) -> str:
-    """The first and last lines of what uv printed, which can be hundreds."""
+    """Return the first and last lines of what uv printed, which can be hundreds."""
     lines = [line for line in text.removeprefix("error: ").splitlines() if line.strip()]
-    if len(lines) <= KEEP_LINES:
-        return "\n".join(lines)
-    return "\n".join(
-        [*lines[: KEEP_LINES // 2], f"  ... {len(lines) - KEEP_LINES} lines ...", *lines[-KEEP_LINES // 2 :]]
-    )
-
-
-def _first_line(text: str) -> str:
-    return text.splitlines()[0].removeprefix("error: ")
+    half = KEEP_LINES // 2
+    if len(lines) > KEEP_LINES:
+        lines = [*lines[:half], f"  ... {len(lines) - KEEP_LINES} lines ...", *lines[-half:]]
+    return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""When a base's version satisfies a requirement: as PEP 440 has it, and as vendors number their builds."""
+"""Says when a base's version satisfies a requirement: as PEP 440 has it, and as vendors number their builds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ if TYPE_CHECKING:
 
     from uenvtool.venv.base import Base, Distribution
 
-_SEPARATORS = re.compile(r"[-_.]+")
-
 
 def as_release(version: str) -> str:
-    """The release that a vendor's pre-release was built from: 2.6.0a0+d883142 -> 2.6.0+d883142.
+    """Return the release that a vendor's pre-release was built from: 2.6.0a0+d883142 -> 2.6.0+d883142.
 
     NVIDIA and Spack build a release's sources, which call themselves a pre-release until they are
     tagged; PEP 440 sorts them before the release, so that `>=2.6` would not hold.
@@ -24,9 +22,8 @@ def as_release(version: str) -> str:
     from packaging.version import Version
 
     parsed = Version(version)
-    if not parsed.is_prerelease:
-        return version
-    return parsed.base_version + (f"+{parsed.local}" if parsed.local else "")
+    local = f"+{parsed.local}" if parsed.local else ""
+    return f"{parsed.base_version}{local}" if parsed.is_prerelease else version
 
 
 def is_version(text: str) -> bool:
@@ -48,7 +45,7 @@ def newer(one: str, other: str) -> bool:
 
 
 def floor(version: str) -> str:
-    """The oldest version that is no breaking step away: of the same major version, below 1.0 of the same minor.
+    """Return the oldest version that is no breaking step away: of the same major version, below 1.0 the same minor.
 
     Empty if the version is none that resolvers understand. Of 2026.1 it is 2026, of 0.12.3 it is 0.12.
     """
@@ -74,7 +71,7 @@ def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
 
 
 def marker_environment(base: Base) -> dict[str, str]:
-    """The values of PEP 508 markers for the base's Python on this machine."""
+    """Return the values of PEP 508 markers for the base's Python on this machine."""
     from packaging.markers import default_environment
 
     return {
@@ -89,7 +86,7 @@ def marker_environment(base: Base) -> dict[str, str]:
 
 
 def requirements(distribution: Distribution, environment: dict[str, str] | None) -> Iterator[Requirement]:
-    """What a distribution requires on this machine without extras; everything if no environment is given."""
+    """Read what a distribution requires on this machine without extras; everything if no environment is given."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for text in distribution.requires:
@@ -102,5 +99,5 @@ def requirements(distribution: Distribution, environment: dict[str, str] | None)
 
 
 def canonical(name: str) -> str:
-    """A name as resolvers compare it (PEP 503)."""
-    return _SEPARATORS.sub("-", name).lower()
+    """Return a name as resolvers compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()

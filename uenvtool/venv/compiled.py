@@ -1,0 +1,231 @@
+"""Finds compiled modules that were built for another numpy, torch or CUDA than the one in effect.
+
+numpy's headers compile the name of the module that holds its C API into every extension: `numpy.core._multiarray_umath`
+with numpy 1, `numpy._core._multiarray_umath` with numpy 2, which keeps the old name beside it to run on numpy 1 too
+(numpy/core/code_generators/generate_numpy_api.py). An extension with the old name alone fails on numpy 2.
+
+An extension of torch takes C++ symbols from torch's libraries, whose names hold the types of their arguments and so
+change from release to release: the loader refuses the module at import. It also names the CUDA runtime by its major
+version (libcudart.so.12), which comes from torch.
+"""
+
+from __future__ import annotations
+
+import csv
+import mmap
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from uenvtool.core.errors import BadInput, Problem
+from uenvtool.core.files import read_bytes
+from uenvtool.image.elf import Needs, needs_of
+from uenvtool.venv.base import Distribution
+from uenvtool.venv.versions import canonical, requirements
+
+MAX_BYTES = 50_000_000
+_SHARED = re.compile(r"\.so(\.\d+)*$")
+_NUMPY_1, _NUMPY_2 = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
+_OF_TORCH = re.compile(r"lib(torch|c10|caffe2|shm)\w*\.so")
+_SYMBOL_OF_TORCH = re.compile(rb"_Z\w*?(3c10|2at|5torch|6caffe2)|THP|aoti_torch_|torch_")
+_RUNTIME = re.compile(r"lib(cudart|amdhip64)\.so\.(\d+)")
+_CUDA_LABEL = re.compile(r"\+cu(\d\d)\d\b")
+_RUNTIMES = {"cudart": "CUDA", "amdhip64": "ROCm"}
+_FOR_ONE_RELEASE = re.compile(r"(?:^|/)torch-(\d+\.\d+)/")
+"""A folder with what a package loads on that torch alone, beside others: metatensor-torch 0.10, metatomic-torch 0.1."""
+
+
+class Packages(Protocol):
+    """What a base has, as far as compiled packages go: distributions by normalized name."""
+
+    @property
+    def packages(self) -> Mapping[str, Distribution]:
+        """The distributions."""
+        ...
+
+
+def compiled_modules(distribution: Distribution) -> Iterator[str]:
+    """List the shared libraries that a distribution's RECORD names and that lie below its folder."""
+    try:
+        text = read_bytes(Path(distribution.metadata, "RECORD"), MAX_BYTES).decode("utf-8", "replace")
+    except (FileNotFoundError, BadInput):
+        return
+    root = os.path.realpath(distribution.folder)
+    for name in (row[0] for row in csv.reader(text.splitlines()) if row):
+        path = os.path.realpath(os.path.join(root, name))
+        if _SHARED.search(name) and path.startswith(root + os.sep):
+            yield path
+
+
+def numpy_problems(base: Packages, new: Mapping[str, Distribution]) -> list[Problem]:
+    """Find what was built for numpy 1 beside numpy 2: of the new packages, and of the base if numpy is new."""
+    before = base.packages.get("numpy")
+    numpy = new.get("numpy") or before
+    if numpy is None or _major(numpy.version) < 2:
+        return []
+    checked = [package for name, package in new.items() if name != "numpy"]
+    if "numpy" in new and before is not None and _major(before.version) < 2:
+        checked += [package for name, package in base.packages.items() if name not in new]
+    where = "the overlay gets" if "numpy" in new else "the base has"
+    way = "for numpy<2" if "numpy" in new else "put numpy 1 over the base's: 'numpy<2'"
+    return [
+        Problem(
+            f"{package.name} {package.version} is built for numpy 1 ({os.path.basename(file)}); "
+            f"{where} numpy {numpy.version}",
+            hint=f"ask for a newer {package.name}, or {way}",
+        )
+        for package in checked
+        if (file := next(filter(_is_for_numpy_1, compiled_modules(package)), None))
+    ]
+
+
+def _major(version: str) -> int:
+    first = version.partition(".")[0]
+    return int(first) if first.isdigit() else 0
+
+
+def _is_for_numpy_1(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return data.find(_NUMPY_1) >= 0 and data.find(_NUMPY_2) < 0
+    except (OSError, ValueError):
+        return False  # gone, empty, or not readable: Python could not load it either
+
+
+@dataclass(frozen=True)
+class Torch:
+    """The torch in effect. where: for a message, who has it."""
+
+    distribution: Distribution
+    where: str
+
+    @cached_property
+    def release(self) -> str:
+        """Return the part of its version that other packages build for: 2.6 of 2.6.0a0+d883142."""
+        found = re.match(r"\d+\.\d+", self.distribution.version)
+        return found[0] if found else self.distribution.version
+
+    @cached_property
+    def libraries(self) -> dict[str, Needs]:
+        """Read its libraries, by file name."""
+        folder = os.path.join(self.distribution.folder, "torch", "lib")
+        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+        return {name: needs_of(os.path.join(folder, name), symbols=True) for name in names if ".so" in name}
+
+    @cached_property
+    def symbols(self) -> frozenset[bytes]:
+        """Return what its libraries give."""
+        return frozenset().union(*(library.defined for library in self.libraries.values()))
+
+    @cached_property
+    def runtimes(self) -> dict[str, str]:
+        """Return the GPU runtimes that its libraries need: name to major version."""
+        needed = {name for library in self.libraries.values() for name in library.libraries}
+        return {match[1]: match[2] for name in needed if (match := _RUNTIME.match(name))}
+
+    def built_for(self, runtime: str) -> str:
+        """Say for which major version of a GPU runtime it is."""
+        name, major = _RUNTIMES[runtime], self.runtimes.get(runtime)
+        return f"is for {name} {major}" if major else f"has no {name}"
+
+
+def torch_problems(base: Packages, new: Mapping[str, Distribution], accepted: Collection[str]) -> list[Problem]:
+    """Find what was compiled for another torch: of the new packages, and of the base if torch is new.
+
+    accepted: names of packages that the user wants all the same. A torch without libraries says nothing.
+    """
+    distribution = new.get("torch") or base.packages.get("torch")
+    if distribution is None:
+        return []
+    torch = Torch(distribution, "the overlay gets" if "torch" in new else "the base has")
+    packages = [package for name, package in new.items() if name != "torch"]
+    packages += _dependents(base, new) if "torch" in new else ()
+    linked: list[tuple[Distribution, dict[str, Needs]]] = []
+    for package in packages:
+        libraries = {path: needs_of(path, symbols=True) for path in compiled_modules(package)}
+        if any(map(_is_linked, libraries.values())):
+            linked.append((package, libraries))
+    if not linked or not torch.libraries:
+        return []
+    given = frozenset().union(*(library.defined for _, libraries in linked for library in libraries.values()))
+    return [
+        _problem(package, torch, reason, in_base=package.key not in new)
+        for package, libraries in linked
+        if package.key not in accepted and (reason := _misfit(package, libraries, torch, given))
+    ]
+
+
+def _dependents(base: Packages, new: Mapping[str, Distribution]) -> Iterator[Distribution]:
+    """List the base's packages that ask for torch and stay."""
+    for name, package in sorted(base.packages.items()):
+        if name not in new and any(canonical(found.name) == "torch" for found in requirements(package, None)):
+            yield package
+
+
+def _is_linked(library: Needs) -> bool:
+    return any(map(_OF_TORCH.match, library.libraries))
+
+
+def _misfit(package: Distribution, libraries: Mapping[str, Needs], torch: Torch, given: frozenset[bytes]) -> str:
+    """Say why a package does not fit; empty if it does. given: what the packages themselves give to each other."""
+    root = os.path.realpath(package.folder)
+    folders = {path: _FOR_ONE_RELEASE.search(os.path.relpath(path, root)) for path in libraries}
+    releases = {path: match[1] for path, match in folders.items() if match}
+    if releases and torch.release not in releases.values():
+        others = ", ".join(sorted(set(releases.values()), key=lambda release: [*map(int, release.split("."))]))
+        return f"it has libraries for torch {others} and none for {torch.release}"
+    own = {library.soname for library in libraries.values()} | {os.path.basename(path) for path in libraries}
+    for path, library in sorted(libraries.items()):
+        if _is_linked(library) and releases.get(path, torch.release) == torch.release:
+            reason = _misfit_of_library(library, torch, own, given)
+            if reason:
+                return f"{os.path.basename(path)} {reason}"
+    label = _CUDA_LABEL.search(package.version)
+    if label and torch.runtimes.get("cudart", label[1]) != label[1]:
+        return f"its version names CUDA {label[1]}, and that torch {torch.built_for('cudart')}"
+    return ""
+
+
+def _misfit_of_library(library: Needs, torch: Torch, own: Collection[str], given: frozenset[bytes]) -> str:
+    for name in library.libraries:
+        if _OF_TORCH.match(name) and name not in torch.libraries and name not in own:
+            return f"needs {name}, which that torch does not have"
+        runtime = _RUNTIME.match(name)
+        if runtime and name not in own and torch.runtimes.get(runtime[1]) != runtime[2]:
+            return f"is for {_RUNTIMES[runtime[1]]} {runtime[2]}, and that torch {torch.built_for(runtime[1])}"
+    for symbol in sorted(library.undefined - torch.symbols - given):
+        if _SYMBOL_OF_TORCH.match(symbol):
+            return f"takes {readable(symbol)} from it, which that torch does not have"
+    return ""
+
+
+def readable(symbol: bytes) -> str:
+    """Return the name in a C++ symbol without its arguments: `_ZN3c105ErrorC1E...` is c10::Error.
+
+    The form is that of the Itanium C++ ABI, section 5.1; what has another one is left as it is.
+    """
+    text = symbol.decode(errors="replace")
+    start = re.match(r"_Z(T[VTIS])?(N[rVK]*)?", text)
+    if start is None:
+        return text
+    words, rest = [], text[start.end() :]
+    while (length := re.match(r"[1-9]\d*", rest)) and len(rest) >= length.end() + int(length[0]):
+        end = length.end() + int(length[0])
+        words.append(rest[length.end() : end])
+        rest = rest[end:]
+        if not start[2]:
+            break
+    return "::".join(words) or text
+
+
+def _problem(package: Distribution, torch: Torch, reason: str, *, in_base: bool) -> Problem:
+    name, version = package.key, torch.distribution.version
+    message = f"{name} {package.version} is compiled for another torch: {reason}; {torch.where} torch {version}"
+    if in_base:
+        return Problem(message, hint=f"leave torch to the base, or replace {name} too with --override {name}")
+    hint = f"ask for the {name} that was made for torch {version}, build it from its source with "
+    return Problem(message, hint=f"{hint}--no-build-isolation {name}, or take it as it is with --override {name}")

@@ -1,0 +1,191 @@
+"""Installs an overlay in a folder of the tool's own: what a lock says, or what the requirements come to; checked."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from uenvtool.core import files
+from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolFailed, UenvtoolError
+from uenvtool.core.result import Step
+from uenvtool.venv import lock, overlay
+from uenvtool.venv.base import Distribution
+from uenvtool.venv.bytecode import compile_tree
+from uenvtool.venv.check import conflicts, installed
+from uenvtool.venv.compiled import numpy_problems, torch_problems
+from uenvtool.venv.manifest import MANIFEST, manifest_text
+from uenvtool.venv.outcome import outcome
+from uenvtool.venv.plan import Plan
+from uenvtool.venv.protect import protected
+from uenvtool.venv.record import RECORD, PackageRow, record_text, recorded_requirement
+from uenvtool.venv.requirements import UserRequest, checked_names
+from uenvtool.venv.resolve import Resolution, hint_allow_older, resolve
+from uenvtool.venv.uv import Uv, find_uv
+from uenvtool.venv.versions import as_release, is_version
+
+RESERVED = (overlay.RECORD_FOLDER, "meta")
+"""Names at the top of an overlay and of its image that no package may bring."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """What is installed: a lock. plan: what it is for. resolution: what it was made from, empty if it is a user's."""
+
+    uv: Uv
+    plan: Plan
+    lock: str
+    notes: tuple[str, ...] = ()
+    resolution: Resolution = field(default_factory=Resolution)
+
+
+def refuse_package_name(plan: Plan) -> None:
+    """Raise BadInput if the one word of the request is a package on the index and not yet a folder.
+
+    `uenvtool venv lightning` would make an empty overlay of that name.
+    """
+    request, word = plan.request, plan.request.path
+    if plan.wanted.requirements or request.changes_overlay or os.path.exists(word):
+        return
+    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", word) is None:
+        return
+    with files.scratch_folder() as folder:
+        uv = Uv(program=find_uv(), settings=plan.settings, work=folder)
+        files.fill(folder, {"wanted.in": f"{word}\n"})
+        try:
+            uv.run(["pip", "compile", "--no-deps", "--quiet", "--python", plan.base.python, folder / "wanted.in"])
+        except UenvtoolError:
+            return  # no package of that name, or nobody to ask
+    raise BadInput(
+        f"{word} is a package, and the first word is the folder of the overlay",
+        hint=f"did you mean `uenvtool venv .venv {word}`? an empty overlay in a folder of that name is ./{word}",
+    )
+
+
+def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
+    """Take what a lock says, less what the base has; it is recorded as wanted for what the lock was made for."""
+    found, base = lock.read_lock(path), plan.base
+    notes = []
+    if found.base is None:
+        notes.append(f"{path} names no base; what {base.described()} has is taken from there")
+    elif found.base != base.fingerprint():
+        made_for = f" ({found.base_name})" if found.base_name else ""
+        notes.append(f"{path} was made for another base{made_for}: this is {base.described()}")
+    recorded = checked_names(found.overrides, "--override", "torch")
+    wanted = tuple(recorded_requirement(text, path.name, str(path)) for text in found.requests)
+    built_on_base = tuple(dict.fromkeys((*found.built_on_base, *plan.settings.built_on_base)))
+    plan = replace(
+        plan,
+        wanted=UserRequest(requirements=wanted),
+        overrides=tuple(dict.fromkeys((*recorded, *plan.overrides))),
+        settings=replace(plan.settings, built_on_base=built_on_base),
+    )
+    left_out = []
+    for name, version in found.packages.items():
+        package = None if name in plan.override_names else base.packages.get(name)
+        if package is None:
+            continue
+        release = as_release(package.version).partition("+")[0] if is_version(package.version) else None
+        if version in (package.version, release):
+            left_out.append(name)
+        elif protected(name):
+            left_out.append(name)
+            notes.append(f"the lock has {name} {version}; the base's {package.version} stays, it is protected")
+    text = lock.stripped(found.text, left_out)
+    uv = replace(uv, settings=plan.settings).building_on(base, plan.wanted)
+    return Installation(uv=uv, plan=plan, lock=text, notes=tuple(notes))
+
+
+def from_requirements(uv: Uv, plan: Plan) -> Installation:
+    """Take what the user's requirements come to on the base.
+
+    Raises AnswerIsNo if they contradict the base, would replace what is protected, would go back further than
+    the user allows, or have other hashes than the user names; BadInput if hashes are checked and one is not given.
+    """
+    uv = uv.building_on(plan.base, plan.wanted)
+    resolution = resolve(uv, plan)
+    text = lock.make_lock(uv, plan.base, resolution.packages)
+    text = lock.restrict_to_hashes(text, plan.wanted, resolution.packages)
+    older = {} if plan.request.allow_older else resolution.older
+    sources = lock.without_wheel(text) if older else frozenset()
+    problems = [  # building an old version rarely works
+        Problem(
+            f"{package.name} goes back from {older[package.name]} to {package.version} on this base, "
+            "which has no wheel for this Python",
+            hint=f"see what the newest asks of the base with {package.name}=={older[package.name]}, "
+            "or build the old one with --allow-older",
+        )
+        for package in resolution.packages
+        if package.name in older and package.name in sources
+    ]
+    if problems:
+        raise AnswerIsNo(problems)
+    return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
+
+
+def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow, ...]:
+    """Make the overlay in an empty folder; what came of it. A dry run builds nothing from its source.
+
+    Raises AnswerIsNo if what was installed does not fit the base, ToolFailed if uv fails.
+    """
+    plan, base = todo.plan, todo.plan.base
+    site = folder / overlay.site_packages(base.version)
+    overlay.create(folder, base, plan.precedence)
+    own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
+    is_whole = not plan.request.dry_run or todo.resolution.forced
+    unbuilt = frozenset() if is_whole else lock.without_wheel(todo.lock)
+    text = lock.stripped(todo.lock, unbuilt) if unbuilt else todo.lock
+    if "[[packages]]" in text:
+        on_step("installing")
+        files.fill(todo.uv.work, {lock.LOCK: text})
+        words: list[str | Path] = ["pip", "install", "--no-deps", "--quiet", "--python", folder / "bin" / "python"]
+        todo.uv.run([*words, "--link-mode", todo.uv.link_mode, "-r", todo.uv.work / lock.LOCK])
+    _refuse_overwritten(folder, own)
+    new = installed(site)
+    _refuse_misfits(todo, new, is_whole=not unbuilt)
+    versions = {package.name: package.version or "?" for package in todo.resolution.packages if package.name in unbuilt}
+    rows = outcome(base, new, plan.wanted, plan.override_names, versions)
+    if plan.request.dry_run:
+        return rows
+    overlay.add_base_commands(folder, base)
+    if plan.request.image is None:  # packing compiles on its own, for the image
+        on_step("compiling bytecode")
+        compile_tree(folder / "bin" / "python", site, checked=True)
+    listed = manifest_text(folder)
+    record = record_text(
+        base,
+        plan.wanted,
+        rows,
+        overrides=plan.overrides,
+        built_on_base=plan.settings.built_on_base,
+        precedence=plan.precedence,
+    )
+    texts = {MANIFEST: listed, RECORD: record, lock.LOCK: lock.signed(todo.lock, plan)}
+    files.fill(folder / overlay.RECORD_FOLDER, texts)
+    return rows
+
+
+def _refuse_overwritten(folder: Path, own: Mapping[Path, bytes]) -> None:
+    """Refuse packages that bring a file of the overlay's own: a wheel can write anywhere in its environment."""
+    deeds = [
+        f"writes over {path.relative_to(folder)}"
+        for path, content in own.items()
+        if path.is_symlink() or not path.is_file() or path.read_bytes() != content
+    ]
+    deeds += [f"writes over {name}" for name in ("bin/python3", "lib64") if not (folder / name).is_symlink()]
+    deeds += [f"writes {name}" for name in RESERVED if os.path.lexists(folder / name)]
+    if deeds:
+        hint = "do not install it, and report it where you got it from; nothing was changed"
+        raise ToolFailed(f"a package {deeds[0]}, which is the overlay's own", hint=hint)
+
+
+def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution], *, is_whole: bool) -> None:
+    """Refuse what does not fit. is_whole: all that is needed was installed."""
+    plan = todo.plan
+    found = conflicts(plan.base, new, plan.wanted) if is_whole else []
+    problems = hint_allow_older(found, todo.resolution.floors)
+    problems = problems or numpy_problems(plan.base, new) or torch_problems(plan.base, new, plan.override_names)
+    if problems:
+        raise AnswerIsNo(dict.fromkeys(problems))

@@ -1,0 +1,99 @@
+"""What a user asks of `uenvtool venv`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VenvRequest:
+    """A request for an overlay.
+
+    squash: empty for the image beside the overlay. no_build_isolation: an empty name stands for all packages.
+    mount, precedence: None leaves them as they are.
+    """
+
+    path: Annotated[str, Argument(metavar="PATH", help="The overlay's folder.")] = ".venv"
+    packages: Annotated[
+        tuple[str, ...], Argument(metavar="[PACKAGE]...", help="Requirements, wheels, archives, folders.")
+    ] = ()
+    requirements: Annotated[tuple[str, ...], Option("-r", metavar="FILE|URL", help="A requirements file.")] = ()
+    editable: Annotated[tuple[Path, ...], Option("-e", metavar="DIR", help="A project to install editable.")] = ()
+    remove: Annotated[
+        tuple[str, ...], Option(metavar="NAME", help="No longer install this package, nor what only it needs.")
+    ] = ()
+    base: Annotated[
+        str | None,
+        Option(metavar="PYTHON", help="The base's Python; default: the loaded uenv's, else this container's."),
+    ] = None
+    no_base: Annotated[
+        bool, Option("--no-base", help="A plain environment on the Python here; it installs its own torch.")
+    ] = False
+    uenv: Annotated[str | None, Option(metavar="IMAGE", help="Load this uenv for the command first.")] = None
+    view: Annotated[str, Option(metavar="VIEW", help="The view to load with --uenv.")] = "default"
+    edf: Annotated[str, Option(metavar="FILE", help="Run it in a container of this EDF.")] = ""
+    podman: Annotated[bool, Option("--podman", help="With --edf: by podman; default: by srun where that is.")] = False
+    squash: Annotated[
+        str | None,
+        Option(metavar="[FILE]", help="Pack it into one image too; default: beside PATH and named after it."),
+    ] = None
+    override: Annotated[
+        tuple[str, ...],
+        Option(metavar="NAME", help="Replace the base's package, also a protected one; NAME or NAME==VERSION."),
+    ] = ()
+    no_build_isolation: Annotated[
+        tuple[str, ...],
+        Option(
+            metavar="[PACKAGE]",
+            help="Build it from source with the base's torch; without a name: all that is built.",
+        ),
+    ] = ()
+    allow_older: Annotated[bool, Option("--allow-older", help="Allow major downgrades of the packages you name.")] = (
+        False
+    )
+    from_: Annotated[Path | None, Option("--from", metavar="LOCK", help="Make what a pylock.toml says.")] = None
+    update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
+    precedence: Annotated[
+        Literal["site", "pythonpath"] | None,
+        Option(help="pythonpath: for a Python that reads no .pth files; default: as it is, else site."),
+    ] = None
+    mount: Annotated[
+        str | None, Option(metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools.")
+    ] = None
+    dry_run: Annotated[bool, Option("--dry-run", help="Resolve and print the outcome; make nothing.")] = False
+    verbose: Annotated[bool, Option("-v", help="List every package, not only those that change.")] = False
+
+    @property
+    def image(self) -> Path | None:
+        """Return the image to write: as named, else beside the overlay and after it: `.venv` gives venv.squashfs."""
+        if self.squash is None:
+            return None
+        return Path(self.squash) if self.squash else default_image(Path(self.path))
+
+    @property
+    def wants_packages(self) -> bool:
+        """Tell if it names anything to install."""
+        return bool(self.packages or self.requirements or self.editable)
+
+    @property
+    def changes_overlay(self) -> bool:
+        """Tell if the overlay has to be made, and not only packed."""
+        changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
+        return bool(self.wants_packages or changes)
+
+
+def is_image_name(name: str) -> bool:
+    """Tell if a name is that of an image: `--squash NAME` takes no other."""
+    return name.endswith(IMAGE_SUFFIXES)
+
+
+def default_image(path: Path) -> Path:
+    """Return the image beside an overlay and after it."""
+    name = path.absolute().name.lstrip(".") or "venv"
+    return path.parent / f"{name}.squashfs"
