@@ -29,7 +29,7 @@ ue_settings() {
     ue_default NCCL_NET 'AWS Libfabric' # without it NCCL can fall back to TCP; on one node it is in the way [hpe]
   fi
   if [[ ($ue_nccl -ge 2027 || $ue_nccl -lt 1000) ]]; then # nccl >= 2.27, or no nccl is seen
-    ue_default NCCL_PROTO '^LL128' # LL128, on by default from 2.27 on, is slower on Slingshot [docs-2026]
+    ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
   fi
   if [[ -n $ue_container ]]; then
     ue_default LIBFABRIC_HOME /opt/libfabric # where the job mounts lib and include of the host's libfabric [olivia]

@@ -26,7 +26,7 @@ function ue_settings --no-scope-shadowing
       ue_default NCCL_NET 'AWS Libfabric' # without it NCCL can fall back to TCP; on one node it is in the way [hpe]
     end
     if test "$ue_nccl" -ge 2027 -o "$ue_nccl" -lt 1000 # nccl >= 2.27, or no nccl is seen
-      ue_default NCCL_PROTO '^LL128' # LL128, on by default from 2.27 on, is slower on Slingshot [docs-2026]
+      ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
     end
     if test -n "$ue_container"
       ue_default LIBFABRIC_HOME /opt/libfabric # where the job mounts lib and include of the host's libfabric [olivia]

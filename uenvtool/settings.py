@@ -26,10 +26,12 @@ from uenvtool.knowledge.tuning import (
     FACTS,
     PREPEND,
     SOFTWARE,
+    Guard,
     Setting,
     Tuning,
     Workaround,
     applicable,
+    holding,
     recipe_facts,
 )
 from uenvtool.knowledge.tuning_reader import load_tuning
@@ -55,7 +57,7 @@ class ConditionalSetting:
     @property
     def guard_text(self) -> str:
         """Return the open terms as a condition reads."""
-        return " and ".join(term_text(term) for term in self.guard)
+        return " and ".join(str(term) for term in self.guard)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class Settings:
 
     runtimes: the one that is given, or those of the system, the preferred first. versions: the facts that are given.
     venv: the virtual environment, if one is named. settings: those that a script can decide. possible: every one that
-    can hold, whatever decides it. inputs: the files they came from.
+    can hold, whatever decides it. known: all facts that are known. inputs: the files they came from.
     """
 
     system: System
@@ -76,6 +78,7 @@ class Settings:
     settings: tuple[ConditionalSetting, ...]
     possible: tuple[ConditionalSetting, ...]
     tuning: Tuning
+    known: Facts
     inputs: tuple[str, ...]
     recipe: str = ""
 
@@ -110,6 +113,21 @@ class Settings:
         return tuple(
             found.setting for found in self.settings if all(_holds(term, facts, found.setting) for term in found.guard)
         )
+
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """Return the dangers that are to be kept away."""
+        return tuple(holding(self.tuning.guards, self.known))
+
+    def values(self) -> dict[str, str]:
+        """Return the variables that get a text in any case, with it."""
+        return {setting.name: setting.value for setting in self.holding() if setting.is_fixed and setting.value}
+
+    def set_by_others(self) -> dict[str, str]:
+        """Return what an image or a hook sets, with its text."""
+        theirs = {name for name, found in self.tuning.sets.items() if found.set_by}
+        held = (setting for setting in holding(self.tuning.settings, self.known) if setting.together in theirs)
+        return {setting.name: setting.value for setting in held if setting.value is not None}
 
     def for_job(self, *, inside: bool) -> tuple[Setting, ...]:
         """Return what a job writes down: settings with a value, and those that must be unset. inside: as in `holding`.
@@ -214,6 +232,7 @@ def settings_of(
         settings=(*decidable, *asked_for),
         possible=(*possible, *asked_for),
         tuning=tuning,
+        known=known,
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
     )
@@ -341,10 +360,3 @@ def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaroun
     if problems:
         raise BadInput(problems)
     return chosen
-
-
-def term_text(term: Term) -> str:
-    """Return a term as a condition reads."""
-    if term.operator in ("present", "absent"):
-        return term.fact if term.operator == "present" else f"not {term.fact}"
-    return f"{term.fact} {term.operator} {'|'.join(term.values)}"

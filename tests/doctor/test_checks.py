@@ -29,7 +29,14 @@ VIEW = View(mount="/user-environment", uenv="pytorch", name="default", root="/us
 def tuned(nccl: str = "2.26") -> Tuned:
     """The tuning of Clariden in a uenv."""
     here = settings_for("clariden", runtime="uenv", facts={"nccl": nccl})
-    return Tuned(system="clariden", runtime="uenv", settings=here.holding(), again="uenvtool activate")
+    return Tuned(
+        system="clariden",
+        runtime="uenv",
+        settings=here.holding(),
+        again="uenvtool activate",
+        guards=here.guards,
+        needs=here.tuning.needs,
+    )
 
 
 def good(here: Tuned) -> dict[str, str]:
@@ -102,7 +109,10 @@ IN_CONTAINER = Tuned(
         setting for setting in settings_for("clariden", runtime="ce").holding() if setting.policy == "expected"
     ),
 )
+WITH_LL128 = tuned("2.28")
+"""With an NCCL that can use LL128, and a tuning that does not set the rendezvous."""
 FIRES = {
+    "guard-open": job({**good(WITH_LL128), "NCCL_PROTO": "LL,LL128,Simple"}, tuned=WITH_LL128),
     "variable-missing": dataclasses.replace(job(), environ=without("NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL")),
     "variable-other": job({"NCCL_CROSS_NIC": "0"}),
     "variable-wrong": job({"FI_CXI_DEFAULT_TX_SIZE": "32768"}),
@@ -144,6 +154,7 @@ FIRES = {
     "inside-uenv-session": Snapshot(environ={}, views=(VIEW,)),
 }  # fmt: skip
 SILENT = {
+    "guard-open": job(good(WITH_LL128), tuned=WITH_LL128),
     "variable-missing": dataclasses.replace(job(), environ=without("NCCL_CROSS_NIC"), job=None),
     "variable-other": job({"NCCL_CROSS_NIC": "1"}),
     "variable-wrong": job({"FI_CXI_DEFAULT_TX_SIZE": "1024"}),
@@ -223,6 +234,62 @@ def test_what_is_missing_is_one_finding_with_the_activation_that_mends_it() -> N
     assert fault.id == "variable-missing"
     assert "more" in fault.detail
     assert fault.commands == ("uenvtool activate",)
+
+
+@pytest.mark.parametrize(
+    ("environ", "is_open"),
+    [
+        ({"NCCL_PROTO": "^LL128"}, False),
+        ({"NCCL_PROTO": "^LL,LL128"}, False),
+        ({"NCCL_PROTO": "Simple"}, False),
+        ({"NCCL_PROTO": "LL,simple"}, False),
+        ({"NCCL_LL128_C2C": "0"}, False),
+        ({"FI_CXI_RDZV_THRESHOLD": "0", "FI_CXI_RDZV_GET_MIN": "0"}, False),
+        ({}, True),
+        ({"NCCL_PROTO": ""}, True),
+        ({"NCCL_PROTO": "LL128"}, True),
+        ({"NCCL_PROTO": "^LL"}, True),
+        ({"NCCL_PROTO": "^LL128;allreduce:LL128"}, True),
+        ({"NCCL_PROTO": "allreduce:Simple"}, True),
+        ({"NCCL_PROTO": "LL128,Simple", "NCCL_LL128_C2C": "0"}, True),  # named, LL128 is not asked for C2C
+        ({"FI_CXI_RDZV_THRESHOLD": "0"}, True),
+        ({"FI_CXI_RDZV_THRESHOLD": "0", "FI_CXI_RDZV_GET_MIN": "2049"}, True),
+    ],
+)
+@pytest.mark.parametrize("runtime", ["uenv", "ce"])
+@pytest.mark.parametrize("nccl", [None, "2.27.3", "2.30.7"])
+def test_one_way_out_of_wrong_numbers_is_enough(
+    environ: dict[str, str], is_open: bool, runtime: str, nccl: str | None
+) -> None:
+    here = settings_for("clariden", runtime=runtime, facts={"nccl": nccl} if nccl else {})
+    known = Tuned(system="clariden", runtime=runtime, settings=(), again="", guards=here.guards)
+
+    found = [
+        fault for fault in faults(dataclasses.replace(job(tuned=known), environ=environ)) if fault.id == "guard-open"
+    ]
+
+    assert bool(found) == is_open
+    assert all(fault.commands == ("export NCCL_PROTO=^LL128",) for fault in found)
+
+
+@pytest.mark.parametrize(
+    ("system", "runtime", "nccl"),
+    [("clariden", "uenv", "2.26.6"), ("bristen", "uenv", "2.29.2"), ("rcp", "runai", "2.29.2")],
+)
+def test_wrong_numbers_are_of_gh200_over_slingshot_and_of_nccl_2_27_alone(system: str, runtime: str, nccl: str) -> None:
+    assert settings_for(system, runtime=runtime, facts={"nccl": nccl}).guards == ()
+    assert settings_for("olivia", runtime="apptainer").guards != ()
+
+
+def test_what_a_hook_sets_and_needs_is_a_risk() -> None:
+    """As the Container Engine's hook sets it on Daint."""
+    here = settings_for("daint", runtime="ce")
+    known = Tuned(system="daint", runtime="ce", settings=(), again="", needs=here.tuning.needs)
+
+    (fault,) = faults(dataclasses.replace(job(tuned=known), environ={"FI_CXI_RDZV_PROTO": "alt_read"}))
+
+    assert fault.id == "variable-needs"
+    assert KNOWN[fault.id].severity == "risk"
 
 
 def test_a_version_decides_which_value_is_wrong() -> None:

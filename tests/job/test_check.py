@@ -19,11 +19,11 @@ SEEDS = {
     (0, "--uenv"): {
         "core-dumps", "placeholder", "set-x-cat", "port-fixed", "tuning-value", "venv-unpacked",
     },
-    (0, "image ="): {"placeholder", "edf-iopstor", "edf-syntax", "edf-variant"},
+    (0, "image ="): {"placeholder", "edf-iopstor", "edf-syntax", "edf-variant", "tuning-guard"},
     (0, "--environment"): {
         "core-dumps", "placeholder", "set-x-cat", "port-fixed", "triton-home-in-container",
     },
-    (1, "image ="): {"edf-variant"},
+    (1, "image ="): {"edf-variant", "tuning-guard"},
     (1, "--environment"): {"placeholder", "cores-not-asked", "output-folder", "venv-unpacked"},
     (1, "--uenv"): {
         "placeholder", "core-dumps", "cores-not-asked", "output-folder", "tuning-missing", "venv-unpacked",
@@ -31,7 +31,7 @@ SEEDS = {
     (3, "submit-dist"): {"runai-small-shm"},
     (3, "tee rank_"): {"roce-gid-from-grep", "tee-hides-failure"},
     (4, "apptainer"): {
-        "placeholder", "core-dumps", "srun-cores", "port-fixed", "failure-hidden", "kill-by-pattern",
+        "placeholder", "core-dumps", "srun-cores", "port-fixed", "failure-hidden", "kill-by-pattern", "tuning-guard",
     },
 }  # fmt: skip
 """The flaws of each script of the seeds: what their own later pages correct, and what was seen in a real Slurm."""
@@ -96,6 +96,7 @@ FLAWS = {
     "tuning-unset": "#SBATCH --uenv=pytorch/v2.6.0:v1\nexport NCCL_NET_PLUGIN=ofi\n",
     "tuning-conflict": "#SBATCH --uenv=x\nexport NCCL_NET='AWS Libfabric'\nexport NCCL_NET_PLUGIN=ofi\n",
     "tuning-missing": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsrun python train.py\n",
+    "tuning-guard": "#SBATCH --uenv=mine\nexport NCCL_PROTO=LL128\n",
     "tuning-need": "#SBATCH --uenv=mine\nexport FI_CXI_RDZV_PROTO=alt_read\n",
 }
 """One small script for each rule."""
@@ -147,7 +148,8 @@ CLEAN = {
     "words are no commands": "echo 'pkill -f; export MASTER_PORT=29500'\n",
     "a packed environment": HEAD + "source /user-tools/bin/activate\nsrun -c 8 python train.py\n",
     "what is in activate/ is sourced": "#SBATCH --uenv=pytorch/v2.6.0:v1\nsource activate/clariden.sh\n",
-    "an uenv that sets its variables itself": "#SBATCH --uenv=pytorch/v2.9.1:v2\nsrun python train.py\n",
+    "an uenv that sets its variables itself": "#SBATCH --uenv=pytorch/v2.9.1:v2 --network=disable_rdzv_get\n"
+    "export MPICH_GPU_SUPPORT_ENABLED=0\nsrun python train.py\n",
 }
 
 
@@ -162,6 +164,84 @@ def test_a_comment_switches_a_rule_off_on_its_line_and_the_next(cli: Cli, write:
     text = "# uenvtool: ignore port-fixed\nexport MASTER_PORT=29500\nexport MASTER_PORT=29500\n"
 
     assert [finding["line"] for finding in found(cli, write("job.sh", text))] == [3]
+
+
+ASKED = "#SBATCH --cpus-per-task=72\nulimit -c 0\nsrun {}python train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "system", "is_found"),
+    [
+        (ASKED.format(""), "clariden", False),
+        (ASKED.format("--uenv=mine "), None, False),  # all systems that have uenv have Slurm 24.05
+        (ASKED.format(""), "olivia", True),  # whose version is not known
+        (ASKED.format("-c 72 "), "olivia", False),
+    ],
+)
+def test_the_version_of_slurm_decides_if_srun_takes_the_cores(
+    cli: Cli, write: Write, text: str, system: str | None, is_found: bool
+) -> None:
+    data = found(cli, write("job.sh", text), options=("--system", system) if system else ())
+
+    assert ("srun-cores" in rules(data)) == is_found
+
+
+UENV = "#SBATCH --uenv=mine\n"
+APPTAINER = "export FI_PROVIDER=cxi\nsrun apptainer exec {} image.sif python train.py\n"
+IMAGE = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n'
+BY_HOST = IMAGE + 'com.hooks.netstack.source = "host"\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "system", "is_found"),
+    [
+        ("job.sh", UENV, None, True),
+        ("job.sh", UENV, "santis", True),
+        ("job.sh", UENV, "bristen", False),
+        ("job.sh", UENV.replace("mine", "pytorch/v2.6.0:v1"), "clariden", False),  # NCCL 2.26
+        ("job.sh", UENV.replace("mine", "pytorch/v2.9.1:v2"), "clariden", False),  # its view sets it
+        ("job.sh", UENV + "export NCCL_PROTO=^LL128\n", "clariden", False),
+        ("job.sh", UENV + 'export NCCL_PROTO="${NCCL_PROTO:-Simple}"\n', "clariden", False),
+        ("job.sh", UENV + 'export NCCL_PROTO="$PROTOCOLS"\n', "clariden", False),
+        ("job.sh", UENV + "export NCCL_LL128_C2C=0\n", "clariden", False),
+        ("job.sh", UENV + "export FI_CXI_RDZV_THRESHOLD=0 FI_CXI_RDZV_GET_MIN=0\n", "clariden", False),
+        ("job.sh", UENV + "export FI_CXI_RDZV_THRESHOLD=0\n", "clariden", True),
+        ("job.sh", UENV + "source activate/clariden.sh\n", "clariden", False),
+        ("job.sh", APPTAINER, None, True),
+        ("job.sh", APPTAINER.replace("cxi", "efa"), None, False),  # nothing shows that this is Slingshot
+        ("job.sh", APPTAINER.replace("cxi", "efa"), "olivia", True),
+        ("job.sh", APPTAINER.format("--env NCCL_PROTO=${NCCL_PROTO:-^LL128}"), "olivia", False),
+        ("job.sh", "module load NCCL/2.29.2-GCCcore-14.2.0\n" + APPTAINER, "olivia", False),
+        ("env.toml", IMAGE, None, True),
+        ("env.toml", IMAGE, "santis", True),
+        ("env.toml", IMAGE, "daint", False),  # its hook sets it
+        ("env.toml", BY_HOST, "daint", True),
+        ("env.toml", IMAGE + '[env]\nNCCL_PROTO = "^LL128"\n', "santis", False),
+        ("env.toml", 'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\n', "clariden", False),  # the image sets it
+    ],
+)
+def test_a_way_to_wrong_numbers_is_an_error(
+    cli: Cli, write: Write, name: str, text: str, system: str | None, is_found: bool
+) -> None:
+    data = found(cli, write(name, text), options=("--system", system) if system else ())
+
+    assert ("tuning-guard" in rules(data)) == is_found, data
+
+
+@pytest.mark.parametrize(
+    ("label", "flaws"),
+    [
+        ("pytorch/v2.8.0:v1", {"tuning-missing": "MPICH_GPU_SUPPORT_ENABLED", "tuning-value": "DEFAULT_TX_SIZE=32768"}),
+        ("pytorch/v2.9.1:v2", {"tuning-missing": "MPICH_GPU_SUPPORT_ENABLED", "tuning-need": "disable_rdzv_get"}),
+    ],
+)
+def test_what_the_view_of_a_published_uenv_sets_is_looked_at_too(
+    cli: Cli, write: Write, label: str, flaws: dict[str, str]
+) -> None:
+    data = found(cli, write("job.sh", f"#SBATCH --uenv={label}\nsrun python train.py\n"))
+
+    assert rules(data) == set(flaws)
+    assert all(flaws[str(each["rule"])] in str(each["detail"]) for each in data)
 
 
 def test_the_tuning_is_that_of_the_system_that_is_named(cli: Cli, write: Write) -> None:

@@ -18,7 +18,7 @@ from uenvtool.knowledge.tuning_reader import load_all, load_sources, load_tuning
 
 KNOWN = """
 CPATH FI_CXI_DISABLE_NON_INJECT_MSG_IDC FI_HMEM_CUDA_USE_GDRCOPY HSA_FORCE_FINE_GRAIN_PCIE
-NCCL_COLLNET_ENABLE NCCL_GDRCOPY_ENABLE NCCL_MIN_NCHANNELS NCCL_NET_FORCE_FLUSH
+NCCL_COLLNET_ENABLE NCCL_GDRCOPY_ENABLE NCCL_LL128_C2C NCCL_MIN_NCHANNELS NCCL_NET_FORCE_FLUSH
 CUDA_CACHE_DISABLE CUPY_CACHE_IN_MEMORY FI_CXI_DEFAULT_CQ_SIZE FI_CXI_DEFAULT_TX_SIZE
 FI_CXI_DISABLE_HOST_REGISTER FI_CXI_RDZV_EAGER_SIZE FI_CXI_RDZV_GET_MIN FI_CXI_RDZV_PROTO
 FI_CXI_RDZV_THRESHOLD FI_CXI_RX_MATCH_MODE FI_CXI_SAFE_DEVMEM_COPY_THRESHOLD FI_MR_CACHE_MAX_COUNT
@@ -97,6 +97,7 @@ def test_every_source_is_used() -> None:
     tuning = load_all()
     used = {name for variable in tuning.variables for name in variable.says}
     used |= {found.source.name for found in tuning.workarounds.values()}
+    used |= {found.source.name for found in tuning.guards}
 
     assert set(load_sources()) == used
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from uenvtool.activation.request import ExplainRequest
@@ -21,6 +21,7 @@ from uenvtool.knowledge.tuning import (
     PREPEND,
     REQUIRED,
     UNSET,
+    Guard,
     Setting,
     TunedVariable,
     Tuning,
@@ -147,7 +148,7 @@ def _lines(entry: Mapping[str, Any]) -> list[str]:
     for setting in entry["settings"]:
         lines.append(f"  {setting['shown']}")
         lines += [f"    {word + ':':8} {setting[key]}" for word, key in _SHOWN if setting[key]]
-    return [*lines, *_who_says_what(entry)]
+    return [*lines, *_who_says_what(entry), *_danger(entry)]
 
 
 def _who_says_what(entry: Mapping[str, Any]) -> list[str]:
@@ -165,6 +166,15 @@ def _who_says_what(entry: Mapping[str, Any]) -> list[str]:
     first, second = (max(len(row[column]) for row in rows) for column in (0, 1))
     heading = "who says what; they contradict each other:" if len(said_by) > 1 else "who says what:"
     return [f"  {heading}", *(f"    {value:{first}}  {by:{second}}  {sources}" for value, by, sources in rows)]
+
+
+def _danger(entry: Mapping[str, Any]) -> Iterator[str]:
+    """Give the lines of what sources say besides, and of the dangers that the variable can keep away."""
+    yield from (f"    {source} ({since}): {words}" for source, since, words in entry["remarks"])
+    for guard in entry["guards"]:
+        yield from (f"  {guard['danger']}: {guard['reason']}", f"    {'when:':8} {guard['when']}")
+        yield from (f"    {'enough:':8} {way} ({source})" for way, source in guard["ways"])
+        yield from ([f"    {'here:':8} {guard['here']}"] if guard["here"] else [])
 
 
 _SHOWN = (
@@ -209,6 +219,33 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: S
             for source in sources
             if source in says
         ],
+        "remarks": [
+            [source, sources[source].date, variable.remarks[source]]
+            for variable in variables
+            for source in sources
+            if source in variable.remarks
+        ],
+        "guards": [_guard(guard, here) for guard in tuning.guards if name in guard.variables],
+    }
+
+
+def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
+    """A danger, its ways out, and the one that is taken where a plan is for."""
+    taken = ""
+    if here is not None and guard.name in {found.name for found in here.guards}:
+        runtime = here.runtimes[0]
+        way = guard.way(here.values())
+        taken = f"on {here.system.name}, in {runtime.name}: {f'kept away by {way}' if way else 'not kept away'}"
+    elif here is not None:
+        taken = f"on {here.system.name}: not in danger"
+    return {
+        "name": guard.name,
+        "danger": guard.danger,
+        "reason": guard.reason,
+        "when": guard.when.text,
+        "ways": [[str(way), way.source.name] for way in guard.ways],
+        "source": guard.source.name,
+        "here": taken,
     }
 
 

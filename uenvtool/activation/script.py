@@ -15,7 +15,7 @@ from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
 from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, SOFTWARE, UNSET, Setting, Source
-from uenvtool.settings import Settings, term_text
+from uenvtool.settings import Settings
 
 WIDTH = 120
 """No line is longer."""
@@ -303,7 +303,7 @@ def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
 
 def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> Iterator[str]:
     """The line that opens a condition, with the versions in it as the knowledge writes them."""
-    versions = [term_text(term) for term in guard if term.fact in SOFTWARE and term.values]
+    versions = [str(term) for term in guard if term.fact in SOFTWARE and term.values]
     unseen = f", or no {' or '.join(sorted(counts))} is seen" if counts else ""
     note = " and ".join(versions) + unseen
     yield from _beside(before, note if versions else "", "")

@@ -20,7 +20,7 @@ from uenvtool.job.check.findings import read_source
 from uenvtool.job.check.lint import flaws
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.script import options_of
-from uenvtool.knowledge.finding import RISK, KnownFinding
+from uenvtool.knowledge.finding import KnownFinding
 from uenvtool.knowledge.finding_reader import load_findings
 
 ENDS = {"OUT_OF_MEMORY": "out-of-memory-slurm", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
@@ -90,8 +90,8 @@ def _end(facts: Mapping[str, str]) -> list[Finding]:
 
 
 def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:
-    """The flaws of the script, as `uenvtool job check` finds them; each counts as a risk."""
-    given = record.environment or ()
+    """The flaws of the script, as `uenvtool job check` finds them."""
+    given = record.environment
     for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
         if flaw.rule.id not in known:
             yield Finding(known=_known(flaw), detail=flaw.detail, place=f"{SCRIPT}:{flaw.position.line}")
@@ -101,7 +101,7 @@ def _known(flaw: Flaw) -> KnownFinding:
     rule = flaw.rule
     return KnownFinding(
         id=rule.id,
-        severity=RISK,
+        severity=rule.severity,
         what=rule.why,
         why=rule.cost,
         fix=rule.fix,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uenvtool.core.session import Job, View
 
 if TYPE_CHECKING:
-    from uenvtool.knowledge.tuning import Setting
+    from uenvtool.knowledge.tuning import Guard, Need, Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +59,17 @@ class Folder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """The tuning for the system, the runtime and the versions that are really there. again: the command for it."""
+    """The tuning for the system, the runtime and the versions that are really there. again: the command for it.
+
+    guards: the dangers that must be kept away. needs: what a value needs, by variable and value, whoever sets it.
+    """
 
     system: str
     runtime: str
     settings: tuple[Setting, ...]
     again: str
+    guards: tuple[Guard, ...] = ()
+    needs: Mapping[tuple[str, str], Need] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

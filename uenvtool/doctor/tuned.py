@@ -48,7 +48,14 @@ def tuned_here(
     versions = {**_versions(environ, folders, python), **_image(known, environ), **_nodes(environ)}
     here = settings_for(name, runtime=shown, recipe=recipe, facts=versions)
     again = f'eval "$({command(here, "bash", None, shown, {})})"'
-    return Tuned(system=name, runtime=shown, settings=here.holding(), again=again), ""
+    return Tuned(
+        system=name,
+        runtime=shown,
+        settings=here.holding(),
+        again=again,
+        guards=here.guards,
+        needs=here.tuning.needs,
+    ), ""
 
 
 def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | None:

@@ -43,6 +43,11 @@ class Term:
     operator: str
     values: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        if self.operator in ("present", "absent"):
+            return self.fact if self.operator == "present" else f"not {self.fact}"
+        return f"{self.fact} {self.operator} {'|'.join(self.values)}"
+
     def holds(self, facts: Facts) -> bool | None:
         """Whether the term is true; None if the fact is not known."""
         if self.fact not in facts:

@@ -31,10 +31,15 @@ class Bind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEngine:
-    """What an EDF has. extended: the part of an image's name that shows an image with its own network stack."""
+    """What an EDF has.
+
+    netstack: where the hooks take the network stack from, if the EDF does not say. extended: the part of an image's
+    name that shows an image with its own network stack.
+    """
 
     mounts: tuple[str, ...] = ()
     workdir: str = ""
+    netstack: str = ""
     annotations: tuple[Explained, ...] = ()
     extended: re.Pattern[str] | None = None
     extended_annotations: tuple[Explained, ...] = ()
@@ -113,6 +118,7 @@ def _container_engine(node: Node | None) -> ContainerEngine:
     return ContainerEngine(
         mounts=_texts(node, "mounts"),
         workdir=text(node, "workdir"),
+        netstack=text(node, "netstack"),
         annotations=_explained(node, "annotations"),
         extended=re.compile(text(extended, "image")) if extended else None,
         extended_annotations=_explained(extended, "annotations"),

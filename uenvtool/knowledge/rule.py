@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
+from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.finding import RISK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,8 @@ class Rule:
 
     look: what is a finding. missing: what must be there. finder: a search of the program instead of these.
     applies_to: the kinds of files and runtimes that it is for; empty: all. together, alone: what else must be
-    in the file, and what must not. why, cost, fix, source: texts for the user.
+    in the file, and what must not. when: the versions of Slurm for which it counts. severity: among the
+    findings of a job. why, cost, fix, source: texts for the user.
     """
 
     id: str
@@ -51,6 +54,8 @@ class Rule:
     look: tuple[Look, ...] = ()
     missing: tuple[Look, ...] = ()
     finder: str = ""
+    severity: str = RISK
+    when: Condition = ALWAYS
     applies_to: frozenset[str] = frozenset()
     together: tuple[Look, ...] = ()
     alone: tuple[Look, ...] = ()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.knowledge.condition import Condition
 from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.finding import RISK
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.reader import TreeReader, text
@@ -13,6 +15,8 @@ from uenvtool.knowledge.rule import Look, Rule, RuleFile
 from uenvtool.knowledge.sound import elsewhere, sound, twice
 from uenvtool.knowledge.source import Node
 
+SLURM = "slurm"
+"""The fact that the condition of a rule can ask for."""
 LOOKS = ("directive", "late", "variable", "command", "last", "entry", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
@@ -61,10 +65,20 @@ class _Reader(TreeReader):
             look=self.looks(node, "look"),
             missing=self.looks(node, "missing"),
             finder=text(node, "finder"),
+            when=self.rule_condition(node),
+            severity=text(node, "severity") or RISK,
             applies_to=frozenset(str(child.value) for child in (kinds.value if kinds else ())),
             together=self.looks(node, "with"),
             alone=self.looks(node, "without"),
         )
+
+    def rule_condition(self, node: Node) -> Condition:
+        """Where a rule counts; the one fact is the version of Slurm."""
+        condition = self.when(node)
+        for term in condition.terms:
+            if term.fact != SLURM:
+                self.problems.append(unknown("fact", term.fact, (SLURM,), node.value["when"].position))
+        return condition
 
     def looks(self, node: Node, key: str) -> tuple[Look, ...]:
         listed = node.get(key)

@@ -37,6 +37,7 @@ class Runtime:
     container: one is inside a container where it shows. images: the kinds of images that show themselves.
     libraries: VIEWS or SYSTEM. forms: the files of variables that it reads. mount: how a squashfs image is mounted.
     paths: a regular expression for a character that a path must not have there. limits: what it cannot do.
+    is_common: sites that are not known here have it too.
     """
 
     name: str
@@ -50,4 +51,5 @@ class Runtime:
     mount: str
     paths: str
     limits: tuple[str, ...]
+    is_common: bool = False
     chain: tuple[Location, ...]

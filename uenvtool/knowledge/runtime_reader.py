@@ -44,6 +44,7 @@ class _Reader(TreeReader):
             mount=_lines(self.tree, "mount"),
             paths=_lines(self.tree, "paths"),
             limits=self.strings("limits"),
+            is_common=bool(common.value) if (common := self.tree.get("common")) else False,
             chain=self.chain,
         )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.condition import Condition, Facts, Term
@@ -36,9 +38,10 @@ SOFTWARE = {
     "torch": Software("py-torch"),
 }
 """Facts that are versions. The name of libfabric's library counts interfaces, not releases."""
-FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "overlay", "nodes", *SOFTWARE)
+FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "netstack", "overlay", "nodes", *SOFTWARE)
 """What a condition can ask for: of the system and node type, the runtime, whether this is inside a container, its
-image, whether a virtual environment lies over the base, how many nodes the job has, and versions."""
+image, which network stack a hook mounts there, whether a virtual environment lies over the base, how many nodes the job
+has, and versions."""
 DEFAULT, AT_MOST, PREPEND, REQUIRED, UNSET, EXPECTED = (
     "default",
     "at-most",
@@ -60,6 +63,7 @@ class Source:
     site: the system that it is about, if others are compared with it. files: paths in a repository of GitHub at a tag
     or commit (ref; none: its newest), or addresses. words: variable to the words of a file that say it, where they are
     not the variable beside its value. beside: variables that the files set too, and that are not this tool's.
+    view_of: how the labels of the published uenv begin whose view sets these values.
     """
 
     name: str
@@ -72,6 +76,7 @@ class Source:
     files: tuple[str, ...] = ()
     words: Mapping[str, str] = field(default_factory=dict)
     beside: tuple[str, ...] = ()
+    view_of: str = ""
 
     def __str__(self) -> str:
         return f"{self.title}, {self.date}"
@@ -143,7 +148,7 @@ class Setting:
 class TunedVariable:
     """A variable, what its values are, what each source says of it, and its settings.
 
-    about: what the variable is, if no setting says it.
+    about: what the variable is, if no setting says it. remarks: what a source says of it beside the value.
     """
 
     name: str
@@ -154,6 +159,7 @@ class TunedVariable:
     position: Position
     file: str
     about: str = ""
+    remarks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,12 +175,72 @@ class Workaround:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WayOut:
+    """Values that keep a danger away.
+
+    values: what to set. accepted: what does as well, as patterns of whole values. unless: values beside which it does
+    not help, as patterns found in them.
+    """
+
+    values: Mapping[str, str]
+    accepted: Mapping[str, re.Pattern[str]]
+    unless: Mapping[str, re.Pattern[str]]
+    source: Source
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.values.items())
+
+    def holds(self, environ: Mapping[str, str]) -> bool:
+        """Tell if an environment takes this way."""
+        given = (
+            environ.get(name) == value
+            or (name in self.accepted and self.accepted[name].fullmatch(environ.get(name, "")) is not None)
+            for name, value in self.values.items()
+        )
+        return all(given) and not any(found.search(environ.get(name, "")) for name, found in self.unless.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """A danger under a condition, and the ways out of it, of which one must be taken; the first is the tuning's own.
+
+    unseen: the facts of the condition that count as true where they cannot be seen. signs: what in a file shows that it
+    is for such a place, if its system is not known.
+    """
+
+    name: str
+    danger: str
+    reason: str
+    when: Condition
+    unseen: frozenset[str]
+    signs: re.Pattern[str] | None
+    ways: tuple[WayOut, ...]
+    source: Source
+    position: Position
+
+    def way(self, environ: Mapping[str, str]) -> WayOut | None:
+        """The way that an environment takes; None if it takes none."""
+        return next((way for way in self.ways if way.holds(environ)), None)
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The variables of all ways."""
+        return frozenset(name for way in self.ways for name in way.values)
+
+    @property
+    def choice(self) -> str:
+        """The ways as a text."""
+        return ", or ".join(map(str, self.ways))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TuningSet:
-    """Settings that belong together, and why."""
+    """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
 
     name: str
     reason: str
     settings: tuple[Setting, ...]
+    set_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +252,17 @@ class Tuning:
     variables: tuple[TunedVariable, ...]
     sets: dict[str, TuningSet]
     workarounds: dict[str, Workaround]
+    guards: tuple[Guard, ...]
     chain: tuple[Location, ...]
+
+    @property
+    def needs(self) -> dict[tuple[str, str], Need]:
+        """What a value of a variable needs, whatever the place that it is for."""
+        return {
+            (setting.name, setting.value): setting.needs
+            for setting in self.settings
+            if setting.needs and setting.value is not None
+        }
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -195,15 +271,27 @@ class Tuning:
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
 
-def applicable(settings: Iterable[Setting], facts: Facts) -> Iterator[tuple[Setting, tuple[Term, ...]]]:
-    """The settings that hold or may hold, each with the terms of its condition that are not decided yet."""
+class Conditional(Protocol):
+    """What holds under a condition."""
+
+    @property
+    def when(self) -> Condition: ...
+    @property
+    def unseen(self) -> frozenset[str]: ...
+
+
+_Conditional = TypeVar("_Conditional", bound=Conditional)
+
+
+def applicable(settings: Iterable[_Conditional], facts: Facts) -> Iterator[tuple[_Conditional, tuple[Term, ...]]]:
+    """The settings, or guards, that hold or may hold, each with the terms of its condition that are not decided yet."""
     for setting in settings:
         if setting.when.holds(facts) is not False:
             yield setting, setting.when.left(facts)
 
 
-def holding(settings: Iterable[Setting], facts: Facts) -> Iterator[Setting]:
-    """The settings that hold, if what is not known counts as each setting says."""
+def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditional]:
+    """The settings, or guards, that hold, if what is not known counts as each says."""
     for setting, left in applicable(settings, facts):
         if all(term.fact in setting.unseen for term in left):
             yield setting

@@ -24,6 +24,7 @@ from uenvtool.knowledge.tuning import (
     SOFTWARE,
     UNSET,
     VALUELESS,
+    Guard,
     Need,
     Setting,
     Source,
@@ -31,6 +32,7 @@ from uenvtool.knowledge.tuning import (
     Tuning,
     TuningSet,
     Value,
+    WayOut,
     Workaround,
     wrong_kind,
 )
@@ -60,6 +62,7 @@ def _as_one(parts: Sequence[Tuning]) -> Tuning:
         variables=tuple(variable for part in parts for variable in part.variables),
         sets={name: found for part in parts for name, found in part.sets.items()},
         workarounds={name: found for part in parts for name, found in part.workarounds.items()},
+        guards=tuple(guard for part in parts for guard in part.guards),
         chain=tuple(location for part in parts for location in part.chain),
     )
 
@@ -99,6 +102,7 @@ def _sources(tree: Node) -> dict[str, Source]:
             files=_texts(files) if (files := node.get("files")) else (),
             words={variable: str(child.value) for variable, child in children(node, "words")},
             beside=_texts(beside) if (beside := node.get("beside")) else (),
+            view_of=text(node, "view_of"),
         )
         for name, node in children(tree, SOURCES)
     }
@@ -150,8 +154,13 @@ def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
 
 
 def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
-    """Sets and workarounds that set a variable nobody describes, or to a value that it cannot have."""
+    """Guards, sets and workarounds with a variable that nobody describes, or a value that it cannot have."""
     known = {variable.name: variable for variable in described}
+    for guard in tuning.guards:
+        yield from (
+            unknown("variable", name, known, guard.position, listed_by="uenvtool explain --all")
+            for name in sorted(guard.variables.difference(known))
+        )
     for setting in _set_together(tuning):
         if setting.name not in known:
             yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
@@ -170,6 +179,7 @@ class _Reader(TreeReader):
             variables=tuple(self.variable(name, node) for name, node in self.entries("variables")),
             sets={name: self.set_of(name, node) for name, node in self.entries("sets")},
             workarounds={name: self.workaround(name, node) for name, node in self.entries("workarounds")},
+            guards=tuple(self.guard(name, node) for name, node in self.entries("guards")),
             chain=self.chain,
         )
         self.fail_if_wrong()
@@ -177,8 +187,8 @@ class _Reader(TreeReader):
 
     def variable(self, name: str, node: Node) -> TunedVariable:
         choices = node.get("choices")
-        says = children(node, "says")
-        for source, child in says:
+        says, remarks = children(node, "says"), children(node, "remarks")
+        for source, child in (*says, *remarks):
             self.source(source, child.key)
         variable = TunedVariable(
             name=name,
@@ -189,6 +199,7 @@ class _Reader(TreeReader):
             position=node.key or node.position,
             file=self.chain[0].logical,
             about=text(node, "about"),
+            remarks={source: str(child.value) for source, child in remarks},
         )
         for setting in variable.settings:
             if setting.value is not None and (wrong := wrong_kind(variable, setting.value)):
@@ -238,7 +249,34 @@ class _Reader(TreeReader):
             )
             for variable, child in children(node, "values")
         )
-        return TuningSet(name=name, reason=text(node, "reason"), settings=settings)
+        return TuningSet(name=name, reason=text(node, "reason"), settings=settings, set_by=text(node, "set_by"))
+
+    def guard(self, name: str, node: Node) -> Guard:
+        when = self.known_facts(node)
+        return Guard(
+            name=name,
+            danger=text(node, "danger"),
+            reason=text(node, "reason"),
+            when=when,
+            unseen=self.unseen(node, when),
+            signs=self.pattern(node, "signs"),
+            ways=tuple(self.way_out(child) for child in node.value["one_of"].value),
+            source=self.source(text(node, "source"), node.value["source"].position),
+            position=node.key or node.position,
+        )
+
+    def way_out(self, node: Node) -> WayOut:
+        return WayOut(
+            values={variable: str(child.value) for variable, child in children(node, "set")},
+            accepted=self.patterns(node, "or"),
+            unless=self.patterns(node, "unless"),
+            source=self.source(text(node, "source"), node.value["source"].position),
+        )
+
+    def patterns(self, node: Node, key: str) -> dict[str, re.Pattern[str]]:
+        listed = node.get(key)
+        found = {variable: self.pattern(listed, variable) for variable, _ in children(node, key) if listed}
+        return {variable: pattern for variable, pattern in found.items() if pattern}
 
     def unseen(self, node: Node, when: Condition) -> frozenset[str]:
         """The facts of a condition that count as true where they cannot be seen."""

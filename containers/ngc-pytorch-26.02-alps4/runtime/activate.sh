@@ -29,7 +29,7 @@ ue_settings() {
     ue_default NCCL_NET_GDR_LEVEL PHB            # GPU memory goes to the network card directly [img-2026]
     ue_default NCCL_NET_GDR_C2C 1                # GPU memory over the link between CPU and GPU [img-2026]
     ue_default NCCL_NET_GDR_READ 1               # the network card reads from GPU memory [img-2026]
-    ue_default NCCL_PROTO '^LL128'               # LL128 is slower on Slingshot [img-2026]
+    ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [img-2026]
     ue_default NCCL_NCHANNELS_PER_NET_PEER 4     # better point to point [img-2026]
     ue_default FI_PROVIDER cxi                   # no other provider may be taken [img-2026]
     ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # room for the completions of many peers [img-2026]

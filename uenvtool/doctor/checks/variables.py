@@ -10,7 +10,7 @@ from uenvtool.doctor.checks import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from uenvtool.knowledge.tuning import Setting
+    from uenvtool.knowledge.tuning import Guard, Setting
 
 LISTED = 3
 
@@ -21,7 +21,16 @@ def check(here: Snapshot) -> Iterator[Fault]:
         return
     missing = []
     forbidden = {setting.name for setting in here.tuned.settings if setting.removes}
+    open_guards = [guard for guard in here.tuned.guards if _is_open(guard, here)]
+    named = {name for guard in open_guards for name in guard.variables}
+    for guard in open_guards:
+        yield Fault("guard-open", f"{guard.danger}: set {guard.choice}", (f"export {guard.ways[0]}",))
+    for (name, value), need in here.tuned.needs.items():
+        if here.environ.get(name) == value and need.contains not in here.environ.get(need.variable, ""):
+            yield Fault("variable-needs", f"{name}={value} needs {need.hint}", (need.hint,))
     for setting in here.tuned.settings:
+        if setting.name in named:
+            continue
         if setting.is_expected:
             if setting.name not in here.environ and here.is_at_work:
                 yield Fault("hook-missing", f"{setting.name} is not set: {setting.reason}")
@@ -33,6 +42,13 @@ def check(here: Snapshot) -> Iterator[Fault]:
         more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
         names = ", ".join(setting.name for setting in missing[:LISTED])
         yield Fault("variable-missing", f"{names}{more}", (here.tuned.again,))
+
+
+def _is_open(guard: Guard, here: Snapshot) -> bool:
+    """Tell if nothing keeps a danger away where trainings run, or where somebody set one of the variables for it."""
+    return guard.way(here.environ) is None and (
+        here.is_at_work or any(name in here.environ for name in guard.variables)
+    )
 
 
 def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collection[str]) -> Iterator[Fault]:
@@ -49,5 +65,3 @@ def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collectio
         finding = "variable-other" if setting.is_choice else "variable-wrong"
         wanted = f"{setting.name} is {value or 'empty'}, here it is to be {setting.value}: {setting.reason}"
         yield Fault(finding, wanted, (f"export {setting.name}={quoting.sh(setting.value or '')}",))
-    elif setting.needs and setting.needs.contains not in environ.get(setting.needs.variable, ""):
-        yield Fault("variable-needs", f"{setting.name}={value} needs {setting.needs.hint}", (setting.needs.hint,))

@@ -158,6 +158,7 @@ FINDERS: Mapping[str, Finder] = {
     "tuned-unset": tuned.must_be_unset,
     "tuned-missing": tuned.missing,
     "tuned-conflict": tuned.conflicting,
+    "tuned-guard": tuned.unguarded,
     "tuned-need": tuned.needed,
 }
 """The searches that a rule can name."""

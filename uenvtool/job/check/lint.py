@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from uenvtool.core.result import Result
 from uenvtool.job.check.findings import Finding, findings, read_source
 from uenvtool.job.check.parts import Source
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.jobs import job_knowledge
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.recipe_reader import read_recipe
@@ -55,14 +56,29 @@ def check(files: Sequence[Path], system: str | None = None) -> Result:
     )
 
 
-def flaws(text: str, name: str, system: str | None = None, given: Iterable[str] = ()) -> list[Finding]:
+def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, str] | None = None) -> list[Finding]:
     """Every flaw of a batch script or EDF. name: its name in messages. system: as in `check`.
 
     given: the variables that it is started with, which it need not set.
     """
     chosen = load_system(system) if system else None
-    source = replace(read_source(text, name), given=frozenset(given))
-    return findings(source, load_rules().values(), functools.cache(functools.partial(_settings, chosen, source)))
+    source = replace(read_source(text, name), given=given or {})
+    rules = (rule for rule in load_rules().values() if rule.when.holds(_scheduler(chosen, source)) is not False)
+    return findings(source, rules, functools.cache(functools.partial(_settings, chosen, source)))
+
+
+def _scheduler(system: System | None, source: Source) -> Facts:
+    """The version of Slurm, as a fact, if the system of a file, or all systems with its runtime, have the same."""
+    runtime = runtime_of(source)
+    systems = (system,) if system else _with_runtime(runtime) if runtime else ()
+    packages = [found.packages["slurm"] for found in systems if "slurm" in found.packages]
+    versions = {
+        str(external.spec.versions.lowest)
+        for package in packages
+        for external in package.externals
+        if external.spec.versions
+    }
+    return {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
 
 
 def _text(file: Path) -> str:
@@ -76,15 +92,33 @@ def _text(file: Path) -> str:
 
 
 def _settings(system: System | None, source: Source) -> Settings | None:
-    """Return the settings for a file: of the system, or of what all systems with its runtime agree in."""
+    """Return the settings for a file: of the system, or of what all systems with its runtime agree in.
+
+    Where other sites have the runtime too, it does not show the network.
+    """
     runtime = runtime_of(source)
     if runtime is None:
         return None
     systems = (system,) if system else _with_runtime(runtime)
     if not systems:
         return None
-    facts = {"image": "alps" if _is_extended(source) else None, **_versions(source, systems[0])}
-    return settings_of(systems, [load_runtime(runtime)], facts=facts)
+    facts = {
+        "image": "alps" if _is_extended(source) else None,
+        "netstack": _netstack(source, system),
+        **_versions(source, systems[0]),
+    }
+    loaded = load_runtime(runtime)
+    found = settings_of(systems, [loaded], facts=facts)
+    return found if system or not loaded.is_common else replace(found, known={**facts, "runtime": runtime})
+
+
+def _netstack(source: Source, system: System | None) -> str | None:
+    """Where the Container Engine's hook of an EDF takes the network stack from; None if there is no hook."""
+    entries = {part.name: part.text for part in source.parts if part.kind == "entry"}
+    if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
+        return None
+    default = job_knowledge(system).ce.netstack if system else ""
+    return entries.get("annotations.com.hooks.netstack.source", default) or None
 
 
 @functools.cache
@@ -106,8 +140,7 @@ def runtime_of(source: Source) -> str | None:
 
 def recipe_of(source: Source) -> str | None:
     """Return the recipe of the uenv that a script loads, if one of its name and version is known."""
-    labels = (part.text for part in source.parts if part.kind == "directive" and part.name == "uenv")
-    return recipe_of_label(next(labels, ""))
+    return recipe_of_label(source.uenv)
 
 
 def _versions(source: Source, system: System) -> Facts:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import bisect
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 BATCH: Final = "batch"
 STEP: Final = "step"
 """Scopes: the batch script itself, and what srun or a container runs."""
+_NAMED = re.compile(r"^[^#\n]*(?:--uenv[= ]|\buenv image inspect [^\n]*?)[\"']?([\w-]+/v?\d[\w.:%@-]*)", re.MULTILINE)
 OUTER: Final = "\ue000"
 """Stands for a `$` that the batch script expands before a step starts. The character is of a private area."""
 
@@ -43,7 +45,14 @@ class Source:
     parts: tuple[Part, ...]
     kinds: frozenset[str]
     syntax: tuple[int, str] | None = None
-    given: frozenset[str] = frozenset()
+    given: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def uenv(self) -> str:
+        """The label of the uenv that its options name, or that it copies to the nodes; empty if it names none."""
+        named = (part.text for part in self.parts if part.kind == "directive" and part.name == "uenv")
+        found = _NAMED.search(self.text)
+        return next(named, found[1] if found else "")
 
 
 class Lines:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 from uenvtool.job.check.parts import OUTER, Part, Source
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, applicable
+from uenvtool.knowledge.tuning_reader import load_sources
 from uenvtool.settings import Settings
 
 Knowledge = Callable[[], "Settings | None"]
@@ -20,6 +22,12 @@ def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str
         if values and None not in known and part.text not in known:
             wanted = " or ".join(f"{setting.value} ({setting.source.name}: {setting.reason})" for setting in values)
             yield part.offset, f"{part.name}={part.text}, here it is {wanted}"
+    tuned = knowledge()
+    limits = _by_name(tuned) if tuned else {}
+    for part in _given_parts(source, tuned):
+        for limit in limits.get(part.name, ()):
+            if limit.policy == AT_MOST and not limit.accepts(part.text):
+                yield part.offset, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}"
 
 
 def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
@@ -40,32 +48,76 @@ def conflicting(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str
                     yield part.offset, f"{part.name} beside {other}"
 
 
+def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+    """Dangers that none of the ways out keeps away, where the file is, or may be, for such a place."""
+    tuned = knowledge()
+    if tuned is None:
+        return
+    for guard, left in applicable(tuned.tuning.guards, tuned.known):
+        unknown = {term.fact for term in left} - guard.unseen
+        if unknown - {"uarch"} and not (guard.signs and guard.signs.search(source.text)):
+            continue
+        parts = [part for part in _set_parts(source) if _plain(part.name) in guard.variables]
+        values = {**source.given, **_given(source, tuned), **{_plain(part.name): _default(part.text) for part in parts}}
+        if guard.way(values) is None and not any("$" in values.get(name, "") for name in guard.variables):
+            where = "".join(f" where {term}" for term in left if term.fact == "uarch")
+            at = parts[0].offset if parts else _place_of_runtime(source)
+            yield at, f"{guard.danger}{where}; {guard.choice}"
+
+
+def _default(value: str) -> str:
+    """The value that `${NAME:-VALUE}` has where the variable is not set before."""
+    found = re.fullmatch(r"\$\{\w+:?-([^$}]*)\}", value)
+    return found[1] if found else value
+
+
+def _place_of_runtime(source: Source) -> int:
+    """Where a file names what it runs in: its image, or the command of its container."""
+    kinds = {("directive", "uenv"), ("entry", "image"), ("command", "apptainer"), ("command", "singularity")}
+    return next((part.offset for part in source.parts if (part.kind, part.name) in kinds), 0)
+
+
 def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     """Values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
     tuned = knowledge()
-    needs = {
-        (setting.name, setting.value): setting.needs
-        for setting in (tuned.tuning.settings if tuned else ())
-        if setting.needs
-    }
-    for part in _set_parts(source):
+    needs = tuned.tuning.needs if tuned else {}
+    for part in (*_set_parts(source), *_given_parts(source, tuned)):
         need = needs.get((_plain(part.name), part.text))
         if need and not any(need.contains in option for option in options):
             yield part.offset, f"{part.name}={part.text} needs {need.hint}"
 
 
+def _given(source: Source, tuned: Settings) -> dict[str, str]:
+    """What others set for a file: the view of a published uenv, the image of an EDF, its hook."""
+    views = {name: known.view_of for name, known in load_sources().items() if known.view_of}
+    view = next((name for name, label in views.items() if source.uenv.startswith(label)), "")
+    says = {variable.name: variable.says[view] for variable in tuned.tuning.variables if view in variable.says}
+    return {**{name: value for name, value in says.items() if value is not None}, **tuned.set_by_others()}
+
+
+def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
+    """What a view, a hook or an image sets and the file does not, as if it stood where the file names that."""
+    own = {_plain(part.name) for part in _set_parts(source)}
+    at = _place_of_runtime(source)
+    for name, value in _given(source, tuned).items() if tuned else ():
+        if name not in own:
+            yield Part(kind="variable", name=name, text=value, offset=at)
+
+
 def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
-    """The network's settings that hold in any case and that the script does not make, as one finding."""
+    """The settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     tuned = knowledge()
     at = next((part.offset for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
     if tuned is None or at is None:
         return
-    names = {_plain(part.name) for part in _set_parts(source)} | source.given
+    names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
     lacking = [
         setting.name
         for setting in (found.setting for found in tuned.possible if not found.guard)
-        if "fabric" in setting.when.text and setting.is_fixed and setting.name not in names
+        if ("fabric" in setting.when.text or setting.policy == REQUIRED)
+        and setting.is_fixed
+        and setting.name not in names
     ]  # fmt: skip
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
