@@ -19,7 +19,7 @@ from uenvtool.env.program import Spack
 from uenvtool.image.build import ImagePlan
 from uenvtool.image.kept import Place, place_of
 from uenvtool.image.request import ImageRequest
-from uenvtool.image.slurm import SlurmOptions, job_script
+from uenvtool.image.slurm import job_script
 
 Cli = Callable[..., Answer]
 HOSTILE = "a 'b\" $(touch hacked) \\"
@@ -35,7 +35,6 @@ def script(
     environment: Installable,
     place: Path,
     request: ImageRequest,
-    slurm: SlurmOptions,
     name: str = HOSTILE,
     push_places: tuple[Place, ...] = (),
 ) -> str:
@@ -48,14 +47,22 @@ def script(
         store=place / name,
         push_places=push_places,
     )
-    return job_script(request, slurm, plan)
+    return job_script(request, plan)
 
 
 def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installable, place: Path) -> None:
-    request = ImageRequest(source="pytorch-2.6", caches=("https://site/cache",), push="https://site/cache", jobs=8)
-    slurm = SlurmOptions(nodes=4, partition="normal", account="g123", time="24:00:00")
+    request = ImageRequest(
+        source="pytorch-2.6",
+        cache=("https://site/cache",),
+        push="https://site/cache",
+        jobs=8,
+        nodes=4,
+        partition="normal",
+        account="g123",
+        time="24:00:00",
+    )
 
-    text = script(environment, place, request, slurm)
+    text = script(environment, place, request)
 
     for line in ("nodes=4", "partition=normal", "account=g123", "time=24:00:00", "no-kill", "requeue", "exclusive"):
         assert f"#SBATCH --{line}" in text
@@ -64,23 +71,23 @@ def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installa
 
 
 def test_the_job_puts_the_image_where_it_is_kept(environment: Installable, place: Path) -> None:
-    request = ImageRequest(source="hello", tag_by_inputs=True, push_images=("kept",))
+    request = ImageRequest(source="hello", tag="hash", push_image=("kept",))
 
-    text = script(environment, place, request, SlurmOptions(), push_places=(place_of("kept"),))
+    text = script(environment, place, request, push_places=(place_of("kept"),))
 
     assert f"--tag hash --push-image {place}/kept" in text
 
 
 def test_one_node_needs_no_step_that_shares(environment: Installable, place: Path) -> None:
-    text = script(environment, place, ImageRequest(source="hello"), SlurmOptions())
+    text = script(environment, place, ImageRequest(source="hello"))
 
     assert "srun" not in text
     assert "--account" not in text
 
 
 def test_hostile_paths_are_data_to_bash(environment: Installable, place: Path) -> None:
-    request = ImageRequest(source=f"x\n{HOSTILE}", repos={"builtin": place / HOSTILE}, mirrors=(HOSTILE,))
-    text = script(environment, place, request, SlurmOptions(nodes=2))
+    request = ImageRequest(source=f"x\n{HOSTILE}", repo=(f"builtin={place / HOSTILE}",), mirror=(HOSTILE,), nodes=2)
+    text = script(environment, place, request)
     recording = text.replace('"${build[@]}"', "printf '%s\\0' \"${build[@]}\"").replace("srun", ":")
 
     ran = subprocess.run(["bash", "-c", recording], capture_output=True, text=True, check=True)
@@ -94,7 +101,7 @@ def test_hostile_paths_are_data_to_bash(environment: Installable, place: Path) -
 
 def test_shellcheck_finds_nothing(environment: Installable, place: Path) -> None:
     path = place / "build.sh"
-    path.write_text(script(environment, place, ImageRequest(source="hello"), SlurmOptions(nodes=2), "hello"))
+    path.write_text(script(environment, place, ImageRequest(source="hello", nodes=2), "hello"))
 
     found = subprocess.run([need("shellcheck"), path], capture_output=True, text=True, check=False)
 

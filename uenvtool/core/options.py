@@ -71,7 +71,8 @@ def given(request: DataclassInstance) -> Iterator[str]:
             yield _switch(_names(info, field.name), value)
         else:
             option = next(name for name in _names(info, field.name) if name.startswith("--"))
-            yield from (f"{option}={item}" for item in (value if isinstance(value, tuple) else [value]))
+            for item in map(str, value if isinstance(value, tuple) else [value]):
+                yield from [f"{option}={item}"] if item.startswith("-") else [option, item]
 
 
 def _parameters(request: type[DataclassInstance]) -> Iterator[inspect.Parameter]:

@@ -114,13 +114,13 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
     Raises as `build_image` does, before anything is installed.
     """
-    places, push_places = tuple(map(place_of, request.images)), tuple(map(place_of, request.push_images))
-    if (places or push_places) and not request.tag_by_inputs:
+    places, push_places = tuple(map(place_of, request.images)), tuple(map(place_of, request.push_image))
+    if (places or push_places) and not request.tag:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
     spack = find_spack(request.spack)
     environment, name = _environment(request, spack, progress)
     inputs = inputs_hash(environment)
-    usual = Key(name=name, inputs=inputs).file_name if request.tag_by_inputs else f"{name}.squashfs"
+    usual = Key(name=name, inputs=inputs).file_name if request.tag else f"{name}.squashfs"
     output = request.output or Path(usual)
     target = Path(os.path.abspath(output / usual if output.is_dir() else output))
     refuse_foreign(target)
@@ -147,9 +147,7 @@ def _environment(request: ImageRequest, spack: Spack | None, progress: Progress)
     recipe = load_recipe(request.source)
     choice = choose(recipe, request.system, request.uarch)
     planned = plan_environment(recipe, choice.system, choice.uarch)
-    order = BuildRequest(
-        recipe=request.source, spack=request.spack, repo=tuple(f"{name}={path}" for name, path in request.repos.items())
-    )
+    order = BuildRequest(recipe=request.source, spack=request.spack, repo=request.repo)
     outcome = build_environment(planned, usual_folder(planned), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
@@ -161,8 +159,8 @@ def _install(request: ImageRequest, plan: ImagePlan, spack: Spack, progress: Pro
     options = InstallOptions(
         jobs=request.jobs,
         repos={name: repository_folder(name, path) for name, path in request.repos.items()},
-        mirrors=tuple(map(as_url, request.mirrors)),
-        caches=tuple(map(as_url, request.caches)),
+        mirrors=tuple(map(as_url, request.mirror)),
+        caches=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
         beside_others=request.install_only,
     )
@@ -223,7 +221,7 @@ def found_before(request: ImageRequest, plan: ImagePlan, progress: Progress) -> 
 
     Raises as `take` and `keep` do.
     """
-    if not request.tag_by_inputs:
+    if not request.tag:
         return FoundBefore()
     taken = Taken()
     if not is_made_of(plan.target, plan.inputs):
@@ -275,7 +273,7 @@ def as_url(place: str) -> str:
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:
     """A sentence for each cache and mirror on disk that is not there; Spack itself says nothing."""
-    for kind, places in (("build cache", request.caches), ("source mirror", request.mirrors)):
+    for kind, places in (("build cache", request.cache), ("source mirror", request.mirror)):
         for url in map(as_url, places):
             folder = folder_of(url)
             if folder is not None and not folder.is_dir():
@@ -284,6 +282,6 @@ def absent_caches(request: ImageRequest) -> Iterator[str]:
 
 def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[str]:
     """What was built although caches were named: Spack does not say that it does not trust a signature."""
-    if request.caches and installed.built:
+    if request.cache and installed.built:
         why = "" if request.unsigned else ", or their signatures are not by a key that Spack trusts (`spack gpg trust`)"
         yield f"built, since the caches do not have them{why}: {', '.join(installed.built)}"

@@ -2,37 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+from uenvtool.knowledge.options import Repos, SpackPath, SystemName, Uarch, named_paths
+
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
-    """A request for the image of an environment.
+    """A request for the image of an environment."""
 
-    source: a recipe, by name or path, or the folder of an environment. system, uarch, spack, repos: as
-    for `uenvtool build`. output: the image; None for NAME.squashfs. store: the folder that is installed
-    into and that an interrupted run goes on with; None for one in the user's cache. jobs, mirrors,
-    caches, unsigned: see `InstallOptions`. push: the URL of a build cache to fill, or "". tag_by_inputs:
-    put the hash of all inputs into the image's name, and build nothing that is there. images: places that
-    keep images by that hash, asked before anything is built. push_images: places that the image is put
-    into. install_only: stop before the image is made, and let others install into the store at the same time.
-    """
+    source: Annotated[str, Argument(metavar="RECIPE|DIR", help="A recipe, or the folder of a resolved environment.")]
+    system: SystemName = None
+    uarch: Uarch = None
+    output: Annotated[Path | None, Option("-o", metavar="FILE", help="The image; default: NAME.squashfs.")] = None
+    store: Annotated[
+        Path | None,
+        Option(metavar="DIR", help="Install into DIR, which later runs go on with; default: one in the cache folder."),
+    ] = None
+    spack: SpackPath = None
+    repo: Repos = ()
+    jobs: Annotated[int | None, Option("-j", min=1, help="Processes of one package's build.")] = None
+    mirror: Annotated[Names, Option(metavar="URL", help="Take sources from a mirror; repeatable.")] = ()
+    cache: Annotated[Names, Option(metavar="URL", help="Take packages from a build cache; repeatable.")] = ()
+    unsigned: Annotated[
+        bool, Option("--unsigned", help="Take packages from a cache, and push them, without signatures.")
+    ] = False
+    push: Annotated[
+        str, Option(metavar="URL", help="Put the packages into a build cache, for later runs and others.")
+    ] = ""
+    tag: Annotated[
+        Literal["hash"] | None,
+        Option(help="hash: name the image NAME-HASH after its inputs; one that is there is not built again."),
+    ] = None
+    images: Annotated[
+        Names,
+        Option(
+            metavar="PLACE",
+            help="With --tag hash: take the image from a folder or oci://REGISTRY/PATH that has it; repeatable.",
+        ),
+    ] = ()
+    push_image: Annotated[
+        Names, Option(metavar="PLACE", help="With --tag hash: put the image into such a place; repeatable.")
+    ] = ()
+    install_only: Annotated[
+        bool, Option("--install-only", help="Stop before packing; any number may run at once on one --store.")
+    ] = False
+    slurm: Annotated[bool, Option("--slurm", help="Build in a Slurm job; the answer is its number.")] = False
+    nodes: Annotated[int, Option("-N", min=1, help="With --slurm: nodes that share the work.")] = 1
+    partition: Annotated[str, Option("-p", metavar="NAME", help="With --slurm: the partition.")] = ""
+    account: Annotated[str, Option("-A", metavar="NAME", help="With --slurm: your project.")] = ""
+    time: Annotated[str, Option("-t", metavar="TIME", help="With --slurm: the time limit.")] = ""
+    wait: Annotated[bool, Option("--wait", help="With --slurm: come back when the job has ended.")] = False
 
-    source: str
-    system: str | None = None
-    uarch: str | None = None
-    output: Path | None = None
-    store: Path | None = None
-    spack: Path | None = None
-    repos: Mapping[str, Path] = field(default_factory=dict)
-    jobs: int | None = None
-    mirrors: tuple[str, ...] = ()
-    caches: tuple[str, ...] = ()
-    unsigned: bool = False
-    push: str = ""
-    tag_by_inputs: bool = False
-    images: tuple[str, ...] = ()
-    push_images: tuple[str, ...] = ()
-    install_only: bool = False
+    @property
+    def repos(self) -> dict[str, Path]:
+        """Return the package repositories to take from disk, by name. Raises BadInput for a word that names none."""
+        return named_paths(self.repo, "--repo")

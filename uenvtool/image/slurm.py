@@ -7,13 +7,13 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.filling import filled
 from uenvtool.core.lines import aligned, bash_words, in_comment, option_value
+from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import judged, require_sbatch, submitted
 from uenvtool.env.folder import LOCK
@@ -28,18 +28,7 @@ SHARE = 'srun --kill-on-bad-exit=0 --no-kill --label --cpu-bind=none "${build[@]
 OUTPUT = "slurm-%j.out"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SlurmOptions:
-    """What the job asks Slurm for; an empty text is left to Slurm. wait: come back when the job has ended."""
-
-    nodes: int = 1
-    partition: str = ""
-    account: str = ""
-    time: str = ""
-    wait: bool = False
-
-
-def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progress = silent) -> Result:
+def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result:
     """Submit a job that builds an image; its number is the answer, or the image if the job was waited for.
 
     The environment is resolved here, first. The store and the folders of Spack have to be the same on
@@ -51,7 +40,7 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
     found = found_before(request, plan, progress)
     if found.result:
         return found.result
-    work, text = plan.store / WORK, job_script(request, slurm, plan)
+    work, text = plan.store / WORK, job_script(request, plan)
     script = work / "build.sh"
     files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts
     files.write(script, text)
@@ -62,7 +51,7 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
         if printed.isdecimal():
             files.write(work / JOB, json.dumps({"job": printed, "image": str(plan.target)}) + "\n")
 
-    if slurm.wait:
+    if request.wait:
         with progress("waiting for the job"):
             number = _waited_for(script, keep)
         check = f"uenvtool image verify {shlex.quote(str(plan.target))}"
@@ -80,25 +69,25 @@ def build_on_slurm(request: ImageRequest, slurm: SlurmOptions, progress: Progres
     )
 
 
-def job_script(request: ImageRequest, slurm: SlurmOptions, plan: ImagePlan) -> str:
+def job_script(request: ImageRequest, plan: ImagePlan) -> str:
     """The text of the batch script."""
-    again = ["uenvtool", "image", "build", request.source, "--slurm", "--nodes", str(slurm.nodes)]
+    again = ["uenvtool", "image", "build", *given(request)]
     return filled(
         TEMPLATE.read_text(encoding="utf-8"),
-        DIRECTIVES="\n".join(aligned(list(_directives(slurm, plan)))),
+        DIRECTIVES="\n".join(aligned(list(_directives(request, plan)))),
         AGAIN=in_comment(shlex.join(again)),
         BUILD=bash_words([sys.executable, "-m", "uenvtool", *_build_words(request, plan)]),
-        SHARE=SHARE if slurm.nodes > 1 else "",
+        SHARE=SHARE if request.nodes > 1 else "",
     )
 
 
-def _directives(slurm: SlurmOptions, plan: ImagePlan) -> Iterator[tuple[str, str]]:
+def _directives(request: ImageRequest, plan: ImagePlan) -> Iterator[tuple[str, str]]:
     options = {
         "job-name": f"image-{plan.target.stem}",
-        "nodes": str(slurm.nodes),
-        "partition": slurm.partition,
-        "account": slurm.account,
-        "time": slurm.time,
+        "nodes": str(request.nodes),
+        "partition": request.partition,
+        "account": request.account,
+        "time": request.time,
     }
     for name, value in options.items():
         if value:
@@ -111,24 +100,22 @@ def _directives(slurm: SlurmOptions, plan: ImagePlan) -> Iterator[tuple[str, str
 
 
 def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
-    """The command of a node: the same build, with nothing left to decide."""
-    yield from ("image", "build", os.fspath(plan.environment.folder.resolve()), "--output", os.fspath(plan.target))
-    yield from ("--store", os.fspath(plan.store), "--spack", os.fspath(plan.spack.program.absolute()))
-    for name, path in request.repos.items():
-        yield from ("--repo", f"{name}={path.absolute()}")
-    for option, places in (("--mirror", request.mirrors), ("--cache", request.caches)):
-        for place in places:
-            yield from (option, as_url(place))
-    if request.jobs:
-        yield from ("--jobs", str(request.jobs))
-    if request.unsigned:
-        yield "--unsigned"
-    if request.push:
-        yield from ("--push", as_url(request.push))
-    if plan.push_places:
-        yield from ("--tag", "hash")
-    for kept in plan.push_places:
-        yield from ("--push-image", kept.shown)
+    """Return the command of a node: the same build, with nothing left to decide."""
+    on_a_node = ImageRequest(
+        source=os.fspath(plan.environment.folder.resolve()),
+        output=plan.target,
+        store=plan.store,
+        spack=plan.spack.program.absolute(),
+        repo=tuple(f"{name}={path.absolute()}" for name, path in request.repos.items()),
+        jobs=request.jobs,
+        mirror=tuple(map(as_url, request.mirror)),
+        cache=tuple(map(as_url, request.cache)),
+        unsigned=request.unsigned,
+        push=as_url(request.push) if request.push else "",
+        tag="hash" if plan.push_places else None,
+        push_image=tuple(kept.shown for kept in plan.push_places),
+    )
+    yield from ("image", "build", *given(on_a_node))
 
 
 def _waited_for(script: Path, on_number: Callable[[str], None]) -> str:
