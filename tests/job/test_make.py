@@ -227,6 +227,9 @@ REFUSED = {
     "no overlay": ((*UENV, "--venv", "nothing", *TRAIN), "--venv nothing: there is no such file or folder"),
     "a word before --": ((*UENV, "train.py", *TRAIN), "train.py"),
     "more nodes than the partition gives": ((*OLIVIA, "--nodes", "9", *TRAIN), "in accel of olivia has at most 8"),
+    "more nodes than debug gives": (
+        (*UENV, "--partition", "debug", "--nodes", "5", *TRAIN), "debug of clariden has at most 4"
+    ),
     "a large run on A100": (
         ("--system", "bristen", "-A", "a", "--runtime", "ce", "--image", "reg/x:v1", "--large", *TRAIN),
         "bristen says nothing of large runs",
