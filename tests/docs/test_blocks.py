@@ -123,6 +123,7 @@ KINDS = {
     "findings": "findings",
     "variables": "tuning",
     "sets": "tuning",
+    "guards": "tuning",
     "sources": "tuning",
     "fabric": "systems",
 }

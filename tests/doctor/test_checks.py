@@ -14,6 +14,7 @@ from uenvtool.core.session import Job, View
 from uenvtool.doctor.examine import CHECKS, as_findings, faults
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
 from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.system_reader import concrete_systems, load_system
 from uenvtool.settings import settings_for
 
 KNOWN = load_findings().findings
@@ -279,6 +280,18 @@ def test_one_way_out_of_wrong_numbers_is_enough(
 def test_wrong_numbers_are_of_gh200_over_slingshot_and_of_nccl_2_27_alone(system: str, runtime: str, nccl: str) -> None:
     assert settings_for(system, runtime=runtime, facts={"nccl": nccl}).guards == ()
     assert settings_for("olivia", runtime="apptainer").guards != ()
+
+
+@pytest.mark.parametrize("nccl", [None, "2.27.3", "2.29.2", "2.30.7"])
+def test_what_is_set_on_each_system_takes_a_way_out_of_each_danger(nccl: str | None) -> None:
+    kept_away = []
+    for name in concrete_systems():
+        for runtime in load_system(name).runtimes:
+            here = settings_for(name, runtime=runtime, facts={"nccl": nccl} if nccl else {})
+            assert all(guard.way(here.values()) for guard in here.guards), (name, runtime)
+            kept_away += [(name, runtime) for _ in here.guards]
+
+    assert {("clariden", "uenv"), ("santis", "ce"), ("olivia", "apptainer")} <= set(kept_away)
 
 
 def test_what_a_hook_sets_and_needs_is_a_risk() -> None:

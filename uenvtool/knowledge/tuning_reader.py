@@ -50,7 +50,8 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
     parts = [_load(locate(TUNING, name, origin)) for name in names]
     tuning = _as_one(parts)
     known = {variable.name for variable in tuning.variables}
-    is_whole = all(setting.name in known for setting in _set_together(tuning))
+    named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
+    is_whole = named <= known
     _refuse(tuning, tuning.variables if is_whole else [*tuning.variables, *_of_other_files(parts)])
     return tuning
 
