@@ -118,21 +118,25 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
     assert "hf_abcdefghijklmnop" not in json.dumps(found)
 
 
-def test_a_job_that_was_submitted_with_all_that_it_needs_has_no_finding(cli: Cli, accounting: Accounting) -> None:
+def test_a_job_that_failed_and_had_all_that_it_needs_is_never_called_good(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps(SCRIPT.format(more=":"), {**ENVIRONMENT, **GOOD})
 
     found = report(cli)
 
-    assert (found["findings"], found["unseen"]) == ([], ["output: it is not there, or was not named"])
+    assert [(one["id"], one["detail"]) for one in found["findings"]] == [
+        ("failed", "Slurm has the state FAILED, exit code 1:0")
+    ]
+    assert found["unseen"] == ["output: it is not there, or was not named"]
 
 
 def test_what_the_script_or_its_activation_mends_is_no_finding(cli: Cli, accounting: Accounting) -> None:
     wrong = {**ENVIRONMENT, "NCCL_NET_PLUGIN": "ofi", "NCCL_CROSS_NIC": "0"}
     accounting.keeps(SCRIPT.format(more="unset NCCL_NET_PLUGIN; export NCCL_CROSS_NIC=1"), wrong)
-    assert set(places(report(cli))) == {"tuning-missing"}
+    assert set(places(report(cli))) == {"failed", "tuning-missing"}
 
     accounting.keeps(SCRIPT.format(more="source activate/clariden.sh"), wrong)
-    assert set(places(report(cli))) == {"variable-other"}  # activation takes away what must not be, and keeps a choice
+    # activation takes away what must not be, and keeps a choice
+    assert set(places(report(cli))) == {"failed", "variable-other"}
 
 
 def test_options_of_the_command_line_count_before_those_of_the_script(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -240,6 +242,26 @@ def test_gzip_is_read_in_all_its_members_and_cut_off_as_far_as_it_goes() -> None
     cut = read(first + second[:100_000])
     assert ids(cut) == {"cxil-map"}
     assert cut.unseen == ("log0 is read in part: the gzip file is cut off",)
+
+
+def test_a_gzip_file_of_60000_members_is_read_in_one_go() -> None:
+    packed = gzip.compress(b"step 1\n") * 60_000 + gzip.compress(b"cxil_map: write error\n")
+
+    (found,) = read(packed).findings
+
+    assert (found.known.id, found.place) == ("cxil-map", "log0:60001")
+
+
+def test_a_pipe_is_a_log_and_a_device_is_none(cli: Cli, place: Path) -> None:
+    pipe = place / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(b"cxil_map: write error\n"))
+    writer.start()
+
+    assert cli("doctor", "--log", pipe).code == 1
+    writer.join()
+    answer = cli("doctor", "--log", "/dev/zero")
+    assert (answer.code, "it is a device" in answer.stderr) == (2, True)
 
 
 KNOWN_TEXTS = [line.text.encode() for known in KNOWN.findings.values() for line in known.log]

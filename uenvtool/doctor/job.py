@@ -20,9 +20,12 @@ from uenvtool.job.check.findings import read_source
 from uenvtool.job.check.lint import flaws
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.script import options_of
-from uenvtool.knowledge.finding import KnownFinding
+from uenvtool.knowledge.finding import BROKEN, KnownFinding
 from uenvtool.knowledge.finding_reader import load_findings
 
+GOOD_STATES = ("COMPLETED", "COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
+FAILED = "failed"
+"""What is known of a job that failed, if nothing says why."""
 ENDS = {"OUT_OF_MEMORY": "out-of-memory-slurm", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
 """The states in which a job ends, and what each means."""
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?\Z")
@@ -47,7 +50,7 @@ def examine_job(
     options = dict(_options(record, script))
     outputs = [path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if path.is_file()]
     logs = examine_logs(outputs) if outputs else Examination(unseen=(NO_OUTPUT,))
-    found = {finding.known.id: finding for finding in [*_end(record.facts), *logs.findings]}
+    found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
     findings = [*found.values(), *_flaws(record, system, found)]
     facts = [(label, record.facts[name]) for name, label in LABELS.items() if name in record.facts]
     unseen = [*logs.unseen, *record.unseen]
@@ -83,10 +86,14 @@ def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str
     yield from output_paths(patterns, record.facts) if patterns else ()
 
 
-def _end(facts: Mapping[str, str]) -> list[Finding]:
-    """What the state of the job says by itself."""
-    name = ENDS.get(facts.get("JobState", "").partition(" ")[0])
-    return as_findings([Fault(name)], load_findings().findings) if name else []
+def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
+    """Return what the state of the job says by itself; that it failed only if its output does not say why."""
+    state = facts.get("JobState", "").partition(" ")[0]
+    name = ENDS.get(state)
+    if name is None and state not in (*GOOD_STATES, "") and not any(f.known.severity == BROKEN for f in logs.findings):
+        name = FAILED
+    detail = f"Slurm has the state {state}, exit code {facts.get('ExitCode', 'unknown')}" if name == FAILED else ""
+    return as_findings([Fault(name, detail)], load_findings().findings) if name else []
 
 
 def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ AHEAD_BYTES = 1 << 15
 """What a block holds behind the places that belong to it: a line, and the next ones."""
 BEFORE_BYTES = 1 << 12
 """What a block holds before them within a line that is longer than a block."""
+PIECE_BYTES = 1 << 14
 GZIP_MAGIC = b"\x1f\x8b"
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}(?:\x07|\x1b\\)|[@-Z\\^_])")
 """What colours text and moves the cursor (ECMA-48, 5.4)."""
@@ -60,19 +61,34 @@ def _parts(stream: BinaryIO) -> Iterator[bytes]:
 
 
 def _unpacked(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """The content of a gzip file of one member or several; what is behind the last one is left aside."""
-    packed, member = first, zlib.decompressobj(wbits=31)
-    while packed:
-        try:
-            yield member.decompress(packed, BLOCK_BYTES)
-        except zlib.error as error:
-            raise EOFError("the gzip file is damaged") from error
-        packed = member.unconsumed_tail
-        if member.eof:
-            packed = member.unused_data or stream.read(BLOCK_BYTES)
-            if not packed.startswith(GZIP_MAGIC):
-                return
-            member = zlib.decompressobj(wbits=31)
-        else:
-            packed = packed or stream.read(BLOCK_BYTES)
-    raise EOFError("the gzip file is cut off")
+    """Yield the content of a gzip file of one member or several; what is behind the last one is left aside."""
+    member, data, packed = zlib.decompressobj(wbits=31), b"", b""
+    for piece in _pieces(first, stream):
+        packed += piece
+        while packed:
+            if member.eof:
+                if len(packed) < len(GZIP_MAGIC):
+                    break
+                if not packed.startswith(GZIP_MAGIC):
+                    yield data
+                    return
+                member = zlib.decompressobj(wbits=31)
+            try:
+                data += member.decompress(packed, BLOCK_BYTES)
+            except zlib.error as error:
+                yield data
+                raise EOFError("the gzip file is damaged") from error
+            packed = member.unused_data if member.eof else member.unconsumed_tail
+            if len(data) >= BLOCK_BYTES:
+                yield data
+                data = b""
+    yield data
+    if not member.eof:
+        raise EOFError("the gzip file is cut off")
+
+
+def _pieces(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
+    """Yield what is packed in small pieces: behind each member zlib copies what is left of one."""
+    while first:
+        yield from (first[at : at + PIECE_BYTES] for at in range(0, len(first), PIECE_BYTES))
+        first = stream.read(BLOCK_BYTES)

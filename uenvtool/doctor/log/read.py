@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,6 +35,9 @@ def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:
             continue
         with contextlib.ExitStack() as stack:
             try:
+                kind = file.stat().st_mode
+                if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not os.path.samefile(file, os.devnull)):
+                    raise OSError(errno.EINVAL, "it is a device")
                 stream = stack.enter_context(file.open("rb"))
             except OSError as error:
                 raise BadInput(

@@ -12,6 +12,8 @@ from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
 
 WATCHDOG, FAILED = "watchdog-timeout", "failed"
 """The findings whose detail says more than their lines: who is behind, and who ended first."""
+COUNTS = ("nodes", "nodes-at-least")
+"""The facts that say how many nodes there are."""
 
 
 def examined(seen: Sightings, known: Known) -> Examination:
@@ -99,7 +101,7 @@ def _alternatives(seen: Sightings) -> list[Facts]:
     for name, values in seen.facts.items():
         if len(values) == 1:
             shared[name] = next(iter(values))
-    counts = [int(value) for value in seen.facts.get("nodes", ()) if value.isdecimal()]
+    counts = [int(value) for name in COUNTS for value in seen.facts.get(name, ()) if value.isdecimal()]
     if counts or seen.hosts:
         shared["nodes"] = str(max([*counts, len(seen.hosts)]))
     networks = seen.facts.get("network") or {}
