@@ -11,9 +11,9 @@ from uenvtool.core.errors import ExitCode, ToolMissing
 from uenvtool.image import programs
 
 HELP = {
-    "4.4": "\t\t\tCompressors available:\n\t\t\t\tgzip (default)\n\n-all-time <t>\n-mkfs-time <t>\n",
+    "4.5": "\t\t\tCompressors available:\n\t\t\t\tgzip (default)\n\n-all-time <t>\n-mkfs-time <t>\n",
     "4.7.5": "-comp <comp>\n\t\t\tCompressors available:\n\t\t\t\tgzip (default)\n\t\t\t\tzstd\n-inode-time <time>\n",
-    "4.3": "Compressors available:\n\tgzip (default)\n\tlzo\n-noappend\n",
+    "4.4": "Compressors available:\n\tgzip (default)\n\tlzo\n-noappend\n",
 }
 
 
@@ -29,17 +29,21 @@ def fake(folder: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "compression", "pseudo", "one_time"),
-    [("4.3", "gzip", False, False), ("4.4", "gzip", False, True), ("4.7.5", "zstd", True, True)],
+    ("version", "compression", "time_option"), [("4.5", "gzip", "-all-time"), ("4.7.5", "zstd", "-inode-time")]
 )
-def test_what_a_version_can_do_is_asked_of_it(
-    tmp_path: Path, version: str, compression: str, pseudo: bool, one_time: bool
-) -> None:
+def test_what_a_version_can_do_is_asked_of_it(tmp_path: Path, version: str, compression: str, time_option: str) -> None:
     fake(tmp_path / "bin", version)
 
     found = programs.find_programs({"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
 
-    assert (found.compression, found.pseudo_data, found.one_time) == (compression, pseudo, one_time)
+    assert (found.compression, found.time_option) == (compression, time_option)
+
+
+def test_a_version_that_takes_no_stream_is_refused(tmp_path: Path) -> None:
+    fake(tmp_path / "bin", "4.4")
+
+    with pytest.raises(ToolMissing, match=r"is too old: squashfs-tools 4\.5 or later"):
+        programs.find_programs({"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
 
 
 def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +58,7 @@ def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkey
 
 
 def test_a_view_is_where_views_usually_are_where_the_image_does_not_say(tmp_path: Path) -> None:
-    fake(tmp_path / "env" / "develop" / "bin", "4.4")
+    fake(tmp_path / "env" / "develop" / "bin", "4.5")
 
     found = programs.find_program("unsquashfs", {"PATH": "", "UENV_VIEW": f"/nowhere:a:b,{tmp_path}:pytorch:develop"})
 

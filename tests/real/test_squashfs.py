@@ -29,10 +29,8 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import places
 from uenvtool.core.files.places import WORK_SUFFIX
 from uenvtool.image import read
-from uenvtool.image.programs import Programs
 from uenvtool.image.write import EPOCH
 from uenvtool.venv import bytecode
-from uenvtool.venv import image as images
 from uenvtool.venv.image import MOUNT, info, unpack
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
@@ -430,8 +428,6 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
     venv: Path, image: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     """The folder changes while mksquashfs runs: what was read back is no longer what is there."""
-    if not images.find_programs().pseudo_data and damage != "content":
-        skip_without("squashfs-tools 4.5", "before that the folder is copied first, and changes to it do not matter")
     before = sha256(image)
     site = next(venv.glob("lib/python3.*/site-packages"))
     (venv / "bin" / "link").symlink_to("tool")
@@ -462,21 +458,6 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
 
     assert sha256(image) == before
     assert strays(image.parent) == []
-
-
-def test_an_older_squashfs_gives_the_same_image(
-    venv: Path, image: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before 4.5 nothing can be added from a stream: the tree is laid out first, and unpacked to be compared."""
-    find = images.find_programs
-    older = type("Older", (Programs,), {"pseudo_data": False})
-    monkeypatch.setattr(
-        images,
-        "find_programs",
-        lambda: older(**{name: getattr(find(), name) for name in Programs.__dataclass_fields__}),
-    )
-
-    assert pack(venv, tmp_path / "b" / "myenv.squashfs").sha256 == sha256(image)
 
 
 def test_a_full_disk_leaves_the_old_image(venv: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
     write(programs, tree, image, scratch, epoch)
     with ThreadPoolExecutor(2) as beside:
         on_disk, digest = beside.submit(files.sync, image), beside.submit(file_sha256, image)
-        read_back(programs, image, tree, scratch, epoch)
+        read_back(programs, image, tree, epoch)
         on_disk.result()
         sha256 = digest.result()
     files.set_shared_mode(image)

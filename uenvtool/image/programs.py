@@ -17,29 +17,22 @@ HOW_TO_GET = (
     "apt install squashfs-tools, dnf install squashfs-tools, conda install -c conda-forge squashfs-tools"
 )
 
-ONE_TIME = ("-all-time", "-inode-time")
-"""The option that sets every time in an image: to 4.6, and since 4.7."""
+OLDEST = (4, 5)
+"""Since then contents are given and taken in one stream (`R` definitions, `-pf`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Programs:
-    """Both programs, their version, and what mksquashfs can do as its help lists it."""
+    """Both programs, their version, and what differs between versions and builds of them.
+
+    compression: zstd if they know it. time_option: the option that sets every time in an image.
+    """
 
     mksquashfs: str
     unsquashfs: str
     version: tuple[int, int]
-    compressions: tuple[str, ...]
-    help: str
-
-    @property
-    def compression(self) -> str:
-        """The compression to use: zstd if it is known."""
-        return "zstd" if "zstd" in self.compressions else "gzip"
-
-    @property
-    def pseudo_data(self) -> bool:
-        """Whether contents can be given and taken in one stream (`R` definitions, `-pf`), as since 4.5."""
-        return self.version >= (4, 5)
+    compression: str
+    time_option: str
 
     @property
     def sparse_field(self) -> bool:
@@ -47,38 +40,36 @@ class Programs:
         return self.version >= (4, 6)
 
     @property
-    def one_time(self) -> bool:
-        """Whether all times in an image can be set, as since 4.4. Without it no two images are the same."""
-        return any(map(self.has, ONE_TIME))
-
-    def has(self, option: str) -> bool:
-        """Whether mksquashfs lists an option."""
-        return re.search(rf"(?m)^\s*{re.escape(option)}\b", self.help) is not None
+    def stream(self) -> str:
+        """The name that `unsquashfs -pf` writes to its standard output by."""
+        return "-" if self.version >= (4, 6) else "/dev/stdout"
 
     def shortcomings(self) -> Iterator[str]:
-        """What an image of these programs lacks, in a sentence each."""
+        """Name what an image of these programs lacks, in a sentence each."""
         if self.compression != "zstd":
             yield "this mksquashfs has no zstd: packing with gzip, which is larger and slower to read"
-        if not self.one_time:
-            yield "this mksquashfs cannot set times: the image will differ from run to run"
 
 
 def find_programs(environ: Mapping[str, str] | None = None) -> Programs:
-    """Both programs on PATH, else in the views of the loaded uenvs. Raises ToolMissing."""
-    environ = os.environ if environ is None else environ
+    """Find both programs, not too old, on PATH or in the views of the loaded uenvs. Raises ToolMissing."""
     mksquashfs = find_program("mksquashfs", environ)
     unsquashfs = find_program("unsquashfs", environ)
     found = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
     version = (int(found[1]), int(found[2])) if found else (0, 0)
-    options = ("-help", "-help-all") if version >= (4, 7) else ("-help",)
-    text = "\n".join(_output(mksquashfs, option) for option in options)
+    if version < OLDEST:
+        raise ToolMissing(f"{mksquashfs} is too old: squashfs-tools 4.5 or later is needed", hint=HOW_TO_GET)
+    text = _output(mksquashfs, "-help-all" if version >= (4, 7) else "-help")
     return Programs(
-        mksquashfs=mksquashfs, unsquashfs=unsquashfs, version=version, compressions=_compressions(text), help=text
+        mksquashfs=mksquashfs,
+        unsquashfs=unsquashfs,
+        version=version,
+        compression="zstd" if re.search(r"(?m)^\s+zstd\b", text) else "gzip",
+        time_option="-inode-time" if "-inode-time" in text else "-all-time",
     )
 
 
 def find_program(name: str, environ: Mapping[str, str] | None = None) -> str:
-    """A program of squashfs-tools. Raises ToolMissing with the ways to get it."""
+    """Find a program of squashfs-tools. Raises ToolMissing with the ways to get it."""
     environ = os.environ if environ is None else environ
     folders = [
         environ.get("PATH", os.defpath),
@@ -95,10 +86,3 @@ def find_program(name: str, environ: Mapping[str, str] | None = None) -> str:
 def _output(program: str, option: str) -> str:
     completed = tools.run([program, option])
     return completed.stdout + completed.stderr
-
-
-def _compressions(text: str) -> tuple[str, ...]:
-    """The names below the line that announces them."""
-    found = re.search(r"(?i)compressors available(?: and compressor specific options)?:?\n((?:.*\n)*)", text)
-    names = re.findall(r"(?m)^\s+(gzip|lzo|lz4|xz|zstd|lzma)\b", found[1] if found else "")
-    return tuple(dict.fromkeys(names))

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from uenvtool.core import tools
-from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, limits
-from uenvtool.image.programs import HOW_TO_GET, find_programs
+from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import read_definition, read_header, unescaped
 
 PIECE_BYTES = 1 << 20
@@ -48,11 +48,8 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
     Raises ToolMissing without unsquashfs 4.5 or later, BadInput if the image is damaged.
     """
     programs = find_programs()
-    if not programs.pseudo_data:
-        raise ToolMissing("unsquashfs is older than 4.5, and cannot write an image as a stream", hint=HOW_TO_GET)
-    output = "-" if programs.sparse_field else "/dev/stdout"
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
-    words: list[str | Path] = [programs.unsquashfs, *options, "-pf", output, image]
+    words: list[str | Path] = [programs.unsquashfs, *options, "-pf", programs.stream, image]
     broken = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
     try:
         with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:

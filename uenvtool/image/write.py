@@ -8,10 +8,10 @@ from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import fill, fill_from, link, make_folder, set_mode
-from uenvtool.image.programs import ONE_TIME, Programs
+from uenvtool.core.files import fill
+from uenvtool.image.programs import Programs
 from uenvtool.image.pseudo import pattern, write_pseudo_files
-from uenvtool.image.tree import PROGRAM_MODE, Tree
+from uenvtool.image.tree import Tree
 
 EPOCH = 315532800
 """1980-01-01, the earliest time that a ZIP archive can hold: tools that zip packages up need it."""
@@ -27,14 +27,10 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
 
     Raises BadInput if a name cannot be put in or left out, ToolFailed if mksquashfs or the disk fails.
     """
-    words: list[str | Path] = [programs.mksquashfs]
-    if programs.pseudo_data:
-        words += [tree.folder, image, *options(programs, epoch), *_exclusions(tree, scratch)]
-        for file in write_pseudo_files(tree, programs, epoch, scratch):
-            words += ["-pf", file]
-    else:
-        stage(tree, scratch / "tree")
-        words += [scratch / "tree", image, *options(programs, epoch)]
+    words: list[str | Path] = [programs.mksquashfs, tree.folder, image, *options(programs, epoch)]
+    words += _exclusions(tree, scratch)
+    for file in write_pseudo_files(tree, programs, epoch, scratch):
+        words += ["-pf", file]
     completed = tools.run(words, env=_environ())
     if completed.code != 0 or not image.is_file():
         hint = "free space, or choose another place; the old image, if any, is as it was"
@@ -42,25 +38,14 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
 
 
 def options(programs: Programs, epoch: int) -> list[str]:
-    """What makes it quick, and the same each time; only what this mksquashfs knows."""
+    """Return what makes mksquashfs quick, and its image the same each time."""
     level = ZSTD_LEVEL if programs.compression == "zstd" else GZIP_LEVEL
-    words = ["-noappend", "-no-progress", "-no-recovery", "-all-root", "-no-xattrs", "-no-exports", "-no-hardlinks"]
-    found = [word for word in words if programs.has(word)]
-    if programs.has("-mem"):
-        found += ["-mem", MEMORY]
-    if programs.has("-quiet"):
-        found.append("-quiet")
+    found = ["-noappend", "-no-progress", "-no-recovery", "-all-root", "-no-xattrs", "-no-exports", "-no-hardlinks"]
+    found += ["-quiet", "-mem", MEMORY]
     found += ["-comp", programs.compression, "-Xcompression-level", level, "-b", BLOCK]
     found += ["-action", "chmod(u=rwX,go=rX)@type(f)||type(d)"]
     found += ["-action", "fragment(imported)@name(*.pyc)"]  # not in one block with what no import reads
-    return found + _times(programs, epoch)
-
-
-def _times(programs: Programs, epoch: int) -> list[str]:
-    """The options that give the image and all in it one time; -repro-time of 4.7 leaves earlier times alone."""
-    options = [option for option in ("-mkfs-time", *ONE_TIME) if programs.has(option)]
-    found = [word for option in options for word in (option, str(epoch))]
-    return found + (["-reproducible"] if programs.has("-reproducible") else [])
+    return [*found, "-mkfs-time", str(epoch), programs.time_option, str(epoch), "-reproducible"]
 
 
 def _environ() -> dict[str, str]:
@@ -84,20 +69,6 @@ def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
     return ["-wildcards", "-ef", scratch / "excluded"]
-
-
-def stage(tree: Tree, target: Path) -> None:
-    """The tree as files of their own, for a mksquashfs that takes no contents from a stream."""
-    fill(target, {})
-    for name in sorted(tree.expected):
-        entry, path = tree.expected[name], target / os.fsdecode(name)
-        if entry.kind == "d":
-            make_folder(path)
-        elif entry.kind == "l":
-            link(path, os.fsdecode(entry.target))
-        else:
-            fill_from(path, file_content(tree, name, entry.size))
-            set_mode(path, 0o755 if entry.mode == PROGRAM_MODE else 0o644)
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
