@@ -13,8 +13,8 @@ import tomlkit
 from tests.conftest import Answer
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
+from uenvtool.container.request import ContainerRequest
 from uenvtool.doctor.tuned import tuned_here
-from uenvtool.knowledge.container_reader import load_container
 from uenvtool.settings import settings_for
 
 Cli = Callable[..., Answer]
@@ -102,7 +102,7 @@ def test_the_check_takes_what_is_set_and_nothing_else(cli: Cli, tmp_path: Path, 
 
 
 def test_an_image_of_our_own_has_what_activate_sets_for_its_kind() -> None:
-    plan = planned(load_container("ngc-pytorch-26.02-alps6"), None, None)
+    plan = planned(ContainerRequest(recipe="ngc-pytorch-26.02-alps6"))
     nccl = plan.versions.get("nccl")
     facts = {"image": "alps", **({"nccl": nccl} if nccl else {})}
     held = settings_for(plan.system.name, facts=facts, form="docker").for_format("docker")

@@ -18,7 +18,7 @@ from tests.container.recipes import Write, component, instructions, project, rec
 from tests.support.needs import skip_without
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
-from uenvtool.knowledge.container_reader import load_container
+from uenvtool.container.request import ContainerRequest
 
 Cli = Callable[..., Answer]
 ALPS6 = "ngc-pytorch-26.02-alps6"
@@ -26,7 +26,7 @@ ALPS6 = "ngc-pytorch-26.02-alps6"
 
 def written(name: str, system: str = "clariden") -> dict[str, str]:
     """The files of a recipe."""
-    return dict(image_of(planned(load_container(name), system, None), "a command").files)
+    return dict(image_of(planned(ContainerRequest(recipe=name, system=system)), "a command").files)
 
 
 def test_a_component_is_built_behind_what_it_needs_whatever_the_recipes_order() -> None:

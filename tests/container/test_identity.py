@@ -19,7 +19,7 @@ from tests.conftest import Answer
 from tests.container.recipes import BASE, SHA256, Write, component, recipe
 from uenvtool.container.identity import content_hash
 from uenvtool.container.make import tag
-from uenvtool.container.request import ContainerRequest
+from uenvtool.container.request import TagRequest
 
 Cli = Callable[..., Answer]
 COMPONENTS: dict[str, dict[str, Any]] = {
@@ -126,7 +126,7 @@ def unchanged(tmp_path_factory: pytest.TempPathFactory) -> str:
     put(folder, COMPONENTS, RECIPE)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        result = tag(ContainerRequest(recipe="mine", system="clariden"))
+        result = tag(TagRequest(recipe="mine", system="clariden"))
     return str(result.data["canonical"])
 
 

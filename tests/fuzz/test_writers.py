@@ -21,6 +21,7 @@ from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.shells import shells
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned as planned_container
+from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
 from uenvtool.env.environment import plan_environment
@@ -28,7 +29,6 @@ from uenvtool.job.make import planned as planned_job
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.container_reader import load_container
 from uenvtool.knowledge.system_reader import load_system
 from uenvtool.settings import settings_for
 
@@ -144,7 +144,7 @@ def test_jobs_and_edf(job: Any, words: str) -> None:
 @pytest.fixture(scope="module")
 def container() -> Any:
     recipe = sorted(path.parent.name for path in (ROOT / "recipes").glob("*/container.yaml"))[0]
-    return planned_container(load_container(recipe), None, None)
+    return planned_container(ContainerRequest(recipe=recipe))
 
 
 @hostile_words

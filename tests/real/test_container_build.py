@@ -13,7 +13,7 @@ from tests.conftest import Answer
 from tests.support.images import Builder, archive, base_image, python_image, storage
 from tests.support.overlays import wheel
 from uenvtool.container.make import tag
-from uenvtool.container.request import ContainerRequest
+from uenvtool.container.request import TagRequest
 
 pytestmark = [pytest.mark.real, pytest.mark.build]
 Cli = Callable[..., Answer]
@@ -162,7 +162,7 @@ def test_a_built_image_has_its_labels_variables_and_hook(builder: Builder, proje
     assert labels["uenvtool.recipe"] == "greeting"
     assert labels["org.opencontainers.image.base.name"] == "localhost/uenvtool-base:1"
     assert labels["org.example.note"] == 'a "$(id)" note'
-    name = tag(ContainerRequest(recipe="greeting", system="clariden")).data["canonical"]
+    name = tag(TagRequest(recipe="greeting", system="clariden")).data["canonical"]
     assert name == f"greeting:1-alps6-{labels['uenvtool.hash']}"
     assert "NCCL_NET=AWS Libfabric" in settings["Env"]
     assert "FI_PROVIDER=tcp" in kept, "what the user sets stays"

@@ -10,7 +10,7 @@ from typing import Any
 from uenvtool.container.image import Image, again, image_of
 from uenvtool.container.plan import unlocked
 from uenvtool.container.planning import planned
-from uenvtool.container.request import ContainerRequest, container_for
+from uenvtool.container.request import ContainerRequest, TagRequest
 from uenvtool.core import drift, files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
@@ -26,7 +26,7 @@ def make(request: ContainerRequest) -> Result:
     Raises BadInput for what is wrong in a recipe or component, or without a checksum if `locked`; AnswerIsNo if a
     check finds differences.
     """
-    plan = planned(container_for(request), request.system, request.uarch)
+    plan = planned(request)
     open_ends = list(unlocked(plan))
     if request.locked and open_ends:
         raise BadInput(open_ends)
@@ -58,10 +58,11 @@ def make(request: ContainerRequest) -> Result:
     )
 
 
-def tag(request: ContainerRequest) -> Result:
-    """The canonical name of an image, with its hash. Raises BadInput as `make` does."""
-    plan = planned(container_for(request), request.system, request.uarch)
-    image = image_of(plan, again(plan, request))
+def tag(request: TagRequest) -> Result:
+    """Return the canonical name of an image, with its hash. Raises BadInput as `make` does."""
+    files_request = ContainerRequest(recipe=request.recipe, system=request.system, uarch=request.uarch)
+    plan = planned(files_request)
+    image = image_of(plan, again(plan, files_request))
     return Result(data=_data(image), text=image.identity.canonical)
 
 
