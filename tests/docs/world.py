@@ -56,7 +56,7 @@ JOB = """\
 set -euo pipefail
 ulimit -c 0
 source activate/clariden.sh
-export MASTER_PORT=25678
+export CUDA_LAUNCH_BLOCKING=1
 srun --cpus-per-task=72 sh -uc 'eval "$UENVTOOL_RANK"' python train.py
 """
 EDF = """\

@@ -89,7 +89,7 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
     cli: Cli, accounting: Accounting, place: Path
 ) -> None:
     accounting.keeps(
-        SCRIPT.format(more="export MASTER_PORT=25678"),
+        SCRIPT.format(more="export CUDA_LAUNCH_BLOCKING=1"),
         {**ENVIRONMENT, "NCCL_NET_PLUGIN": "ofi", "FI_CXI_DEFAULT_TX_SIZE": "32768", "OMP_NUM_THREADS": "288"},
     )
     (place / "logs-train-4711.out").write_text("cxil_map: write error\n")
@@ -104,7 +104,7 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
         "variable-forbidden": "environment",
         "variable-wrong": "environment",
         "threads-over-cores": "environment",
-        "port-fixed": "script:9",
+        "launch-blocking": "script:9",
         "tuning-missing": "script:5",
     }
     assert found["facts"] | {"NCCL's network": ""} == {

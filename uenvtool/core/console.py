@@ -19,10 +19,10 @@ from typing import Any, TextIO
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.result import Result, Step, Table
 
-BOLD, RED, YELLOW, DIM = "1", "31", "33", "2"
+BOLD, RED, YELLOW, BLUE, DIM = "1", "31", "33", "34", "2"
 BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
 """What a live line has beside its text, and what a terminal adds when it is stopped: a full line would stay then."""
-COLOURS = {"red": RED, "yellow": YELLOW, "dim": DIM}
+COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
@@ -101,7 +101,7 @@ def _answer(result: Result) -> bytes:
     if result.file:
         text = printable(result.file) if _is_terminal(sys.stdout) else result.file
         return _ended(text).encode("utf-8", "surrogateescape")
-    parts = [printable(result.text), *(_aligned(table) for table in result.tables)]
+    parts = [printable(result.text), *(_aligned(table) for table in result.tables), _reported(result)]
     text = "\n\n".join(part.rstrip("\n") for part in parts if part)
     return _ended(text).encode(_encoding(sys.stdout), "backslashreplace")
 
@@ -111,6 +111,17 @@ def _json(data: Any) -> bytes:
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
     return _ended(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)).encode()
+
+
+def _reported(result: Result) -> str:
+    """The lines of a report, for the width of the terminal."""
+    width = shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else 0
+    lines = result.report(width) if result.report else ()
+    return "\n".join("".join(_styled(printable(text), style) for text, style in line) for line in lines)
+
+
+def _styled(text: str, style: str) -> str:
+    return _painted(text, COLOURS[style], sys.stdout) if style else text
 
 
 def _aligned(table: Table) -> str:

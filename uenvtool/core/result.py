@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +13,9 @@ Step = Callable[[str], None]
 """Takes what is being done now."""
 Progress = Callable[[str], AbstractContextManager[Step]]
 """How a long piece of work is shown: takes its title and yields a Step."""
+
+Line = Sequence[tuple[str, str]]
+"""A line of an answer: texts, each with its style: `bold`, `dim`, a colour, or an empty one."""
 
 
 @contextmanager
@@ -39,7 +42,8 @@ class Result:
     """What a command answers.
 
     data: the whole answer for --json. file: the exact text of a script or file, for a pipe or `>`.
-    text: the answer to read; tables follow it. problems: what is wrong in the user's files, shown as
+    text: the answer to read; tables follow it, and then a report: a function that gives its lines for a terminal of so
+    many columns, 0 for a pipe. problems: what is wrong in the user's files, shown as
     errors are. warnings: what the user should act on. notes: remarks, and what was written.
     next: the commands to go on with. exit_code: NO if the answer is no.
     """
@@ -48,6 +52,7 @@ class Result:
     file: str = ""
     text: str = ""
     tables: tuple[Table, ...] = ()
+    report: Callable[[int], Iterable[Line]] | None = None
     problems: tuple[Problem, ...] = ()
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -20,8 +20,9 @@ from uenvtool.job.check.findings import read_source
 from uenvtool.job.check.lint import flaws
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.script import options_of
-from uenvtool.knowledge.finding import BROKEN, KnownFinding
+from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding
 from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.rule import ERROR, HINT
 
 GOOD_STATES = ("COMPLETED", "COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
 FAILED = "failed"
@@ -97,10 +98,10 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
 
 
 def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:
-    """The flaws of the script, as `uenvtool job check` finds them."""
+    """The flaws of the script, as `uenvtool job check` finds them, but for hints."""
     given = record.environment
     for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
-        if flaw.rule.id not in known:
+        if flaw.rule.id not in known and flaw.severity != HINT:
             yield Finding(known=_known(flaw), detail=flaw.detail, place=f"{SCRIPT}:{flaw.position.line}")
 
 
@@ -108,8 +109,8 @@ def _known(flaw: Flaw) -> KnownFinding:
     rule = flaw.rule
     return KnownFinding(
         id=rule.id,
-        severity=rule.severity,
-        what=rule.why,
+        severity=BROKEN if flaw.severity == ERROR else RISK,
+        what=rule.what,
         why=rule.cost,
         fix=rule.fix,
         source=rule.source,

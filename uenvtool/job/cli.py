@@ -6,7 +6,10 @@ from pathlib import Path
 
 import typer
 
+from uenvtool.core.options import command
+from uenvtool.core.result import Result
 from uenvtool.core.verbs import BEHIND, with_verbs
+from uenvtool.job.check.request import CheckRequest
 from uenvtool.knowledge.options import JSON, THIS_SYSTEM, WORKAROUND
 
 
@@ -63,19 +66,15 @@ def job(
     return console.show(result, as_json=json_)
 
 
-def check(
-    files: list[Path] = typer.Argument(..., metavar="FILE...", help="Batch scripts and EDFs."),
-    system: str | None = typer.Option(None, "--system", "-s", metavar="SYSTEM", help="The system that they are for."),
-    json_: bool = JSON,
-) -> int:
+@command(CheckRequest)
+def check(request: CheckRequest) -> Result:
     """Find the flaws of batch scripts and EDFs, also of those that nobody here wrote.
 
-    Exit code 1 if there is one. A comment `# uenvtool: ignore RULE` on a line keeps a rule from it.
+    Exit code 1 if one is an error or a warning. A comment `# uenvtool: ignore=RULE` keeps a rule from its line.
     """
-    from uenvtool.core import console
-    from uenvtool.job.check.lint import check as command
+    from uenvtool.job.check.lint import check as work
 
-    return console.show(command(files, system), as_json=json_)
+    return work(request)
 
 
 def checkpoint_interval(

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.finding import RISK
+
+ERROR, WARNING, HINT = "error", "warning", "hint"
+LEVELS = (ERROR, WARNING, HINT)
+"""The worst first: the job fails or computes something else; it costs time or nodes; advice, shown with --all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +38,27 @@ class Look:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What --fix does to the text that was found: each match of a pattern is replaced, `\\1` is its first group."""
+
+    find: re.Pattern[str]
+    replace: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One flaw of a job.
 
-    look: what is a finding. missing: what must be there. finder: a search of the program instead of these.
-    applies_to: the kinds of files and runtimes that it is for; empty: all. together, alone: what else must be
-    in the file, and what must not. when: the versions of Slurm for which it counts. severity: among the
-    findings of a job. why, cost, fix, source: texts for the user.
+    severity: one of LEVELS. look: what is a finding. missing: what must be there. finder: a search of the program
+    instead of these. applies_to: the kinds of files and runtimes that it is for; empty: all. together, alone: what
+    else must be in the file, and what must not. when: where it holds; where that is not known it is a hint. what,
+    cost, fix, source: texts for the user. edit: a safe way to mend it. is_secret: what was found is never shown.
     """
 
     id: str
-    why: str
+    severity: str
+    what: str
     cost: str
     fix: str
     source: str
@@ -54,11 +66,12 @@ class Rule:
     look: tuple[Look, ...] = ()
     missing: tuple[Look, ...] = ()
     finder: str = ""
-    severity: str = RISK
-    when: Condition = ALWAYS
     applies_to: frozenset[str] = frozenset()
     together: tuple[Look, ...] = ()
     alone: tuple[Look, ...] = ()
+    when: Condition = ALWAYS
+    edit: Edit | None = None
+    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 
-from uenvtool.core.errors import BadInput, unknown
-from uenvtool.knowledge.condition import Condition
+from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.extend import load_extended
-from uenvtool.knowledge.finding import RISK
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.reader import TreeReader, text
-from uenvtool.knowledge.rule import Look, Rule, RuleFile
+from uenvtool.knowledge.rule import Edit, Look, Rule, RuleFile
 from uenvtool.knowledge.sound import elsewhere, sound, twice
 from uenvtool.knowledge.source import Node
 
-SLURM = "slurm"
-"""The fact that the condition of a rule can ask for."""
 LOOKS = ("directive", "late", "variable", "command", "last", "entry", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
@@ -55,30 +51,24 @@ class _Reader(TreeReader):
         if node.get("missing") and not node.get("with"):
             self.problem("`missing` needs `with`", node.position, "say where the finding is reported")
         kinds = node.get("for")
+        secret = node.get("secret")
         return Rule(
             id=name,
-            why=text(node, "why"),
-            cost=text(node, "cost"),
-            fix=text(node, "fix"),
-            source=text(node, "source"),
+            **{key: text(node, key) for key in ("severity", "what", "cost", "fix", "source", "finder")},
             position=node.key or node.position,
             look=self.looks(node, "look"),
             missing=self.looks(node, "missing"),
-            finder=text(node, "finder"),
-            when=self.rule_condition(node),
-            severity=text(node, "severity") or RISK,
             applies_to=frozenset(str(child.value) for child in (kinds.value if kinds else ())),
             together=self.looks(node, "with"),
             alone=self.looks(node, "without"),
+            when=self.when(node),
+            edit=self.edit(node.get("edit")),
+            is_secret=secret is not None and secret.value is True,
         )
 
-    def rule_condition(self, node: Node) -> Condition:
-        """Where a rule counts; the one fact is the version of Slurm."""
-        condition = self.when(node)
-        for term in condition.terms:
-            if term.fact != SLURM:
-                self.problems.append(unknown("fact", term.fact, (SLURM,), node.value["when"].position))
-        return condition
+    def edit(self, node: Node | None) -> Edit | None:
+        find = self.pattern(node, "find") if node else None
+        return Edit(find, text(node, "replace")) if find else None
 
     def looks(self, node: Node, key: str) -> tuple[Look, ...]:
         listed = node.get(key)

@@ -14,7 +14,8 @@ def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {
             "rule": name,
-            "why": rules[name].why,
+            "severity": rules[name].severity,
+            "what": rules[name].what,
             "cost": rules[name].cost,
             "fix": rules[name].fix,
             "source": rules[name].source,
@@ -27,7 +28,7 @@ def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
 
 def rule_text(entry: dict[str, Any]) -> str:
     """A rule to be read."""
-    names = ("why", "cost", "fix", "source", "file")
+    names = ("severity", "what", "cost", "fix", "source", "file")
     return "\n".join(
-        [f"{entry['rule']}  (uenvtool job check)", *(f"  {name + ':':<8} {entry[name]}" for name in names)]
+        [f"{entry['rule']}  (uenvtool job check)", *(f"  {name + ':':<10} {entry[name]}" for name in names)]
     )

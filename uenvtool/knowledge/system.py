@@ -13,7 +13,20 @@ from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
 
-FACTS = ("system", "site", "uarch", "target", "os", "fabric", "mpi", "scheduler", "gpu", "cuda_arch")
+FACTS = (
+    "system",
+    "site",
+    "uarch",
+    "target",
+    "os",
+    "fabric",
+    "mpi",
+    "scheduler",
+    "slurm",
+    "exclusive",
+    "gpu",
+    "cuda_arch",
+)
 """The facts that a recipe's conditions can ask for, each of the system and node type in hand."""
 HOST = "host"
 """A value that stands for this machine's own: target, OS, compilers of the system `local`."""
@@ -125,6 +138,7 @@ class System:
     runtimes: tuple[str, ...]
     scheduler: str
     scheduler_defaults: dict[str, str]
+    has_exclusive_nodes: bool
     mount: str
     scratch: tuple[str, ...]
     tuning: tuple[str, ...]

@@ -62,6 +62,7 @@ class _Reader(TreeReader):
             runtimes=self.strings("runtimes"),
             scheduler=text(scheduler, "name"),
             scheduler_defaults={option: str(node.value) for option, node in children(scheduler, "defaults")},
+            has_exclusive_nodes=text(scheduler, "exclusive") == "True",
             mount=text(tree, "mount"),
             scratch=self.strings("scratch"),
             tuning=self.strings("tuning"),

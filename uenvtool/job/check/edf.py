@@ -28,7 +28,7 @@ def _entries(text: str) -> Iterator[Part]:
             name = table + found["key"].replace('"', "")
             position = found.end()
             for value, offset in _values(text, position):
-                yield Part(kind="entry", name=name, text=value, offset=offset)
+                yield Part(kind="entry", name=name, text=value, offset=offset, end=offset + len(value))
                 position = max(position, offset + len(value))
         found = _LINE.search(text, position)
 

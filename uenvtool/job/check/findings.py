@@ -4,35 +4,47 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from uenvtool.core.errors import Position, Problem
-from uenvtool.job.check import tuned
+from uenvtool.core.errors import Position
 from uenvtool.job.check.edf import read_edf
+from uenvtool.job.check.finders import FINDERS, Context, Found, at
 from uenvtool.job.check.parts import Lines, Part, Source
 from uenvtool.job.check.script import read_script
 from uenvtool.job.check.words import with_outer
-from uenvtool.knowledge.rule import Look, Rule
+from uenvtool.knowledge.rule import HINT, Look, Rule
 
-_IGNORED = re.compile(r"#.*\buenvtool: ignore ([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
+IGNORE = "uenvtool: ignore"
+_IGNORED = re.compile(r"uenvtool: ignore[= ]([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
 _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)
+HIDDEN = "********"
+"""What is shown in place of a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A flaw at its place. detail: what was found there, if the rule alone does not say it."""
+    """A flaw at its place.
+
+    severity: the rule's, or that of a hint where it is not known if the rule holds. detail: what was found there, if
+    the rule alone does not say it. line: the script's line; width: of what was found in it. fix: a line to paste, or
+    what to do. edits: offset, end and new text of what --fix changes.
+    """
 
     rule: Rule
+    severity: str
     position: Position
+    line: str
+    width: int
+    fix: str
     detail: str = ""
+    edits: tuple[tuple[int, int, str], ...] = ()
 
     @property
-    def problem(self) -> Problem:
-        """As errors are shown: what is wrong, what it costs, and the fix."""
-        why = f"{self.detail}: {self.rule.why}" if self.detail else self.rule.why
-        return Problem(f"{why}. Cost: {self.rule.cost} [{self.rule.id}]", self.position, self.rule.fix)
+    def sentence(self) -> str:
+        """What is wrong, with what was found."""
+        return f"{self.rule.what}: {self.detail}" if self.detail else self.rule.what
 
     def data(self) -> dict[str, object]:
         """As data for --json."""
@@ -40,11 +52,14 @@ class Finding:
             "file": self.position.file,
             "line": self.position.line,
             "column": self.position.column,
+            "end_column": self.position.column + self.width,
             "rule": self.rule.id,
+            "severity": self.severity,
+            "what": self.rule.what,
             "detail": self.detail or None,
-            "why": self.rule.why,
             "cost": self.rule.cost,
-            "fix": self.rule.fix,
+            "fix": self.fix,
+            "fixable": bool(self.edits),
             "source": self.rule.source,
         }
 
@@ -55,40 +70,103 @@ def read_source(text: str, shown: str) -> Source:
     return read_edf(text, shown) if PurePath(shown).suffix == ".toml" or looks_like_edf else read_script(text, shown)
 
 
-def findings(source: Source, rules: Iterable[Rule], knowledge: tuned.Knowledge) -> list[Finding]:
-    """The flaws of a file in its order. What a comment `# uenvtool: ignore ID` is beside is left out."""
+def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
+    """The flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
+    source = context.source
     index = _by_kind(source.parts)
-    lines = Lines(source.text)
-    found = set()
-    for rule in rules:
-        if rule.applies_to and not rule.applies_to & source.kinds:
-            continue
-        for offset, detail in _places(rule, index, source, knowledge):
-            found.add((lines(offset), rule.id, detail, rule))
-    ignored = _ignored(source.text)
-    return [
-        Finding(rule=rule, position=Position(source.shown, *place), detail=with_outer(detail))
-        for place, _, detail, rule in sorted(found, key=lambda match: match[:3])
-        if rule.id not in ignored.get(place[0], ())
+    found = [
+        (rule, hit)
+        for rule in rules
+        if not rule.applies_to or rule.applies_to & source.kinds
+        for hit in _of_rule(rule, index, context)
     ]
+    lines = Lines(source.text)
+    ignored = _ignored(source.text)
+    secrets = {_value(source.text[hit.offset : hit.end]) for rule, hit in found if rule.is_secret}
+    shown = [_finding(rule, hit, lines, context, secrets) for rule, hit in found]
+    unique = {(hit.position.line, hit.position.column, hit.rule.id): hit for hit in reversed(shown)}
+    return [unique[key] for key in sorted(unique) if not {key[2], "all"} & ignored.get(key[0], set())]
 
 
-def _places(
-    rule: Rule, index: Mapping[str, Sequence[Part]], source: Source, knowledge: tuned.Knowledge
-) -> Iterator[tuple[int, str]]:
-    """Where a rule finds something, as offset and detail."""
+def _finding(rule: Rule, found: Found, lines: Lines, context: Context, secrets: Iterable[str]) -> Finding:
+    """A finding as it is shown; a secret of the file is not."""
+    line, column = lines(found.offset)
+    text = lines.line(line)
+    holds = rule.when.holds(context.facts) if rule.when.terms else True
+    edits = found.edits or _edits(rule, found, context.source.text)
+    severity = rule.severity if holds and found.is_certain else HINT
+    fix = (
+        _edited_line(context.source.text, edits, found.offset)
+        if edits and not rule.is_secret
+        else found.fix or rule.fix
+    )
+    return Finding(
+        rule=rule,
+        severity=severity,
+        position=Position(context.source.shown, line, column),
+        line=_hidden(text, secrets),
+        width=max(min(found.end - found.offset, len(text) - column + 1), 1),
+        fix=_hidden(fix, secrets),
+        detail=_hidden(with_outer(found.detail), secrets),
+        edits=edits,
+    )
+
+
+def _value(text: str) -> str:
+    """The value of `NAME=VALUE`, or the last word."""
+    return re.split(r"[=\s]", text.rstrip("\"'"), maxsplit=0)[-1].strip("\"'")
+
+
+def _hidden(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        if len(secret) >= 8:
+            text = text.replace(secret, HIDDEN)
+    return text
+
+
+def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], ...]:
+    """What --fix changes in the text that was found."""
+    if rule.edit is None:
+        return ()
+    edit = rule.edit
+    return tuple(
+        (found.offset + match.start(), found.offset + match.end(), match.expand(edit.replace))
+        for match in edit.find.finditer(text[found.offset : found.end])
+    )
+
+
+def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) -> str:
+    """The first line of what was found, as it is after the edits."""
+    start, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
+    line = text[start : end if end >= 0 else len(text)]
+    for begin, stop, new in sorted(edits, reverse=True):
+        if start <= begin and stop <= start + len(line):
+            line = line[: begin - start] + new + line[stop - start :]
+    return line.strip()
+
+
+def _of_rule(rule: Rule, index: Mapping[str, Sequence[Part]], context: Context) -> Iterator[Found]:
+    """What a rule finds."""
+    if rule.when.terms and rule.when.holds(context.facts) is False:
+        return
     first = [next(_matching(look, index), None) for look in rule.together]
     if None in first or any(next(_matching(look, index), None) for look in rule.alone):
         return
     if rule.finder:
-        yield from FINDERS[rule.finder](source, knowledge)
+        yield from FINDERS[rule.finder](context)
     elif rule.missing:
         if first[0] is not None and not any(next(_matching(look, index), None) for look in rule.missing):
-            yield first[0].offset, ""
+            yield at(first[0])
     else:
-        parts = [part for look in rule.look for part in _matching(look, index)]
-        starts = sorted(part.offset for part in parts)
-        yield from ((part.offset, _detail(part)) for part in parts if not _holds_another(part, starts))
+        parts = [(part, look) for look in rule.look for part in _matching(look, index)]
+        starts = sorted(part.offset for part, _ in parts)
+        yield from (_matched(part, look) for part, look in parts if not _holds_another(part, starts))
+
+
+def _matched(part: Part, look: Look) -> Found:
+    """A part that was looked for; of a line the words."""
+    words = look.name.search(part.text) if part.kind == "line" else None
+    return Found(offset=part.offset + words.start(), end=part.offset + words.end()) if words else at(part)
 
 
 def _matching(look: Look, index: Mapping[str, Sequence[Part]]) -> Iterator[Part]:
@@ -96,23 +174,12 @@ def _matching(look: Look, index: Mapping[str, Sequence[Part]]) -> Iterator[Part]
 
 
 def _holds_another(part: Part, starts: Sequence[int]) -> bool:
-    """If a command starts another one that was found too: the inner one is the place to mend.
+    """Tell if a command starts another one that was found too: the inner one is the place to mend.
 
     starts: the offsets of all that was found, sorted.
     """
     following = bisect.bisect_right(starts, part.offset)
-    return part.kind == "command" and following < len(starts) and starts[following] < part.offset + len(part.text)
-
-
-def _detail(part: Part) -> str:
-    """What was found, short enough for a line."""
-    if part.kind in ("variable", "entry"):
-        shown = f"{part.name}={part.text}"
-    elif part.kind in ("directive", "late"):
-        shown = f"--{part.name}={part.text}"
-    else:
-        shown = " ".join(part.text.split())
-    return shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return part.kind == "command" and following < len(starts) and starts[following] < part.end
 
 
 def _by_kind(parts: Iterable[Part]) -> dict[str, list[Part]]:
@@ -125,40 +192,11 @@ def _by_kind(parts: Iterable[Part]) -> dict[str, list[Part]]:
 def _ignored(text: str) -> dict[int, set[str]]:
     """Line to the rules that a comment on it, or alone on the line before, switches off."""
     found: dict[int, set[str]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        comment = _IGNORED.search(line)
+    for number, line in enumerate(text.splitlines(), 1) if IGNORE in text else ():
+        comment = _IGNORED.search(line) if IGNORE in line and "#" in line.partition(IGNORE)[0] else None
         if comment:
             names = set(re.split(r"[ ,]+", comment[1]))
             found.setdefault(number, set()).update(names)
             if line.lstrip().startswith("#"):
                 found.setdefault(number + 1, set()).update(names)
     return found
-
-
-def _syntax_error(source: Source, _knowledge: tuned.Knowledge) -> Iterator[tuple[int, str]]:
-    if source.syntax:
-        yield source.syntax
-
-
-def _set_twice(source: Source, _knowledge: tuned.Knowledge) -> Iterator[tuple[int, str]]:
-    """Variables that one scope sets to two fixed values."""
-    seen: dict[tuple[str, str], str] = {}
-    for part in source.parts:
-        if part.kind in ("variable", "entry") and part.name != "mounts" and "$" not in part.text:
-            before = seen.setdefault((part.scope, part.name), part.text)
-            if before != part.text:
-                yield part.offset, f"{part.name}={part.text}, before it was {before or 'empty'}"
-
-
-Finder = Callable[[Source, tuned.Knowledge], Iterator[tuple[int, str]]]
-FINDERS: Mapping[str, Finder] = {
-    "toml": _syntax_error,
-    "twice": _set_twice,
-    "tuned-value": tuned.other_value,
-    "tuned-unset": tuned.must_be_unset,
-    "tuned-missing": tuned.missing,
-    "tuned-conflict": tuned.conflicting,
-    "tuned-guard": tuned.unguarded,
-    "tuned-need": tuned.needed,
-}
-"""The searches that a rule can name."""

@@ -2,83 +2,113 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.core.errors import BadInput, ExitCode, Position
-from uenvtool.core.files import read_named
+from uenvtool.core.errors import BadInput, ExitCode, Position, unknown
+from uenvtool.core.files import is_stream, read_named, write
 from uenvtool.core.result import Result
+from uenvtool.job.check.finders import Context
 from uenvtool.job.check.findings import Finding, findings, read_source
+from uenvtool.job.check.fix import difference, fixed
 from uenvtool.job.check.parts import Source
+from uenvtool.job.check.request import CheckRequest
+from uenvtool.job.check.show import code_quality, report, sarif, summary
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import job_knowledge
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.rule import HINT, Rule
 from uenvtool.knowledge.rule_reader import load_rules
 from uenvtool.knowledge.runtime_reader import load_runtime
 from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.system import System
 from uenvtool.knowledge.system_reader import concrete_systems, load_system
 from uenvtool.knowledge.tuning import recipe_facts
-from uenvtool.settings import Settings, recipe_of_label, settings_of
+from uenvtool.settings import Settings, recipe_of_label, runtimes_of, settings_of
 
 RUNTIMES = ("ce", "uenv", "apptainer", "runai")
 """Of a file that shows signs of several, the first counts: a uenv can be loaded beside a container."""
 MAX_BYTES = 20_000_000
+MAX_TRAINING_BYTES = 2_000_000
+"""A training program is not longer; what is longer is not read."""
 
 
-def check(files: Sequence[Path], system: str | None = None) -> Result:
-    """Every flaw of the files; the exit code is NO if there is one.
+def check(request: CheckRequest) -> Result:
+    """Give the flaws of the files. The exit code is NO if one is an error or a warning.
 
-    system: the one that the files are for; without it, what the systems of the file's runtime agree in counts.
-    Raises BadInput for a file that cannot be read or is no text.
+    Raises BadInput for a file that cannot be read or is no text, and for a rule that does not exist; ToolMissing
+    without shellcheck if it is asked for.
     """
-    found = []
-    clean = []
-    for file in files:
-        here = flaws(_text(file), shown(file), system)
+    rules = _selected(request.select)
+    found: list[Finding] = []
+    changes: list[str] = []
+    warnings: list[str] = []
+    for file in request.files:
+        name, text = shown(file), _text(file)
+        source = read_source(text, name)
+        here = _flaws(source, rules, request.system, folder=file.parent)
+        if request.fix or request.diff:
+            new = fixed(text, here)
+            changes.append(difference(name, text, new))
+            if request.fix and new != text:
+                _rewrite(file, text, new)
+                source = read_source(new, name)
+                here = _flaws(source, rules, request.system, folder=file.parent)
+        if request.shellcheck:
+            from uenvtool.job.check.shellcheck import shellcheck
+
+            here += shellcheck(file, name, source)
+        warnings += [f"{name}: directives of {source.foreign} are skipped"] if source.foreign else []
         found += here
-        clean += [] if here else [f"{shown(file)}: fine"]
-    more = (
-        (f"{len(found)} {'flaw' if len(found) == 1 else 'flaws'}; `uenvtool explain RULE` gives the source of one",)
-        if found
-        else ()
-    )
+    visible = [finding for finding in found if request.all or finding.severity != HINT]
+    is_wrong = any(finding.severity != HINT for finding in found)
+    form = {"sarif": sarif, "gitlab": code_quality}.get(request.format)
     return Result(
-        data=[finding.data() for finding in found],
-        problems=tuple(finding.problem for finding in found),
-        notes=(*passed_over(RULES), *clean, *more),
-        exit_code=ExitCode.NO if found else ExitCode.DONE,
+        data=[finding.data() for finding in visible],
+        text="".join(changes),
+        file=form(visible) if form else "",
+        report=functools.partial(report, visible, explain=request.explain),
+        warnings=tuple(warnings),
+        notes=(*passed_over(RULES), summary(found, len(request.files), request.all)),
+        exit_code=ExitCode.NO if is_wrong and not request.exit_zero else ExitCode.DONE,
     )
+
+
+def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
+    rules = load_rules()
+    wanted = [name for finding in names for name in finding.split(",")]
+    problems = [unknown("rule", name, rules) for name in wanted if name not in rules]
+    if problems:
+        raise BadInput(problems)
+    return tuple(rule for name, rule in rules.items() if not wanted or name in wanted)
 
 
 def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, str] | None = None) -> list[Finding]:
-    """Every flaw of a batch script or EDF. name: its name in messages. system: as in `check`.
+    """Every flaw of a batch script or EDF. name: its name in messages. system: the one that it is for.
 
     given: the variables that it is started with, which it need not set.
     """
-    chosen = load_system(system) if system else None
-    source = replace(read_source(text, name), given=given or {})
-    rules = (rule for rule in load_rules().values() if rule.when.holds(_scheduler(chosen, source)) is not False)
-    return findings(source, rules, functools.cache(functools.partial(_settings, chosen, source)))
+    source = dataclasses.replace(read_source(text, name), given=given or {})
+    return _flaws(source, load_rules().values(), system)
 
 
-def _scheduler(system: System | None, source: Source) -> Facts:
-    """The version of Slurm, as a fact, if the system of a file, or all systems with its runtime, have the same."""
-    runtime = runtime_of(source)
-    systems = (system,) if system else _with_runtime(runtime) if runtime else ()
-    packages = [found.packages["slurm"] for found in systems if "slurm" in found.packages]
-    versions = {
-        str(external.spec.versions.lowest)
-        for package in packages
-        for external in package.externals
-        if external.spec.versions
-    }
-    return {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
+def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Finding]:
+    """The flaws of a file and of the scripts within it; without a system what those of its runtime agree in counts."""
+    chosen = _system(system) if system else None
+    context = Context(
+        source,
+        functools.cache(functools.partial(_settings, chosen, source)),
+        _scheduler(chosen, source),
+        functools.partial(_beside, folder) if folder else lambda _name: "",
+        job_knowledge(chosen).required if chosen else (),
+    )
+    inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
+    return sorted([*findings(context, rules), *inner], key=lambda finding: (finding.position, finding.rule.id))
 
 
 def _text(file: Path) -> str:
@@ -91,15 +121,33 @@ def _text(file: Path) -> str:
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
+def _rewrite(file: Path, old: str, new: str) -> None:
+    """Write a mended script in its place. Raises BadInput for one that would lose bytes by it."""
+    if is_stream(file) or read_named(file, MAX_BYTES) != old.encode():
+        raise BadInput("cannot mend it in place", Position(shown(file)), "--fix takes files of UTF-8 with LF line ends")
+    write(file.resolve(), new, keep_mode=True)
+
+
+def _beside(folder: Path, name: str) -> str:
+    """Read a program that a script starts, from the script's folder or the current one; empty if it is not there."""
+    for place in (folder / name, Path(name)):
+        try:
+            return read_named(place, MAX_TRAINING_BYTES).decode("utf-8", "replace")
+        except (FileNotFoundError, BadInput):
+            continue
+    return ""
+
+
+_system = functools.cache(load_system)
+
+
 def _settings(system: System | None, source: Source) -> Settings | None:
     """Return the settings for a file: of the system, or of what all systems with its runtime agree in.
 
     Where other sites have the runtime too, it does not show the network.
     """
     runtime = runtime_of(source)
-    if runtime is None:
-        return None
-    systems = (system,) if system else _with_runtime(runtime)
+    systems = (system,) if system else _with_runtime(runtime) if runtime else ()
     if not systems:
         return None
     facts = {
@@ -107,9 +155,28 @@ def _settings(system: System | None, source: Source) -> Settings | None:
         "netstack": _netstack(source, system),
         **_versions(source, systems[0]),
     }
+    if runtime is None or runtime not in systems[0].runtimes:
+        return settings_of(systems, runtimes_of(systems[0]), facts=facts)
     loaded = load_runtime(runtime)
     found = settings_of(systems, [loaded], facts=facts)
-    return found if system or not loaded.is_common else replace(found, known={**facts, "runtime": runtime})
+    is_of_one_site = system or not loaded.is_common
+    return found if is_of_one_site else dataclasses.replace(found, known={**facts, "runtime": runtime})
+
+
+def _scheduler(system: System | None, source: Source) -> Facts:
+    """The version of Slurm, and whether nodes run one job each, if the systems of a file have the same."""
+    runtime = runtime_of(source)
+    systems = (system,) if system else _with_runtime(runtime) if runtime else ()
+    packages = [found.packages["slurm"] for found in systems if "slurm" in found.packages]
+    versions = {
+        str(external.spec.versions.lowest)
+        for package in packages
+        for external in package.externals
+        if external.spec.versions
+    }
+    slurm = {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
+    is_exclusive = bool(systems) and all(found.has_exclusive_nodes for found in systems)
+    return {**slurm, "exclusive": "yes" if is_exclusive else None}
 
 
 def _netstack(source: Source, system: System | None) -> str | None:

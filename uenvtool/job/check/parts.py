@@ -6,7 +6,7 @@ import bisect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 BATCH: Final = "batch"
 STEP: Final = "step"
@@ -15,20 +15,62 @@ _NAMED = re.compile(r"^[^#\n]*(?:--uenv[= ]|\buenv image inspect [^\n]*?)[\"']?(
 OUTER: Final = "\ue000"
 """Stands for a `$` that the batch script expands before a step starts. The character is of a private area."""
 
+Path = tuple[tuple[str, int, int], ...]
+"""What a command stands in, from the outside in: the kind of block, the offset where it starts, and its arm."""
+
+
+class Piece(NamedTuple):
+    """A part of a word: plain, single, double, escape or open (a substitution). start, end: offsets in the text.
+
+    A tuple, since a long script has many.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Command:
+    """Words between two ends.
+
+    words: the pieces of each word. spellings: each word as its command gets it. pipe: it reads from a pipe.
+    piped: it writes to one. background: `&` follows. path: the branches, loops and subshells that it stands in.
+    body: the heredoc, a piece of the kind `quoted` if it is taken as it stands.
+    """
+
+    words: list[list[Piece]] = field(default_factory=list)
+    spellings: list[str] = field(default_factory=list)
+    pipe: bool = False
+    piped: bool = False
+    background: bool = False
+    path: Path = ()
+    body: Piece | None = None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
     """One part of a file.
 
-    kind: directive, late, variable, command, last, entry or line, see model/rule.py. name: of the option, variable,
-    command or key. text: its value, or the whole command. offset: where it starts in the file's text.
+    kind: directive, late, variable, command, last, entry or line, see knowledge/rule.py. name: of the option,
+    variable, command or key. text: its value, or the whole command. offset, end: where it stands in the file's text.
+    words: of a command. step: the offset of the command that starts the step it runs in, -1 outside. path: the
+    branches and loops around it. exported: what a variable's programs see. literal: it stands in single quotes.
     """
 
     kind: str
     name: str
     text: str
     offset: int
+    end: int
     scope: str = BATCH
+    words: tuple[str, ...] = ()
+    step: int = -1
+    path: Path = ()
+    exported: bool = False
+    literal: bool = False
+    background: bool = False
+    piped: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +79,8 @@ class Source:
 
     shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses.
     syntax: an error of the file's own language, as offset and message. given: the variables that it is started with,
-    as far as they are known.
+    as far as they are known. inner: scripts that it writes to submit them. foreign: the scheduler of directives that
+    are not looked at.
     """
 
     shown: str
@@ -46,6 +89,8 @@ class Source:
     kinds: frozenset[str]
     syntax: tuple[int, str] | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    inner: tuple[Source, ...] = ()
+    foreign: str = ""
 
     @property
     def uenv(self) -> str:
@@ -56,11 +101,16 @@ class Source:
 
 
 class Lines:
-    """Line and column of an offset in a text, both from 1."""
+    """Line and column of an offset in a text, both from 1, and the text of a line."""
 
     def __init__(self, text: str) -> None:
+        self._text = text
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
 
     def __call__(self, offset: int) -> tuple[int, int]:
         line = bisect.bisect_right(self._starts, offset)
         return line, offset - self._starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line, without its end."""
+        return self._text[self._starts[number - 1] :].partition("\n")[0] if number else ""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Sequence
 
-from uenvtool.job.check.parts import BATCH, STEP, Part, Source
-from uenvtool.job.check.words import Command, Piece, body, commands, spelling
+from uenvtool.job.check.parts import BATCH, STEP, Command, Part, Path, Piece, Source
+from uenvtool.job.check.words import body, commands
 
 SHORT_OPTIONS = {
     "A": "account",
@@ -27,28 +28,10 @@ SHORT_OPTIONS = {
 }
 """The short options of sbatch and their long names (sbatch(1))."""
 _DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(.*)", re.MULTILINE)
+_FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
+_SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
-_KEYWORDS = frozenset(
-    (
-        "if",
-        "then",
-        "else",
-        "elif",
-        "do",
-        "while",
-        "until",
-        "!",
-        "{",
-        "}",
-        "fi",
-        "done",
-        "time",
-        "exec",
-        "nohup",
-        "command",
-    )
-)
 _DECLARING = frozenset(("export", "declare", "typeset", "local", "readonly", "env", "setenv"))
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
 _STEPS = frozenset(("srun", "apptainer", "singularity", "mpirun", "mpiexec", "podman", "docker", "enroot", "uenv"))
@@ -57,26 +40,63 @@ _DEEPEST = 4
 
 
 def read_script(text: str, shown: str) -> Source:
-    """The parts of a batch script, in the order of the file."""
-    parts = list(_commands(text, range(len(text)), BATCH, 0))
+    """The parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
+    return _source(text, range(len(text)), text, shown)
+
+
+def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
+    """A script that stands in a file, each character at its offset there."""
+    written = list(commands(text))
+    heredocs = [command.body for command in written if command.body and _submits(text, command.body)]
+    parts = [part for command in written for part in _command(text, offsets, BATCH, 0, -1, (), command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
-    first = top[0].offset if top else len(text)
-    parts += _directives(text, first)
-    parts += _lines(text)
+    first = top[0].offset if top else len(whole)
+    own = _blanked(text, heredocs)
+    parts += _directives(own, offsets, first)
+    parts += _lines(own, offsets)
     if top:
-        last = max(top, key=lambda part: part.offset)
-        parts.append(Part(kind="last", name=last.name, text=last.text, offset=last.offset))
+        parts.append(dataclasses.replace(max(top, key=lambda part: part.offset), kind="last"))
     parts.sort(key=lambda part: part.offset)
-    return Source(shown=shown, text=text, parts=tuple(parts), kinds=_kinds(text, parts))
+    foreign = _FOREIGN.search(own)
+    return Source(
+        shown=shown,
+        text=whole,
+        parts=tuple(_with_exports(parts)),
+        kinds=_kinds(own, parts),
+        inner=tuple(_heredoc(text, piece, offsets, whole, shown) for piece in heredocs),
+        foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
+    )
 
 
-def _directives(text: str, first_command: int) -> Iterator[Part]:
+def _submits(text: str, heredoc: Piece) -> bool:
+    """Tell if a heredoc is a batch script itself."""
+    return _DIRECTIVE.search(text, heredoc.start, heredoc.end) is not None
+
+
+def _heredoc(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> Source:
+    kind = "double" if piece.kind == "heredoc" else "plain"
+    if kind == "plain":
+        return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown)
+    script, places = body(text, [Piece("double", piece.start, piece.end)])
+    return _source(script, [offsets[place] for place in places], whole, shown)
+
+
+def _blanked(text: str, pieces: Sequence[Piece]) -> str:
+    """The text with what stands in these places as spaces."""
+    for piece in pieces:
+        text = text[: piece.start] + " " * (piece.end - piece.start) + text[piece.end :]
+    return text
+
+
+def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
     """The options of the #SBATCH lines; `late` behind the first command, where sbatch stops reading."""
     for line in _DIRECTIVE.finditer(text):
-        kind = "directive" if line.start() < first_command else "late"
-        for option in _OPTION.finditer(line[1].split(" #")[0]):
+        kind = "directive" if offsets[line.start()] < first_command else "late"
+        for option in _OPTION.finditer(re.split(r"[ \t]#", line[1])[0]):
             name, value = _named(option)
-            yield Part(kind=kind, name=name, text=value, offset=line.start(1) + option.start())
+            start = line.start(1) + option.start()
+            end = start + len(option[0].rstrip())
+            yield Part(kind=kind, name=name, text=value, offset=offsets[start], end=offsets[end - 1] + 1)
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:
@@ -88,43 +108,64 @@ def _named(option: re.Match[str]) -> tuple[str, str]:
     return option[1] or SHORT_OPTIONS.get(option[2], option[2]), option[3].strip("\"'")
 
 
-def _lines(text: str) -> Iterator[Part]:
+def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
     for line in re.finditer(r"^[ \t]*([^#\s].*)", text, re.MULTILINE):
-        yield Part(kind="line", name="", text=line[1], offset=line.start(1))
+        yield Part(kind="line", name="", text=line[1], offset=offsets[line.start(1)], end=offsets[line.end() - 1] + 1)
 
 
-def _commands(text: str, offsets: Sequence[int], scope: str, depth: int) -> Iterator[Part]:
-    for command in commands(text):
-        yield from _command(text, offsets, scope, depth, command)
+def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
+    """The parts, with `exported` also where a later `export NAME` or `set -a` says so."""
+    names = {word for part in parts if part.kind == "command" and part.name == "export" for word in part.words[1:]}
+    every = any(part.kind == "command" and part.name == "set" and "-a" in part.words for part in parts)
+    for part in parts:
+        if part.kind == "variable" and not part.exported and (every or part.name in names):
+            yield dataclasses.replace(part, exported=True)
+        else:
+            yield part
 
 
-def _command(text: str, offsets: Sequence[int], scope: str, depth: int, command: Command) -> Iterator[Part]:
+def _command(
+    text: str, offsets: Sequence[int], scope: str, depth: int, step: int, around: Path, command: Command
+) -> Iterator[Part]:
     """The variables that a command sets, itself, and what it has another shell run."""
     words = command.words
-    spellings = [spelling(text, word) for word in words]
-    start = next((i for i, word in enumerate(spellings) if word not in _KEYWORDS), len(words))
-    while start < len(words) and _ASSIGNMENT.match(spellings[start]):
-        yield _variable(spellings[start], offsets[words[start][0].start], scope)
-        start += 1
+    spellings = command.spellings
+    places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
+    path = around + command.path
+    start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))
+    for i in range(start):
+        yield _variable(spellings[i], places[i], scope, step, path, exported=start < len(words))
     if start == len(words):
         return
     name = spellings[start].rpartition("/")[2] or spellings[start]
-    whole = text[words[start][0].start : words[-1][-1].end]
-    shown = f"| {name}" if command.pipe else name
-    yield Part(kind="command", name=shown, text=whole, offset=offsets[words[start][0].start], scope=scope)
-    inner = STEP if name in _STEPS else scope
-    rest = list(range(start + 1, len(words)))
+    at = places[start][0]
+    yield Part(
+        kind="command",
+        name=f"| {name}" if command.pipe else name,
+        text=text[words[start][0].start : words[-1][-1].end],
+        offset=at,
+        end=places[-1][1],
+        scope=scope,
+        words=tuple(spellings[start:]),
+        step=step,
+        path=path,
+        background=command.background,
+        piped=command.piped,
+        literal=False,
+    )
+    inner, inside = (STEP, at) if name in _STEPS else (scope, step)
     if name in _DECLARING:
-        yield from _declared(name, [(spellings[i], offsets[words[i][0].start]) for i in rest], scope)
+        yield from _declared(name, spellings[start + 1 :], places[start + 1 :], scope, step, path)
     if inner == STEP:
-        yield from _given(spellings, [offsets[word[0].start] for word in words])
+        yield from _given(spellings, places, inside, path)
     if depth < _DEEPEST:
         run = _body_of(spellings, start)
         if run is not None:
-            yield from _nested(text, words[run], offsets, inner, depth)
+            yield from _nested(text, words[run], offsets, inner, depth, inside, path)
         if command.body is not None and (name in _SHELLS or name in _STEPS):
-            begin, end = command.body
-            yield from _commands(text[begin:end], offsets[begin:end], inner, depth + 1)
+            begin, end = command.body.start, command.body.end
+            for nested in commands(text[begin:end]):
+                yield from _command(text[begin:end], offsets[begin:end], inner, depth + 1, inside, path, nested)
 
 
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
@@ -137,36 +178,56 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
     return None
 
 
-def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], scope: str, depth: int) -> Iterator[Part]:
+def _nested(
+    text: str, word: Sequence[Piece], offsets: Sequence[int], scope: str, depth: int, step: int, path: Path
+) -> Iterator[Part]:
+    """The parts of a script in a word. They are literal if single quotes hold all of it."""
     script, places = body(text, word)
-    yield from _commands(script, [offsets[place] for place in places], scope, depth + 1)
+    literal = [piece.kind for piece in word] == ["single"]
+    moved = [offsets[place] for place in places]
+    for command in commands(script):
+        for part in _command(script, moved, scope, depth + 1, step, path, command):
+            yield dataclasses.replace(part, literal=literal) if literal else part
 
 
-def _variable(word: str, offset: int, scope: str) -> Part:
+def _variable(word: str, place: tuple[int, int], scope: str, step: int, path: Path, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
-    return Part(kind="variable", name=name.rstrip("+"), text=value, offset=offset, scope=scope)
+    return Part(
+        kind="variable",
+        name=name,
+        text=value,
+        offset=place[0],
+        end=place[1],
+        scope=scope,
+        step=step,
+        path=path,
+        exported=exported,
+    )
 
 
-def _declared(name: str, words: Sequence[tuple[str, int]], scope: str) -> Iterator[Part]:
+def _declared(
+    name: str, words: Sequence[str], places: Sequence[tuple[int, int]], scope: str, step: int, path: Path
+) -> Iterator[Part]:
     if name == "setenv" and words:
-        value = words[1][0] if len(words) > 1 else ""
-        yield _variable(f"{words[0][0]}={value}", words[0][1], scope)
+        value = words[1] if len(words) > 1 else ""
+        yield _variable(f"{words[0]}={value}", places[0], scope, step, path, exported=True)
         return
-    for word, offset in words:
+    exported = name in ("export", "env") or (name in ("declare", "typeset") and "-x" in words)
+    for word, place in zip(words, places, strict=True):
         if _ASSIGNMENT.match(word):
-            yield _variable(word, offset, scope)
+            yield _variable(word, place, scope, step, path, exported=exported)
         elif name == "env" and not word.startswith("-"):
             return  # the command that env starts
 
 
-def _given(spellings: Sequence[str], offsets: Sequence[int]) -> Iterator[Part]:
+def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], step: int, path: Path) -> Iterator[Part]:
     """The variables that a step gets by `--env NAME=VALUE`."""
     for i, word in enumerate(spellings):
         value = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):
             value = spellings[i + 1]
         if _ASSIGNMENT.match(value):
-            yield _variable(value, offsets[i], STEP)
+            yield _variable(value, places[i], STEP, step, path, exported=True)
 
 
 def _kinds(text: str, parts: Sequence[Part]) -> frozenset[str]:

@@ -6,49 +6,59 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from uenvtool.job.check.parts import OUTER, Part, Source
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, Setting, applicable
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable
 from uenvtool.knowledge.tuning_reader import load_sources
-from uenvtool.settings import Settings
+from uenvtool.settings import ConditionalSetting, Settings
 
 Knowledge = Callable[[], "Settings | None"]
 """Gives the settings for the file that is checked; None if nothing tells its runtime. It is called by every search."""
+Search = Callable[[Source, Knowledge], Iterator[tuple[Part, str]]]
+"""Gives the parts that are wrong, each with what is wrong about it."""
+LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"}
+"""What the old numbers of NCCL's levels of distance stand for (nccl, src/graph/paths.cc, levelsOldToNew)."""
 
 
-def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     """Variables whose value is none that holds here."""
-    for part, settings in _tuned_parts(source, knowledge):
-        values = [setting for setting in settings if setting.policy in (DEFAULT, AT_MOST, REQUIRED)]
-        known = {setting.value for setting in values}
-        if values and None not in known and part.text not in known:
-            wanted = " or ".join(f"{setting.value} ({setting.source.name}: {setting.reason})" for setting in values)
-            yield part.offset, f"{part.name}={part.text}, here it is {wanted}"
     tuned = knowledge()
+    variables = {variable.name: variable for variable in tuned.tuning.variables} if tuned else {}
+    for part, possible in _tuned_parts(source, knowledge):
+        settings = [candidate.setting for candidate in possible]
+        values = [setting for setting in settings if setting.policy in (DEFAULT, AT_MOST, REQUIRED)]
+        variable = variables.get(_plain(part.name))
+        choices, says = (variable.choices, variable.says.values()) if variable else ((), ())
+        text = LEVELS.get(part.text, part.text) if "PHB" in choices else part.text
+        is_known = any(setting.value is None or setting.accepts(text) for setting in values)
+        is_of_a_site = text in map(str, says) and all(setting.is_choice for setting in values)
+        if values and not is_known and not is_of_a_site:
+            wanted = " or ".join(dict.fromkeys(str(setting.value) for setting in values))
+            yield part, f"{part.name}={part.text}, here it is {wanted}: {values[0].reason}"
     limits = _by_name(tuned) if tuned else {}
     for part in _given_parts(source, tuned):
-        for limit in limits.get(part.name, ()):
+        for limit in (candidate.setting for candidate in limits.get(part.name, ())):
             if limit.policy == AT_MOST and not limit.accepts(part.text):
-                yield part.offset, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}"
+                yield part, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}"
 
 
-def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     """Variables that must not be set here."""
-    for part, settings in _tuned_parts(source, knowledge):
-        for setting in settings:
-            if setting.policy == UNSET and part.text:
-                yield part.offset, f"{part.name}: {setting.reason}"
+    for part, possible in _tuned_parts(source, knowledge):
+        for candidate in possible:
+            if candidate.setting.policy == UNSET and part.text and not candidate.guard:
+                yield part, f"{part.name}: {candidate.setting.reason}"
 
 
-def conflicting(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+def conflicting(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     """Variables beside one that they must not be set beside."""
     names = {_plain(part.name) for part in _set_parts(source)}
-    for part, settings in _tuned_parts(source, knowledge):
-        for setting in settings:
-            if setting.policy != UNSET:
-                for other in names.intersection(setting.conflicts):
-                    yield part.offset, f"{part.name} beside {other}"
+    for part, possible in _tuned_parts(source, knowledge):
+        for candidate in possible:
+            if candidate.setting.policy != UNSET:
+                for other in names.intersection(candidate.setting.conflicts):
+                    yield part, f"{part.name} beside {other}"
 
 
-def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     """Dangers that none of the ways out keeps away, where the file is, or may be, for such a place."""
     tuned = knowledge()
     if tuned is None:
@@ -61,7 +71,7 @@ def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]
         values = {**source.given, **_given(source, tuned), **{_plain(part.name): _default(part.text) for part in parts}}
         if guard.way(values) is None and not any("$" in values.get(name, "") for name in guard.variables):
             where = "".join(f" where {term}" for term in left if term.fact == "uarch")
-            at = parts[0].offset if parts else _place_of_runtime(source)
+            at = parts[0] if parts else _names_runtime(source)
             yield at, f"{guard.danger}{where}; {guard.choice}"
 
 
@@ -71,13 +81,14 @@ def _default(value: str) -> str:
     return found[1] if found else value
 
 
-def _place_of_runtime(source: Source) -> int:
+def _names_runtime(source: Source) -> Part:
     """Where a file names what it runs in: its image, or the command of its container."""
     kinds = {("directive", "uenv"), ("entry", "image"), ("command", "apptainer"), ("command", "singularity")}
-    return next((part.offset for part in source.parts if (part.kind, part.name) in kinds), 0)
+    named = (part for part in source.parts if (part.kind, part.name) in kinds)
+    return next(named, Part(kind="line", name="", text="", offset=0, end=1))
 
 
-def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     """Values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
     tuned = knowledge()
@@ -85,7 +96,7 @@ def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
     for part in (*_set_parts(source), *_given_parts(source, tuned)):
         need = needs.get((_plain(part.name), part.text))
         if need and not any(need.contains in option for option in options):
-            yield part.offset, f"{part.name}={part.text} needs {need.hint}"
+            yield part, f"{part.name}={part.text} needs {need.hint}"
 
 
 def _given(source: Source, tuned: Settings) -> dict[str, str]:
@@ -99,16 +110,16 @@ def _given(source: Source, tuned: Settings) -> dict[str, str]:
 def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
     """What a view, a hook or an image sets and the file does not, as if it stood where the file names that."""
     own = {_plain(part.name) for part in _set_parts(source)}
-    at = _place_of_runtime(source)
+    at = _names_runtime(source)
     for name, value in _given(source, tuned).items() if tuned else ():
         if name not in own:
-            yield Part(kind="variable", name=name, text=value, offset=at)
+            yield Part(kind="variable", name=name, text=value, offset=at.offset, end=at.end)
 
 
-def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
+def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     """The settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     tuned = knowledge()
-    at = next((part.offset for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
+    at = next((part for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
     if tuned is None or at is None:
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
@@ -124,11 +135,11 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[int, str]]:
         yield at, f"{', '.join(lacking[:3])}{more}"
 
 
-def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[Setting]]]:
-    """The fixed values that a file sets, each with the settings that can hold for it."""
+def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
+    """The fixed values that a file sets, each with the settings that can hold for it in its one runtime."""
     parts = [part for part in _set_parts(source) if "$" not in part.text and OUTER not in part.text]
     tuned = knowledge() if parts else None
-    if tuned is None:
+    if tuned is None or len(tuned.runtimes) != 1:
         return
     by_name = _by_name(tuned)
     for part in parts:
@@ -136,10 +147,10 @@ def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, l
             yield part, by_name[_plain(part.name)]
 
 
-def _by_name(tuned: Settings) -> Mapping[str, list[Setting]]:
-    found: dict[str, list[Setting]] = {}
+def _by_name(tuned: Settings) -> Mapping[str, list[ConditionalSetting]]:
+    found: dict[str, list[ConditionalSetting]] = {}
     for possible in tuned.possible:
-        found.setdefault(possible.setting.name, []).append(possible.setting)
+        found.setdefault(possible.setting.name, []).append(possible)
     return found
 
 

@@ -1,17 +1,16 @@
 """Splits shell text into commands of words with their places, also if a script has placeholders or errors in it.
 
 shlex gives no positions, and bashlex refuses a script that is not yet complete. This reads what the check
-needs: words, quotes, substitutions, heredocs, and where a command ends.
+needs: words, quotes, substitutions, heredocs, pipes, and the branches and loops that a command stands in.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from uenvtool.job.check.parts import OUTER
+from uenvtool.job.check.blocks import Blocks
+from uenvtool.job.check.parts import OUTER, Command, Piece
 
 _TOKEN = re.compile(
     r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
@@ -41,32 +40,14 @@ _OPENING["("] = _OPENING["$("] = ("(", "$(", "${", '"', "`")
 _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
 
 
-class Piece(NamedTuple):
-    """A part of a word: plain, single, double, escape or open (a substitution). start, end: offsets in the text.
-
-    A tuple, since a long script has many.
-    """
-
-    kind: str
-    start: int
-    end: int
-
-
-@dataclass(slots=True)
-class Command:
-    """Words between two ends. words: the pieces of each word. pipe: it reads from a pipe. body: of its heredoc."""
-
-    words: list[list[Piece]] = field(default_factory=list)
-    pipe: bool = False
-    body: tuple[int, int] | None = None
-
-
 def commands(text: str) -> Iterator[Command]:
-    """The commands of a text in order; comments and heredocs are left out."""
+    """The commands of a text in order; comments, redirections and the patterns of `case` are left out."""
     position = 0
+    blocks = Blocks()
     here = Command()
     word: list[Piece] | None = None
-    heredocs: list[tuple[str, Command]] = []
+    skips = False  # the next word is the file of a redirection
+    heredocs: list[tuple[re.Match[str], Command]] = []
     while position < len(text):
         if word is None and text[position] == "#":
             position = _line_end(text, position)
@@ -76,14 +57,19 @@ def commands(text: str) -> Iterator[Command]:
             break
         kind, start, position = str(found.lastgroup), found.start(), found.end()
         if found["heredoc"]:
-            heredocs.append((found["mark"], here))
+            heredocs.append((found, here))
             word = None
         elif kind in ("blank", "redirection"):
-            word = None
+            word, skips = None, kind == "redirection" or skips
+        elif kind in ("end", "amp") and (end := _array_or_arithmetic(text, start, here, word)):
+            position = end
+            if word is not None:
+                word.append(Piece("open", start, end))
         elif kind in ("end", "amp"):
-            if here.words:
+            here.piped, here.background = found[0] in ("|", "|&"), kind == "amp"
+            if _is_placed(text, here, blocks, found[0], start):
                 yield here
-            here, word = Command(pipe=found[0].startswith("|") and found[0] != "||"), None
+            here, word, skips = Command(pipe=here.piped), None, False
             if found[0] == "\n":
                 position = _past_heredocs(text, position, heredocs)
         else:
@@ -92,10 +78,28 @@ def commands(text: str) -> Iterator[Command]:
                 kind = "double" if found[0] == '"' else "open"
             if word is None:
                 word = []
-                here.words.append(word)
+                if not skips:
+                    here.words.append(word)
+                skips = False
             word.append(Piece(kind, start, position))
-    if here.words:
+    if _is_placed(text, here, blocks, "\n", position):
         yield here
+
+
+def _is_placed(text: str, command: Command, blocks: Blocks, end: str, offset: int) -> bool:
+    """Spell the words and say where the command stands; tell if it is one."""
+    command.spellings = [spelling(text, word) for word in command.words]
+    return blocks.place(command, end, offset)
+
+
+def _array_or_arithmetic(text: str, start: int, here: Command, word: list[Piece] | None) -> int:
+    """The offset behind the list of `name=(...)` or behind `((...))` that starts here; 0 if neither does."""
+    if text[start] != "(":
+        return 0
+    if word and text[word[-1].end - 1] == "=":
+        return closing(text, start, start + 1)
+    is_arithmetic = text.startswith("((", start) and (not here.words or spelling(text, here.words[0]) == "for")
+    return closing(text, start, start + 1) if is_arithmetic else 0
 
 
 def closing(text: str, start: int, position: int) -> int:
@@ -149,7 +153,7 @@ def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
 
 def _inside(text: str, piece: Piece) -> tuple[int, int]:
     """The piece without its quotes."""
-    if piece.kind not in ("single", "double"):
+    if piece.kind not in ("single", "double") or text[piece.start] not in "'\"":
         return piece.start, piece.end
     closed = piece.end - piece.start > 1 and text[piece.end - 1] == text[piece.start]
     return piece.start + 1, piece.end - closed
@@ -170,12 +174,11 @@ def _line_end(text: str, position: int) -> int:
     return len(text) if found < 0 else found
 
 
-def _past_heredocs(text: str, position: int, heredocs: list[tuple[str, Command]]) -> int:
+def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str], Command]]) -> int:
     """Give each heredoc that starts here its body; the offset behind them."""
     for mark, command in heredocs:
-        start = position
-        ended = re.compile(rf"^\t*{re.escape(mark)}$", re.MULTILINE).search(text, position)
-        command.body = (start, ended.start() if ended else len(text))
+        ended = re.compile(rf"^\t*{re.escape(mark['mark'])}$", re.MULTILINE).search(text, position)
+        command.body = Piece("quoted" if mark["quote"] else "heredoc", position, ended.start() if ended else len(text))
         position = min(len(text), ended.end() + 1) if ended else len(text)
     heredocs.clear()
     return position

@@ -1,0 +1,91 @@
+"""The branches, loops, functions and subshells of a script: which one a command stands in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from uenvtool.job.check.parts import Command, Path
+
+IF, LOOP, CASE, GROUP, FUNCTION, SUBSHELL, AND = "if", "loop", "case", "group", "function", "subshell", "and"
+_OPENS = {"if": IF, "while": LOOP, "until": LOOP, "for": LOOP, "select": LOOP, "case": CASE}
+_CLOSES = {"fi": (IF,), "done": (LOOP,), "esac": (CASE,), "}": (GROUP, FUNCTION, AND)}
+_NEXT = frozenset(("then", "elif", "else"))
+_PASSED = frozenset(("!", "time", "do", "exec", "nohup", "command"))
+"""Words before a command that do not change where it stands."""
+
+
+class Blocks:
+    """The blocks that are open, as the commands of a script come."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[str, int, int]] = []
+        self._chained = 0
+        self._defines = False
+        self._pattern = False  # the words up to `)` are a pattern of `case`
+
+    def place(self, command: Command, end: str, offset: int) -> bool:
+        """Take the keywords off a command and say where it stands. False if what is left is no command.
+
+        end: what ends it, at the offset.
+        """
+        is_command = self._keywords(command) and not self._pattern
+        if end == "(" and len(command.words) == 1 and is_command:  # name()
+            self._defines, is_command = True, False
+        command.path = self._path()
+        if end == ")" and self._open and self._open[-1][0] == CASE:
+            self._next_arm()
+            self._pattern = is_command = False
+        elif end == ")" and not self._defines:
+            self._close((SUBSHELL,))
+        elif end == "(" and not self._defines:
+            self._open.append((SUBSHELL, offset, 0))
+        if end in ("&&", "||"):
+            self._chained = offset
+        elif end in ("\n", ";", "&") or end.startswith(";;"):
+            self._chained = 0
+            self._pattern |= end.startswith(";;")
+        return is_command
+
+    def _keywords(self, command: Command) -> bool:
+        """Open and close blocks as the leading words say, and take these off; tell if a command is left."""
+        taken = 0
+        while taken < len(command.words):
+            word, offset = command.spellings[taken], command.words[taken][0].start
+            if word in _OPENS:
+                self._open.append((_OPENS[word], offset, 0))
+                self._pattern = word == "case"
+                if word in ("for", "select", "case"):
+                    return False
+            elif word in _NEXT:
+                self._next_arm()
+            elif word in _CLOSES:
+                self._pattern = False
+                self._close(_CLOSES[word])
+            elif word == "{":
+                self._open.append((FUNCTION if self._defines else AND if self._chained else GROUP, offset, 0))
+                self._defines = False
+            elif word == "function":
+                self._defines = True
+                taken += 1
+            elif word not in _PASSED:
+                break
+            taken += 1
+        del command.words[:taken], command.spellings[:taken]
+        return bool(command.words)
+
+    def _next_arm(self) -> None:
+        if self._open and self._open[-1][0] in (IF, CASE):
+            kind, block, arm = self._open[-1]
+            self._open[-1] = (kind, block, arm + 1)
+
+    def _close(self, kinds: Sequence[str]) -> None:
+        """Close the innermost block of one of these kinds, with what is open in it."""
+        for i in range(len(self._open) - 1, -1, -1):
+            if self._open[i][0] in kinds:
+                del self._open[i:]
+                return
+
+    def _path(self) -> Path:
+        """Where a command stands; the condition of an `if` runs in any case."""
+        path = tuple(block for block in self._open if block[0] != IF or block[2])
+        return (*path, (AND, self._chained, 0)) if self._chained else path

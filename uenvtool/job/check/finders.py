@@ -1,0 +1,522 @@
+"""The searches that a rule can name: what no pattern of one part of a file can tell."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from uenvtool.job.check import tuned
+from uenvtool.job.check.launch import (
+    ACCELERATE,
+    DEEPSPEED,
+    MANY,
+    PYTHON,
+    TORCHRUN,
+    Launch,
+    Shape,
+    Values,
+    job_shape,
+    launches,
+    options,
+)
+from uenvtool.job.check.launch import option as option_of
+from uenvtool.job.check.parts import BATCH, OUTER, STEP, Part, Source
+from uenvtool.knowledge.condition import Facts
+
+WHOLE_NODE = 4
+"""GPUs of a node that no second job shares: the nodes of the known systems have four or eight."""
+_QUIET = re.compile(
+    r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
+)
+"""Commands that start no program which could have read a variable."""
+_TAKES_LOCAL_RANK = re.compile(
+    r"set_device\([^)\n]*local_?rank|Trainer\([^)]*devices=[2-9]|initialize_distributed_from_config|deepspeed\.init",
+    re.IGNORECASE,
+)
+_USES_ALL_GPUS = re.compile(
+    r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
+)
+_PORT_OPTION = re.compile(r"(rdzv[-_]endpoint|master[-_]port|main_process_port|rdzv_conf)[= ]")
+_ARGUMENT = re.compile(r"[\w.-]+\.py")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found: where it stands, and what is to be said of it.
+
+    detail: what was found, if its text alone does not say it. fix: in place of the rule's. edits: offset, end and
+    new text of what --fix changes. is_certain: False for a hint, whatever the rule's severity.
+    """
+
+    offset: int
+    end: int
+    detail: str = ""
+    fix: str = ""
+    edits: tuple[tuple[int, int, str], ...] = ()
+    is_certain: bool = True
+
+
+class Context:
+    """A file, and what is worked out about it once for all rules.
+
+    knowledge: gives the tuning for it. facts: the version of Slurm, and whether a node runs one job. read: gives the
+    text of a file that it names, or nothing. required: the options that jobs of the system need.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        knowledge: tuned.Knowledge,
+        facts: Facts,
+        read: Callable[[str], str] = lambda _name: "",
+        required: Sequence[str] = (),
+    ) -> None:
+        self.source = source
+        self.knowledge = knowledge
+        self.facts = facts
+        self.read = read
+        self.required = required
+
+    @functools.cached_property
+    def launches(self) -> tuple[Launch, ...]:
+        """Every program that computes."""
+        return tuple(launches(self.source))
+
+    @functools.cached_property
+    def values(self) -> Values:
+        """The variables that have one value."""
+        return Values(self.source)
+
+    @functools.cached_property
+    def shape(self) -> Shape:
+        """What the job asks for."""
+        return job_shape(self.source, self.values)
+
+    @functools.cached_property
+    def commands(self) -> tuple[Part, ...]:
+        """The commands of the file and of its steps."""
+        return tuple(part for part in self.source.parts if part.kind == "command")
+
+    @property
+    def has_own_nodes(self) -> bool:
+        """Whether no other job runs on the nodes of this one, as far as the file or the system tells."""
+        return (
+            "exclusive" in self.shape.requested
+            or self.shape.requested.get("mem") == "0"
+            or (self.shape.nodes or 1) > 1
+            or (self.shape.gpus or 1) >= WHOLE_NODE
+            or self.facts.get("exclusive") is not None
+        )
+
+    def mentions(self, *words: str) -> bool:
+        """Tell if one of the words stands in the file, outside comments."""
+        return any(word in part.text for part in self.source.parts if part.kind == "line" for word in words)
+
+    def keeps_exit_code(self) -> bool:
+        """Tell if the script does something about the exit code of its commands."""
+        return (
+            any(
+                part.name == "set" and re.match(r"set\s+-[a-zA-Z]*e|set .*errexit", part.text) for part in self.commands
+            )
+            or any(part.name == "trap" and re.search(r"EXIT|ERR\b", part.text) for part in self.commands)
+            or self.mentions("$?", "PIPESTATUS", "||", "$status", "${status", "$rc", "${rc", "$EXIT", "${EXIT")
+        )
+
+
+def at(part: Part, detail: str = "", fix: str = "") -> Found:
+    """A part as what was found."""
+    return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
+
+
+def syntax_error(context: Context) -> Iterator[Found]:
+    """The error of a file that its own language refuses."""
+    if context.source.syntax:
+        offset, message = context.source.syntax
+        yield Found(offset=offset, end=offset + 1, detail=message)
+
+
+def overwritten(context: Context) -> Iterator[Found]:
+    """Variables whose value nothing can have read before it is replaced by another fixed one."""
+    seen: dict[tuple[str, str], Part] = {}
+    for part in context.source.parts:
+        if part.kind == "command" and not _QUIET.fullmatch(part.name):
+            seen.clear()
+        elif part.kind in ("entry", "variable"):
+            key = (f"{part.scope} {part.step}", part.name)
+            before = seen.get(key)
+            is_fixed = "$" not in part.text and OUTER not in part.text and part.name != "mounts"
+            same_path = before is not None and part.path == before.path[: len(part.path)]
+            raw = context.source.text[part.offset : part.end]
+            used = before is not None and re.search(
+                rf"\$\{{?{re.escape(part.name)}\b", context.source.text[before.end : part.offset]
+            )
+            adds = raw.startswith(f"{part.name}+=")
+            if before and is_fixed and same_path and not used and not adds and before.text != part.text:
+                yield at(part, f"{part.name} was {before.text} before")
+            if is_fixed and not adds and part.text:
+                seen[key] = part
+            else:
+                seen.pop(key, None)
+
+
+def _in_loops(part: Part) -> bool:
+    return any(kind in ("loop", "function") for kind, _, _ in part.path)
+
+
+def fixed_port(context: Context) -> Iterator[Found]:
+    """Rendezvous ports that are the same in each job, where jobs can share a node."""
+    if context.has_own_nodes:
+        return
+    used = {name for launch in context.launches for name in re.findall(r"\w+", " ".join(launch.words))}
+    for part in context.source.parts:
+        if part.kind == "variable" and re.fullmatch(r"(?i)master_port|(rdzv|main_process|dist)_port|port", part.name):
+            number = re.fullmatch(r"(?:\$\{\w+:?[-=])?(\d{2,5})\}?", part.text)
+            if number and (part.name.upper() == "MASTER_PORT" or part.name in used):
+                fixed = f"{part.name}=$((10000 + SLURM_JOB_ID % 20000))"
+                yield Found(offset=part.offset, end=part.end, fix=fixed)
+    for part in context.commands:
+        named = re.search(r"\$\{MASTER_PORT:=(\d+)\}", part.text) if part.name == ":" else None
+        if named:
+            yield at(part, fix="export MASTER_PORT=$((10000 + SLURM_JOB_ID % 20000))")
+    for launch in context.launches:
+        for name in ("rdzv_endpoint", "master_port", "main_process_port"):
+            value = option_of(launch.words, name) or ""
+            number = re.fullmatch(r"(\S*:)?(\d{4,5})", value)
+            if number:
+                begin = context.source.text.find(value, launch.part.offset)
+                place = (begin, begin + len(value)) if begin >= 0 else (launch.part.offset, launch.part.end)
+                yield Found(offset=place[0], end=place[1], fix=f"{number[1] or ''}$((10000 + SLURM_JOB_ID % 20000))")
+
+
+def nested_launchers(context: Context) -> Iterator[Found]:
+    """Launchers of several ranks that srun starts several times on a node."""
+    for launch in context.launches:
+        tasks, ranks = launch.shape.tasks, launch.ranks
+        is_step = launch.step is not None and launch.step.name == "srun"
+        if is_step and launch.program in (TORCHRUN, ACCELERATE) and (tasks or 1) > 1 and (ranks or 1) > 1:
+            shown = "one rank for each GPU" if ranks == MANY else f"{ranks} ranks"
+            yield at(launch.part, f"srun starts {tasks} tasks on each node, and {launch.program} in each {shown}")
+
+
+def first_node_only(context: Context) -> Iterator[Found]:
+    """Launchers for several nodes that run on the first node alone."""
+    for launch in context.launches:
+        several = (context.shape.nodes or 1) > 1
+        if launch.step is not None or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
+            continue
+        if launch.program == DEEPSPEED and (option_of(launch.words, "hostfile") or context.mentions("hostfile")):
+            continue
+        if context.mentions("ssh ", "pdsh", "parallel"):
+            continue
+        waits = (launch.nodes or 1) > 1
+        yield at(
+            launch.part,
+            f"{launch.program} runs on the first of {context.shape.nodes} nodes alone"
+            + (", and waits there for the others" if waits else ""),
+        )
+
+
+def idle_gpus(context: Context) -> Iterator[Found]:
+    """One process on a node with several GPUs, where its program shows that it takes one."""
+    for launch in context.launches:
+        shape = launch.shape
+        if launch.program != PYTHON or (shape.tasks or 2) != 1 or (shape.gpus or 1) < 2 or launch.part.background:
+            continue
+        line = " ".join(launch.words)
+        file = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
+        if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
+            continue
+        text = context.read(file) if file else ""
+        if text and not _USES_ALL_GPUS.search(text) and "torch" in text:
+            yield at(launch.part, f"{shape.gpus} GPUs a node, and one process")
+
+
+def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
+    """Programs that take the GPU of their local rank where each task sees one GPU alone."""
+    for launch in context.launches:
+        shape = launch.shape
+        if launch.step is None or shape.gpus_per_task != 1 or (shape.tasks or 1) < 2 or launch.program != PYTHON:
+            continue
+        if shape.requested.get("gpu-bind") == "none":
+            continue
+        file = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
+        found = _TAKES_LOCAL_RANK.search(context.read(file)) if file else None
+        if found:
+            yield at(launch.part, f"{file} has {' '.join(found[0].split())[:40]}")
+
+
+def lost_exit_code(context: Context) -> Iterator[Found]:
+    """The last command of a script, if it runs after training whatever training did."""
+    last = next((part for part in context.source.parts if part.kind == "last"), None)
+    trained = [other for other in context.launches if other.program != PYTHON or (other.step and _uses_gpus(other))]
+    if last is None or not trained or context.keeps_exit_code():
+        return
+    before = [other for other in trained if _outer(other).offset < last.offset and not _is_handled(_outer(other))]
+    is_own = any(_outer(other).offset <= last.offset < _outer(other).end for other in context.launches)
+    if not before or is_own or last.name in ("wait", "exec", "srun", "torchrun", "| tee") or last.path:
+        return
+    if last.name == "exit" and last.words[1:] != ("0",):
+        return
+    if before[-1].part.background or any(part.name == "wait" for part in context.commands):
+        return
+    yield at(last)
+
+
+def _uses_gpus(launch: Launch) -> bool:
+    return (launch.shape.gpus or 0) > 0 or (launch.shape.tasks or 1) > 1 or (launch.shape.nodes or 1) > 1
+
+
+def _outer(launch: Launch) -> Part:
+    return launch.step or launch.part
+
+
+def _is_handled(part: Part) -> bool:
+    return any(kind in ("if", "and", "function", "case") for kind, _, _ in part.path)
+
+
+def bare_wait(context: Context) -> Iterator[Found]:
+    """`wait` without a process, behind programs in the background."""
+    waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
+    started = [other for other in context.launches if _outer(other).background and other.part.scope == BATCH]
+    if not started or any(len(part.words) > 1 for part in waits):
+        return
+    for part in waits[-1:]:
+        if started[0].part.offset < part.offset:
+            yield at(part)
+
+
+def piped_launch(context: Context) -> Iterator[Found]:
+    """`tee` behind a program that computes, where the pipe's exit code is that of tee."""
+    if any(part.name == "set" and "pipefail" in part.text for part in context.commands) or context.mentions(
+        "PIPESTATUS"
+    ):
+        return
+    started = {_outer(launch).offset for launch in context.launches} | {other.part.offset for other in context.launches}
+    commands = context.commands
+    for i, part in enumerate(commands[1:], 1):
+        before = next((other for other in reversed(commands[:i]) if other.step == part.step and other.piped), None)
+        if part.name == "| tee" and before is not None and before.offset in started:
+            yield at(part)
+
+
+def few_cores(context: Context) -> Iterator[Found]:
+    """Tasks for which no cores are asked."""
+    options = {"cpus-per-task", "cpus-per-gpu", "exclusive", "cpu-bind", "tres-per-task", "hint"}
+    for launch in context.launches:
+        if launch.step and launch.step.name == "srun" and (launch.shape.tasks or 1) > 1:
+            first = next(
+                (p for p in context.source.parts if p.kind == "directive" and p.name.startswith("ntasks")), None
+            )
+            if first and not options & set(launch.shape.requested) and not context.mentions("SRUN_CPUS_PER_TASK"):
+                yield at(first)
+                return
+
+
+def cores_not_handed_on(context: Context) -> Iterator[Found]:
+    """The srun of a launch that does not say how many cores a task has, where the batch script does."""
+    if "cpus-per-task" not in context.shape.requested or context.mentions("SRUN_CPUS_PER_TASK"):
+        return
+    steps = {launch.step.offset: launch.step for launch in context.launches if launch.step}
+    for step in steps.values():
+        own, _ = options(step.words[1:])
+        if step.name == "srun" and not {"cpus-per-task", "cpu-bind", "cpu_bind", "exclusive", "overlap"} & set(own):
+            end = step.offset + len("srun")
+            yield Found(offset=step.offset, end=end, fix='srun -c "$SLURM_CPUS_PER_TASK" ...')
+
+
+def glued_bracket(context: Context) -> Iterator[Found]:
+    """`[ -z "$5"]`: the closing bracket is part of the word before it."""
+    for part in context.commands:
+        if part.name in ("[", "[[") and len(part.words) > 1:
+            closing = "]" if part.name == "[" else "]]"
+            if part.words[-1] != closing and part.words[-1].endswith(closing):
+                end = part.end - len(closing)
+                yield Found(offset=part.offset, end=part.end, edits=((end, end, " "),))
+
+
+def escaped_in_single_quotes(context: Context) -> Iterator[Found]:
+    r"""`\$SLURM_...` within single quotes, where the inner shell takes the dollar as a letter."""
+    for part in context.source.parts:
+        if (
+            part.literal
+            and part.kind in ("command", "variable")
+            and part.name not in ("bash", "sh", "ssh", "eval", "awk")
+        ):
+            raw = context.source.text[part.offset : part.end]
+            for found in re.finditer(r"\\\$\{?(SLURM_|RANK|LOCAL_RANK|MASTER_|WORLD_SIZE|NODE_RANK)", raw):
+                start = part.offset + found.start()
+                yield Found(offset=start, end=start + len(found[0]), edits=((start, start + 1, ""),))
+
+
+def late_options(context: Context) -> Iterator[Found]:
+    """Options of #SBATCH lines behind the first command, one finding a block of lines."""
+    text = context.source.text
+    first = min((part.offset for part in context.commands), default=0)
+    above = text.rfind("\n", 0, first) + 1
+    block: list[Part] = []
+    for part in [*(other for other in context.source.parts if other.kind == "late"), None]:
+        if block and (part is None or text.count("\n", block[-1].offset, part.offset) > 1):
+            yield Found(offset=block[0].offset, end=block[0].end, edits=_moved(context, block, above))
+            block = []
+        block += [part] if part else []
+
+
+def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[int, int, str], ...]:
+    """The edits that move lines of options up; none if an option stands there already, which is a choice to make."""
+    if any(part.name in context.shape.requested for part in block) or len({part.name for part in block}) < len(block):
+        return ()
+    text = context.source.text
+    starts = sorted({text.rfind("\n", 0, part.offset) + 1 for part in block})
+    lines = [(start, text.find("\n", start) + 1 or len(text)) for start in starts]
+    moved = "".join(text[start:end].rstrip("\n") + "\n" for start, end in lines)
+    return ((above, above, moved), *((start, end, "") for start, end in lines))
+
+
+def output_folders(context: Context) -> Iterator[Found]:
+    """Folders of the job's output that Slurm does not make, one finding a folder."""
+    if _submits_itself(context):
+        return
+    reported = set()
+    for part in context.source.parts:
+        if part.kind == "directive" and part.name in ("output", "error"):
+            folder = part.text.rpartition("/")[0].removeprefix("./")
+            if folder and not folder.startswith("/") and folder not in (".", "..") and folder not in reported:
+                reported.add(folder)
+                yield at(part, fix=f"mkdir -p {folder}  # where you submit, before sbatch")
+
+
+def _submits_itself(context: Context) -> bool:
+    """Tell if the script makes its folders and hands itself to sbatch when it is started by hand."""
+    submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
+    return submits and any(part.name == "mkdir" for part in context.commands)
+
+
+def nobody_exports(context: Context) -> Iterator[Found]:
+    """Ranks that the batch script sets for all of its tasks."""
+    for part in context.source.parts:
+        if part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK") and part.scope != STEP:
+            has_steps = any(other.step for other in context.launches) or any(p.name == "srun" for p in context.commands)
+            if part.exported and has_steps and not _in_loops(part) and (context.shape.tasks or 2) != 1:
+                yield at(part)
+
+
+def wrong_rank_variable(context: Context) -> Iterator[Found]:
+    """RANK and LOCAL_RANK from a number that counts something else in this job."""
+    nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
+    for part in context.source.parts:
+        number = (
+            re.fullmatch(rf"[${OUTER}]\{{?SLURM_(PROCID|LOCALID|NODEID)\}}?", part.text)
+            if part.kind == "variable"
+            else None
+        )
+        wrong = {("RANK", "NODEID"): tasks > 1, ("RANK", "LOCALID"): nodes > 1,
+                 ("LOCAL_RANK", "PROCID"): nodes > 1, ("LOCAL_RANK", "NODEID"): tasks > 1}  # fmt: skip
+        is_seen = part.exported or part.scope == STEP
+        if number and is_seen and wrong.get((part.name, number[1])) and not context.mentions("node_rank", "node-rank"):
+            yield at(part)
+
+
+def wrong_world_size(context: Context) -> Iterator[Found]:
+    """A WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
+    shape = context.shape
+    tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
+    own = [launch.shape for launch in context.launches if launch.step is not None]
+    if any(launch.program != PYTHON for launch in context.launches) or not own:
+        return
+    for part in context.source.parts:
+        if part.kind == "variable" and part.name == "WORLD_SIZE" and (part.exported or part.scope == STEP):
+            if re.search(r"SLURM_CPUS", part.text):
+                yield at(part)
+            number = context.values.number(part.text.replace(OUTER, "$"))
+            counts = {other.nodes * other.tasks for other in own if other.nodes and other.tasks}
+            if number is not None and tasks is not None and counts == {tasks} and number != tasks:
+                yield at(part, f"it is {number}, and srun starts {tasks}")
+
+
+_NGC = re.compile(r"nvidia/[\w-]+:(\d\d)\.(\d\d)\b|\b(?:pytorch|nemo)[-_:](\d\d)\.(\d\d)\b")
+_CUDA = re.compile(r"cuda-?_?(1[1-9])|\bcu(1[1-9])\d\b|cuda:(1[1-9])")
+NGC_OF_CUDA_13 = (25, 8)
+"""The first release of NVIDIA's images with CUDA 13, by year and month (NVIDIA's frameworks support matrix)."""
+
+
+def hook_variant(context: Context) -> Iterator[Found]:
+    """A variant of the NCCL plugin for another CUDA or ROCm than the image has, as far as the image's name tells."""
+    entries = [part for part in context.source.parts if part.kind == "entry"]
+    image = next((part.text.lower() for part in entries if part.name == "image"), "")
+    for part in entries:
+        built = re.fullmatch(r"(cuda|rocm)(\d*|-dl)", part.text)
+        if part.name != "annotations.com.hooks.aws_ofi_nccl.variant" or built is None:
+            continue
+        is_rocm = "rocm" in image
+        if is_rocm or built[1] == "rocm":
+            if is_rocm != (built[1] == "rocm") and image:
+                fix = 'com.hooks.aws_ofi_nccl.variant = "rocm6"' if is_rocm else ""
+                yield Found(offset=part.offset, end=part.end, detail=f"{part.text}", fix=fix, is_certain=is_rocm)
+        elif built[2] != "-dl":
+            has = _cuda_of(image)
+            if has is not None and has != built[2]:
+                yield at(part, f"the image has CUDA {has}")
+
+
+def _cuda_of(image: str) -> str | None:
+    """The major version of CUDA that an image's name shows."""
+    named, release = _CUDA.search(image), _NGC.search(image)
+    if named:
+        return named[1] or named[2] or named[3]
+    if release:
+        year, month = int(release[1] or release[3]), int(release[2] or release[4])
+        return "13" if (year, month) >= NGC_OF_CUDA_13 else "12" if year >= 23 else None
+    return None
+
+
+def required_options(context: Context) -> Iterator[Found]:
+    """Options that jobs of the system that was named need."""
+    first = next((part for part in context.source.parts if part.kind == "directive"), None)
+    for name in context.required:
+        if first is not None and name not in context.shape.requested:
+            yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")
+
+
+Finder = Callable[[Context], Iterator[Found]]
+
+
+def _of_tuning(search: tuned.Search) -> Finder:
+    def find(context: Context) -> Iterator[Found]:
+        for part, detail in search(context.source, context.knowledge):
+            yield at(part, detail)
+
+    return find
+
+
+FINDERS: Mapping[str, Finder] = {
+    "toml": syntax_error,
+    "overwritten": overwritten,
+    "fixed-port": fixed_port,
+    "nested-launchers": nested_launchers,
+    "first-node-only": first_node_only,
+    "idle-gpus": idle_gpus,
+    "local-rank-of-one-gpu": local_rank_of_one_gpu,
+    "lost-exit-code": lost_exit_code,
+    "bare-wait": bare_wait,
+    "piped-launch": piped_launch,
+    "few-cores": few_cores,
+    "cores-not-handed-on": cores_not_handed_on,
+    "glued-bracket": glued_bracket,
+    "escaped-in-single-quotes": escaped_in_single_quotes,
+    "late-options": late_options,
+    "output-folders": output_folders,
+    "rank-for-all-tasks": nobody_exports,
+    "rank-variable": wrong_rank_variable,
+    "world-size": wrong_world_size,
+    "hook-variant": hook_variant,
+    "required-options": required_options,
+    "tuned-value": _of_tuning(tuned.other_value),
+    "tuned-unset": _of_tuning(tuned.must_be_unset),
+    "tuned-missing": _of_tuning(tuned.missing),
+    "tuned-conflict": _of_tuning(tuned.conflicting),
+    "tuned-guard": _of_tuning(tuned.unguarded),
+    "tuned-need": _of_tuning(tuned.needed),
+}
+"""The searches that a rule can name."""

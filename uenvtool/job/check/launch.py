@@ -1,0 +1,262 @@
+"""What a batch script asks Slurm for, and the programs that it starts with it: nodes, tasks and GPUs of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from uenvtool.job.check.parts import OUTER, Part, Source
+from uenvtool.job.check.script import SHORT_OPTIONS
+
+TORCHRUN, ACCELERATE, DEEPSPEED, PYTHON = "torchrun", "accelerate", "deepspeed", "python"
+MANY = 1_000_000
+"""More GPUs of a node than any: a number that is not known, and not one."""
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
+_MODULES = {
+    "torch.distributed.run": TORCHRUN,
+    "torch.distributed.launch": TORCHRUN,
+    "accelerate.commands.launch": ACCELERATE,
+}
+_NO_LAUNCH = re.compile(
+    r"echo|printf|cat|grep|pip3?|which|ls|cp|mv|sed|awk|tee|p?kill|killall|pgrep|export|sbatch|find|test|\[\[?|ssh|pdsh|clush"
+    r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
+)
+"""Commands whose words may name a launcher that they do not start on this node."""
+_STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
+"""What starts programs on the nodes of a job."""
+_SRUN_FLAGS = re.compile(
+    r"label|unbuffered|exact|overlap|pty|verbose|quiet|no-kill|overcommit|disable-status|preserve-env|multi-prog|spread-job"
+    r"|oversubscribe|exclusive|kill-on-bad-exit|contiguous|hold|use-min-nodes|het-group-all|container-writable"
+    r"|(no-)?container-(mount-home|entrypoint|remap-root)"
+)
+"""Options of srun and its container plugin that have no value in the next word (srun(1), pyxis)."""
+_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
+_ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a job or a step gets; None: not known. gpus, tasks: of a node. requested: the options that it names."""
+
+    nodes: int | None
+    tasks: int | None
+    gpus: int | None
+    gpus_per_task: int | None
+    requested: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A program that computes, with what starts it.
+
+    words: from the program's name on. step: its srun, or whatever else starts it on the nodes. ranks: that the
+    launcher starts on a node. nodes: that it is told to wait for. shape: of its step.
+    """
+
+    part: Part
+    program: str
+    words: tuple[str, ...]
+    step: Part | None
+    shape: Shape
+    ranks: int | None
+    nodes: int | None
+
+
+class Values:
+    """The variables of a script that have one value."""
+
+    def __init__(self, source: Source) -> None:
+        found: dict[str, set[str]] = {}
+        for part in source.parts:
+            if part.kind == "variable":
+                found.setdefault(part.name, set()).add(part.text)
+        self._one = {name: texts.pop() for name, texts in found.items() if len(texts) == 1}
+        self.known: dict[str, int | None] = {}
+
+    def number(self, text: str, depth: int = 0) -> int | None:
+        """The number that a text stands for; None if it is not known."""
+        text = text.strip("\"' ")
+        if text.isdecimal():
+            return int(text) if len(text) < 10 else None
+        if text.startswith("$((") and text.endswith("))"):
+            factors = [self.number(share if share.strip()[:1] in "$0123456789" else f"${share.strip()}", depth + 1)
+                       for share in text[3:-2].split("*")] if depth < 4 else [None]  # fmt: skip
+            product = 1
+            for factor in factors:
+                if factor is None:
+                    return None
+                product *= factor
+            return product
+        name = _NAME.fullmatch(text.replace(OUTER, "$"))
+        if name is None or depth > 4:
+            return None
+        if name[1] in self.known:
+            return self.known[name[1]]
+        value = self._one.get(name[1], name[2])
+        return self.number(value, depth + 1) if value is not None else None
+
+    def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
+        """Words, with each that is one variable replaced by the words of its value."""
+        found: list[str] = []
+        for word in words:
+            name = _ALL.fullmatch(word.replace(OUTER, "$"))
+            value = self._one.get(name[1] or name[2]) if name else None
+            if value is None or depth > 3:
+                found.append(word)
+            else:
+                listed = value[1:-1] if value.startswith("(") and value.endswith(")") else value
+                found += self.expanded([share.strip("\"'") for share in listed.split()], depth + 1)
+        return tuple(found)
+
+
+def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
+    """The options of srun at the start of its words, by their long names, and the index of what it runs."""
+    found: dict[str, str] = {}
+    i = 0
+    while i < len(words):
+        word = words[i]
+        if word.startswith("--"):
+            name, given, value = word[2:].partition("=")
+            if not given and not _SRUN_FLAGS.fullmatch(name) and i + 1 < len(words):
+                i += 1
+                value = words[i]
+            found[name] = value
+        elif re.match(r"-[A-Za-z]", word):
+            name, value = SHORT_OPTIONS.get(word[1], word[1]), word[2:].removeprefix("=")
+            if not value and word[1] not in "luvqQkKOsXHEIZb" and i + 1 < len(words):
+                i += 1
+                value = words[i]
+            found[name] = value
+        elif not re.match(rf"[${OUTER}]", word):
+            break
+        i += 1
+    return found, i
+
+
+def job_shape(source: Source, values: Values) -> Shape:
+    """What the #SBATCH lines ask for."""
+    requested = {part.name: part.text for part in source.parts if part.kind == "directive"}
+    shape = _shape(requested, {}, values)
+    values.known.update(
+        {
+            "SLURM_NNODES": shape.nodes, "SLURM_JOB_NUM_NODES": shape.nodes, "SLURM_NTASKS_PER_NODE": shape.tasks,
+            "SLURM_GPUS_PER_NODE": shape.gpus, "SLURM_GPUS_ON_NODE": shape.gpus,
+        }
+    )  # fmt: skip
+    return shape
+
+
+def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values) -> Shape:
+    """What the options of a job and those of its step, which come first, ask for."""
+    both = {**requested, **step}
+    nodes = values.number(both["nodes"].split("-")[0]) if "nodes" in both else None
+    total = values.number(both["ntasks"]) if "ntasks" in both else None
+    if "nodes" not in both and (total == 1 or "ntasks" not in both):
+        nodes = 1
+    gpus = _gpus(both, nodes, values)
+    share = values.number(both["gpus-per-task"].rpartition(":")[2]) if "gpus-per-task" in both else None
+    per_node = values.number(both["ntasks-per-node"]) if "ntasks-per-node" in both else None
+    if ("ntasks" in step and "ntasks-per-node" not in step) or "ntasks-per-node" not in both:
+        if total is not None:
+            per_node = 1 if total == 1 else total // nodes if nodes and total % nodes == 0 else None
+        elif "ntasks" in both:
+            per_node = None
+        elif "ntasks-per-node" not in both:
+            per_node = gpus // share if gpus and share and "ntasks-per-gpu" not in both and "gpus" in both else 1
+    if gpus is None and share and per_node:
+        gpus = share * per_node
+    return Shape(nodes=nodes, tasks=per_node, gpus=gpus, gpus_per_task=share, requested=both)
+
+
+def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> int | None:
+    """The GPUs of a node: of `--gres=gpu:a100:4`, `--gpus-per-node=4`, or `--gpus=8` of two nodes."""
+    for name in ("gpus-per-node", "gres"):
+        for entry in requested.get(name, "").split(","):
+            if (name == "gpus-per-node" and entry) or entry.startswith("gpu"):
+                number = entry.rpartition(":")[2]
+                return 1 if number.isalpha() and name == "gres" else values.number(number)
+    total = values.number(requested["gpus"].rpartition(":")[2]) if "gpus" in requested else None
+    return total // nodes if total and nodes and total % nodes == 0 else None
+
+
+def launches(source: Source) -> Iterator[Launch]:
+    """Every program that computes, in the order of the file."""
+    values = Values(source)
+    job = job_shape(source, values)
+    steps = {part.offset: part for part in source.parts if part.kind == "command"}
+    for part in source.parts:
+        if part.kind != "command" or _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
+            continue
+        words = values.expanded(part.words)
+        step = part if part.name in _STARTERS else steps.get(part.step)
+        own, behind = options(words[1:]) if part.name == "srun" else ({}, -1)
+        found = _program(words[behind + 1 :])
+        if found is None or _starts_script(words[behind + 1 :]):
+            continue
+        program, start = found
+        if step is not None and step is not part:
+            own, _ = options(values.expanded(step.words)[1:]) if step.name == "srun" else ({}, 0)
+        shape = _shape(job.requested, own, values) if own else job
+        yield Launch(
+            part=part,
+            program=program,
+            words=words[behind + 1 + start :],
+            step=step,
+            shape=shape,
+            ranks=_ranks(program, words[behind + 1 + start :], shape, values),
+            nodes=_told_nodes(program, words[behind + 1 + start :], values),
+        )
+
+
+def _starts_script(words: Sequence[str]) -> bool:
+    """Tell if the words are a shell with a script in a word, whose commands are parts of their own."""
+    return any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:3]) and words[0].rpartition("/")[2] in ("bash", "sh")
+
+
+def _program(words: Sequence[str]) -> tuple[str, int] | None:
+    """What computes, among the words of a command, and where its name stands."""
+    for i, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        if name in (TORCHRUN, DEEPSPEED):
+            return name, i
+        if name == ACCELERATE and "launch" in words[i + 1 : i + 2]:
+            return name, i
+        if _PYTHON.fullmatch(name):
+            rest = [share for share in words[i + 1 : i + 6] if share not in ("-u", "-O", "-X", "-W", "-B", "-E", "-s")]
+            if rest[:1] == ["-m"] and len(rest) > 1:
+                return _MODULES.get(rest[1], PYTHON), i
+            return (PYTHON, i) if rest and rest[0].endswith(".py") else None
+    return None
+
+
+def option(words: Sequence[str], *names: str) -> str | None:
+    """The value of an option of a launcher; `-` and `_` are one to them."""
+    for i, word in enumerate(words):
+        name, given, value = word.partition("=")
+        if name.startswith("--") and name[2:].replace("-", "_") in names:
+            return value if given else words[i + 1] if i + 1 < len(words) else ""
+        if word.endswith(".py"):
+            return None
+    return None
+
+
+def _ranks(program: str, words: Sequence[str], shape: Shape, values: Values) -> int | None:
+    if program == TORCHRUN:
+        value = option(words, "nproc_per_node")
+        return 1 if value is None else shape.gpus or MANY if value in ("gpu", "auto") else values.number(value)
+    if program == ACCELERATE:
+        total = values.number(option(words, "num_processes") or "")
+        machines = values.number(option(words, "num_machines") or "1")
+        return total // machines if total and machines else None
+    if program == DEEPSPEED:
+        value = option(words, "num_gpus")
+        return values.number(value) if value else shape.gpus
+    return 1
+
+
+def _told_nodes(program: str, words: Sequence[str], values: Values) -> int | None:
+    if any(word.lstrip("-").startswith("standalone") for word in words):
+        return 1
+    value = option(words, "nnodes", "num_machines", "num_nodes")
+    return values.number(value.split(":")[0]) if value else None if program == DEEPSPEED else 1

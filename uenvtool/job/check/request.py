@@ -1,0 +1,27 @@
+"""What a user asks of `uenvtool job check`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Argument, Option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """What a user asks of `uenvtool job check`."""
+
+    files: Annotated[tuple[Path, ...], Argument(metavar="FILE...", help="Batch scripts and EDFs.")]
+    system: Annotated[str | None, Option("-s", metavar="SYSTEM", help="The system that they are for.")] = None
+    select: Annotated[tuple[str, ...], Option(metavar="RULE", help="Only this rule; can be repeated.")] = ()
+    all: Annotated[bool, Option("--all", help="Hints too.")] = False
+    explain: Annotated[bool, Option("--explain", help="What each finding costs, and who says so.")] = False
+    fix: Annotated[bool, Option("--fix", help="Mend in place what is safe to mend, and show the change.")] = False
+    diff: Annotated[bool, Option("--diff", help="Show what --fix would change; change nothing.")] = False
+    shellcheck: Annotated[bool, Option("--shellcheck", help="What shellcheck finds, too.")] = False
+    format: Annotated[
+        Literal["text", "sarif", "gitlab"], Option(help="text, sarif (GitHub), or gitlab (its code quality report).")
+    ] = "text"
+    exit_zero: Annotated[bool, Option("--exit-zero", help="Exit 0 whatever is found.")] = False
