@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import load_findings
 
 TRAINING = (
     "{rank}: [2026-11-21 10:03:{rank:02},123][INFO] - Epoch 7/100 | step {step} | loss: 0.{step:06} | 63787.9 img/s\n"

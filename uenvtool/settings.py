@@ -16,11 +16,9 @@ from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.recipe_reader import read_recipe
-from uenvtool.knowledge.runtime import VIEWS, Runtime
-from uenvtool.knowledge.runtime_reader import load_runtime
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.system_reader import load_system, this_system
+from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.runtime import VIEWS, Runtime, load_runtime
+from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
     EXPECTED,
     FACTS,
@@ -32,9 +30,9 @@ from uenvtool.knowledge.tuning import (
     Workaround,
     applicable,
     holding,
+    load_tuning,
     recipe_facts,
 )
-from uenvtool.knowledge.tuning_reader import load_tuning
 
 SHOWN = (
     *("runtime", "container", "image", "overlay", "nodes"),
@@ -90,7 +88,7 @@ class Settings:
     @property
     def computed(self) -> frozenset[str]:
         """Return what values are computed from."""
-        return frozenset(found.setting.computed for found in self.settings if found.setting.computed)
+        return frozenset(found.setting.from_ for found in self.settings if found.setting.from_)
 
     @property
     def images(self) -> dict[str, str]:
@@ -108,7 +106,7 @@ class Settings:
             "container": "yes" if runtime.container and inside is not False else None,
             "image": None,
             "overlay": None if self.venv is None else "named",
-            "SLURM_JOB_ID": "a job" if self.system.scheduler == "slurm" else None,
+            "SLURM_JOB_ID": "a job" if self.system.scheduler.name == "slurm" else None,
         }
         return tuple(
             found.setting for found in self.settings if all(_holds(term, facts, found.setting) for term in found.guard)

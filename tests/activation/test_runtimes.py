@@ -11,7 +11,7 @@ from tests.conftest import Answer
 from tests.support.shells import ALL, run
 from uenvtool.knowledge.kinds import RUNTIME as KIND
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.runtime_reader import load_runtime
+from uenvtool.knowledge.runtime import load_runtime
 
 Cli = Callable[..., Answer]
 Write = Callable[..., Path]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.project import ROOT
 from tests.support.shells import ALL, run, script
-from uenvtool.knowledge.tuning_reader import load_all
+from uenvtool.knowledge.tuning import load_all
 
 OWN = {"UENVTOOL_RANK", "UENVTOOL_SET"}
 READ = {"RANK", "PMI_RANK", "NCCL_VERSION", "UENV_VIEW", "SLURM_PROCID", "SLURM_CPUS_PER_TASK", "LD_LIBRARY_PATH"}

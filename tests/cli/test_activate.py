@@ -17,8 +17,8 @@ from tests.support.shells import ALL, EXTENSION, run
 from uenvtool.activation import request as activation_request
 from uenvtool.core.files.generated import digest
 from uenvtool.knowledge import complete
-from uenvtool.knowledge.system_reader import load_system
-from uenvtool.knowledge.tuning_reader import load_all
+from uenvtool.knowledge.system import load_system
+from uenvtool.knowledge.tuning import load_all
 
 Cli = Callable[..., Answer]
 LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.support.seeds import script, seed
 from tests.support.toml import loads
-from uenvtool.knowledge.container_reader import load_container
+from uenvtool.knowledge.container import load_container
 
 Cli = Callable[..., Answer]
 NAMES = {

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tests.support import slingshot
-from uenvtool.knowledge.tuning_reader import load_all
+from uenvtool.knowledge.tuning import load_all
 
 
 def test_the_table_is_what_tuning_gives() -> None:
-    assert slingshot.PAGE.read_text(encoding="utf-8") == slingshot.page(), "python -m tests.support.checked"
+    assert slingshot.PAGE.read_text(encoding="utf-8") == slingshot.page(), "python -m tests.support.slingshot"
 
 
 def test_each_site_has_a_column_and_each_of_their_variables_a_row() -> None:

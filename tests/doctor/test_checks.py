@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from uenvtool.core.session import Job, View
 from uenvtool.doctor.examine import CHECKS, as_findings, faults
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
-from uenvtool.knowledge.finding_reader import load_findings
-from uenvtool.knowledge.system_reader import concrete_systems, load_system
+from uenvtool.knowledge.finding import load_findings
+from uenvtool.knowledge.system import concrete_systems, load_system
 from uenvtool.settings import settings_for
 
 KNOWN = load_findings().findings
@@ -45,7 +45,7 @@ def good(here: Tuned) -> dict[str, str]:
     return {
         setting.name: setting.value
         for setting in here.settings
-        if setting.value is not None and setting.policy in ("default", "at-most", "required") and not setting.computed
+        if setting.value is not None and setting.policy in ("default", "at-most", "required") and not setting.from_
     }
 
 

@@ -22,7 +22,7 @@ from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.blocks import BLOCK_BYTES
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import load_findings
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -68,13 +68,13 @@ def test_nothing_is_found_in_the_log_of_a_run_in_which_all_is_well(log: str) -> 
 
 
 def test_every_workaround_that_a_finding_names_exists() -> None:
-    from uenvtool.knowledge.tuning_reader import load_all
+    from uenvtool.knowledge.tuning import load_all
 
     assert {known.workaround for known in KNOWN.findings.values()} - {""} <= set(load_all().workarounds)
 
 
 def test_no_finding_has_the_name_of_a_rule_of_job_check() -> None:
-    from uenvtool.knowledge.rule_reader import load_rules
+    from uenvtool.knowledge.rule import load_rules
 
     assert not load_rules().keys() & KNOWN.findings.keys()
 

@@ -17,7 +17,7 @@ from tests.conftest import Answer
 from tests.doctor.test_here import nothing_else
 from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.ranks import OWN_FOLDER, RankReport, examine_ranks, parsed_report, place, together
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import load_findings
 
 __all__ = ["nothing_else"]
 Cli = Callable[..., Answer]

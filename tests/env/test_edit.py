@@ -20,7 +20,7 @@ from uenvtool.env.environment import plan_environment
 from uenvtool.env.node import node_answers
 from uenvtool.env.request import Changes
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]

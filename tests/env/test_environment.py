@@ -17,7 +17,7 @@ from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.program import repository_folder
 from uenvtool.env.reasons import reasons
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -201,7 +201,7 @@ def test_the_version_of_mpi_is_the_systems_and_the_recipe_may_bound_it(write: Wr
 
     assert packages("any", "mine", "a100")["mpi"]["require"] == ["openmpi@=5.0.9"]
     assert packages("old", "mine", "a100")["mpi"]["require"] == ["openmpi@=4.1.7"]
-    with pytest.raises(BadInput, match=r"systems/mine.yaml:4:6: new needs openmpi@6:; mine has 5.0.9, 4.1.7"):
+    with pytest.raises(BadInput, match=r"systems/mine.yaml:4:1: new needs openmpi@6:; mine has 5.0.9, 4.1.7"):
         planned("new", "mine", "a100")
 
 

@@ -13,7 +13,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.stackinator import render_recipe
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 Write = Callable[[str, str | bytes], Path]
 MINE = "extends: pytorch-2.9\ndescription: Mine.\n"

@@ -29,7 +29,7 @@ from uenvtool.job.make import planned as planned_job
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 from uenvtool.settings import settings_for
 
 FREE = frozenset({"description", "reason", "title", "note", "cost", "limits"})

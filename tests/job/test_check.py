@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.seeds import written
-from uenvtool.knowledge.rule_reader import load_rules
+from uenvtool.knowledge.rule import load_rules
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]

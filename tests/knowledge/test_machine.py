@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from uenvtool.knowledge.machine import on_this_machine
-from uenvtool.knowledge.system import SystemPackage
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import SystemPackage, load_system
 
 Program = Callable[[str, str], Path]
 

@@ -13,7 +13,7 @@ from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -45,7 +45,7 @@ def test_the_coupled_versions_of_pytorch_2_6() -> None:
     assert asked["py-torch"] == "2.6.0"
     assert asked["nccl"] == "2.26.2-1"
     assert asked["aws-ofi-nccl"] == "1.14.0"
-    assert str(recipe.require["cuda"].versions) == "=12.6.0"
+    assert str(recipe.require["cuda"].version) == "=12.6.0"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_torch_can_be_moved_with_everything_that_is_coupled_to_it(write: Write) 
 
     (torch,) = [root.spec for root in recipe.roots if root.spec.package == "py-torch"]
     assert str(torch.versions) == "2.7.1"
-    assert {pin.package: str(pin.versions) for pin, _ in coupled_pins(recipe).values()} == {
+    assert {pin.package: str(pin.version) for pin, _ in coupled_pins(recipe).values()} == {
         "py-torchvision": "0.22.1",
         "py-torchaudio": "2.7.1",
         "py-triton": "3.3.1",
@@ -117,7 +117,7 @@ def test_a_variant_without_a_version_keeps_the_couplings(write: Write) -> None:
 
     (torch,) = [root.spec for root in recipe.roots if root.spec.package == "py-torch"]
     assert (str(torch.versions), torch.variants["ucc"], torch.variants["gloo"]) == ("2.6.0", True, False)
-    assert str(coupled_pins(recipe)["py-triton"][0].versions) == "3.2.0"
+    assert str(coupled_pins(recipe)["py-triton"][0].version) == "3.2.0"
 
 
 def test_replace_takes_the_place_of_the_inherited_spec(write: Write) -> None:
@@ -228,8 +228,8 @@ def test_a_child_can_compare_with_the_published_table_without_preferring_it(writ
     recipe = load_recipe("mine")
 
     assert recipe.published is not None
-    assert len(recipe.published.rows) == 210
-    assert not recipe.prefer_published
+    assert len(recipe.published.table.rows) == 210
+    assert not recipe.published.prefer
 
 
 def test_a_hint_never_sends_anybody_into_the_built_in_files(write: Write) -> None:

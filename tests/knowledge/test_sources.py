@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from tests.conftest import Answer
 from tests.support.needs import need
 from uenvtool.knowledge import sources
-from uenvtool.knowledge.tuning import Source, Value
-from uenvtool.knowledge.tuning_reader import load_all, load_sources
+from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources
 
 Cli = Callable[..., Answer]
 Write = Callable[..., Path]

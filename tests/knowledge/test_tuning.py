@@ -11,10 +11,18 @@ import pytest
 from tests.conftest import Answer
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.condition import can_hold_together, parse_condition
-from uenvtool.knowledge.recipe_reader import read_recipe
-from uenvtool.knowledge.system_reader import load_system
-from uenvtool.knowledge.tuning import EXPECTED, SOFTWARE, UNSET, recipe_facts, wrong_kind
-from uenvtool.knowledge.tuning_reader import load_all, load_sources, load_tuning
+from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.system import load_system
+from uenvtool.knowledge.tuning import (
+    EXPECTED,
+    SOFTWARE,
+    UNSET,
+    load_all,
+    load_sources,
+    load_tuning,
+    recipe_facts,
+    wrong_kind,
+)
 
 KNOWN = """
 CPATH FI_CXI_DISABLE_NON_INJECT_MSG_IDC FI_HMEM_CUDA_USE_GDRCOPY HSA_FORCE_FINE_GRAIN_PCIE
@@ -73,7 +81,7 @@ def test_a_setting_is_what_its_source_says() -> None:
     }
     for setting in tuning.settings:
         assert setting.source.name in says[setting.name] or setting.policy in (UNSET, EXPECTED), setting.position
-        if not setting.computed and setting.policy != EXPECTED and setting.source.name in says[setting.name]:
+        if not setting.from_ and setting.policy != EXPECTED and setting.source.name in says[setting.name]:
             assert says[setting.name][setting.source.name] == setting.value, setting.position
 
 

@@ -15,7 +15,7 @@ from uenvtool.env.environment import plan_environment
 from uenvtool.env.lock import Lock, read_lock
 from uenvtool.env.table import compared
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 pytestmark = pytest.mark.real
 Cli = Callable[..., Answer]

@@ -18,11 +18,11 @@ from uenvtool.env.environment import plan_environment
 from uenvtool.env.lock import read_lock
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.reader import is_abstract
 from uenvtool.knowledge.source import read
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 pytestmark = pytest.mark.real
 Cli = Callable[..., Answer]

@@ -22,7 +22,7 @@ from uenvtool.env.program import Spack, find_spack, repository_folder
 from uenvtool.env.sources import make_mirror, sources_of
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.machine import on_this_machine
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import load_system
 
 pytestmark = [
     pytest.mark.real,

@@ -1,15 +1,17 @@
-"""The table of docs/slingshot.md, made of tuning/: what each variable does, who sets what, what is set here and why."""
+"""The table of docs/slingshot.md, made of tuning/: `python -m tests.support.slingshot` writes it.
+
+It says what each variable does, who sets what, what is set here and why.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from tests.support.project import ROOT
-from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning
-from uenvtool.knowledge.tuning_reader import load_all, load_sources
+from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all, load_sources
 
 PAGE = ROOT / "docs" / "slingshot.md"
-BEGIN, END = "<!-- made of tuning/: python -m tests.support.checked -->\n\n", "\n<!-- end -->\n"
+BEGIN, END = "<!-- made of tuning/: python -m tests.support.slingshot -->\n\n", "\n<!-- end -->\n"
 EVERYWHERE = "fabric == slingshot"
 """The term of a condition that the whole page is about."""
 
@@ -86,3 +88,7 @@ def _condition(setting: Setting) -> str:
 
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

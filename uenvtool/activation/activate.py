@@ -14,9 +14,9 @@ from uenvtool.core import drift, files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.runtime_reader import known_images
+from uenvtool.knowledge.runtime import known_images
 from uenvtool.knowledge.sound import passed_over
-from uenvtool.knowledge.system_reader import concrete_systems
+from uenvtool.knowledge.system import concrete_systems
 from uenvtool.settings import Settings, known_facts, settings_for
 
 JSON = "json"

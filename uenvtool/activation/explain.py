@@ -8,11 +8,11 @@ from typing import Any
 from uenvtool.activation.request import ExplainRequest
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
-from uenvtool.knowledge.finding_text import finding_text, findings_named
+from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.rule_text import rule_text, rules_named
-from uenvtool.knowledge.runtime_reader import known_images
+from uenvtool.knowledge.rule import rule_text, rules_named
+from uenvtool.knowledge.runtime import known_images
 from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.tuning import (
     AT_MOST,
@@ -26,8 +26,9 @@ from uenvtool.knowledge.tuning import (
     TunedVariable,
     Tuning,
     Value,
+    load_all,
+    load_sources,
 )
-from uenvtool.knowledge.tuning_reader import load_all, load_sources
 from uenvtool.settings import Settings, known_facts, settings_for
 
 POLICIES = {
@@ -210,7 +211,7 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: S
     return {
         "name": name,
         "files": [variable.file for variable in variables],
-        "type": variables[0].kind,
+        "type": variables[0].type,
         "about": next((variable.about for variable in variables if variable.about), ""),
         "here": None if here is None else _here(name, here),
         "settings": [_setting(setting, tuning) for setting in settings],
@@ -243,7 +244,7 @@ def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
         "danger": guard.danger,
         "reason": guard.reason,
         "when": guard.when.text,
-        "ways": [[str(way), way.source.name] for way in guard.ways],
+        "ways": [[str(way), way.source.name] for way in guard.one_of],
         "source": guard.source.name,
         "here": taken,
     }
@@ -264,7 +265,7 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
     return {
         "value": setting.value,
         "shown": _shown(setting),
-        "computed": setting.computed or None,
+        "computed": setting.from_ or None,
         "policy": setting.policy,
         "how": POLICIES[setting.policy],
         "when": f"--workaround {workaround.name}: {workaround.symptom}"
@@ -284,8 +285,8 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
 
 def _shown(setting: Setting) -> str:
     """What a variable is set to, or what happens to it."""
-    if setting.computed:
-        return COMPUTED[setting.computed]
+    if setting.from_:
+        return COMPUTED[setting.from_]
     if setting.policy in (UNSET, EXPECTED):
         return "removed" if setting.policy == UNSET else "left to somebody else"
     return setting.value or ""

@@ -131,7 +131,7 @@ def values(plan: Settings) -> Iterator[tuple[str, str]]:
 
 
 def _value(planned: ConditionalSetting) -> str | None:
-    return planned.setting.otherwise if planned.setting.computed else planned.setting.value
+    return planned.setting.otherwise if planned.setting.from_ else planned.setting.value
 
 
 def _data(planned: ConditionalSetting) -> dict[str, object]:
@@ -139,7 +139,7 @@ def _data(planned: ConditionalSetting) -> dict[str, object]:
     return {
         "name": setting.name,
         "value": setting.value,
-        "computed": setting.computed or None,
+        "computed": setting.from_ or None,
         "policy": setting.policy,
         "set": setting.together or None,
         "when": planned.guard_text or None,

@@ -169,7 +169,7 @@ def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
     blocks = [
         dialect.block("set_names") if knows_runtime(plan) else "",
         dialect.block("ranks", PROGRAM=dialect.quote(rank_program()), FAILED=dialect.quote(NO_ENVIRONMENT))
-        if plan.system.scheduler == SLURM
+        if plan.system.scheduler.name == SLURM
         else "",
     ]
     return [text for text in blocks if text]
@@ -193,7 +193,7 @@ def library_facts(plan: Settings) -> list[str]:
 def roce_device(plan: Settings) -> str:
     """The start of the RDMA devices' names, if none is found."""
     settings = (planned.setting for planned in plan.settings)
-    return next((setting.otherwise or "" for setting in settings if setting.computed == "roce_hca"), "")
+    return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 
 
 def render_script(plan: Settings, dialect: Dialect, again: str) -> str:
@@ -257,7 +257,7 @@ def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str
     system = plan.system
     name = f"activate/{system.name}.{dialect.extension}"
     usage = {f"source {name}": "sets what is unset, says what it overrides"}
-    if system.scheduler == SLURM:
+    if system.scheduler.name == SLURM:
         usage["srun sh -uc 'eval \"$UENVTOOL_RANK\"' python train.py"] = (
             "gives each task its RANK, MASTER_ADDR and so on"
         )
@@ -336,10 +336,10 @@ def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
     words = [f"ue_{verb(setting)}", setting.name]
     source = f"[{setting.source.name}]"
     reason = one_line(setting.reason)
-    if setting.computed:
-        words.append(dialect.variable(setting.computed))
-        if setting.computed in MESSAGES:
-            yield f"{indent}ue_here {setting.name} {dialect.variable(MESSAGES[setting.computed])}"
+    if setting.from_:
+        words.append(dialect.variable(setting.from_))
+        if setting.from_ in MESSAGES:
+            yield f"{indent}ue_here {setting.name} {dialect.variable(MESSAGES[setting.from_])}"
     elif setting.policy not in (UNSET, EXPECTED):
         words.append(_word(setting.value or "", dialect))
     if setting.policy in (AT_MOST, REQUIRED, UNSET, EXPECTED):

@@ -113,7 +113,7 @@ def _toolchain(plan: ContainerPlan) -> Iterator[str]:
     yield ""
     yield "# What every component is built with."
     yield f"FROM {BASE} AS {TOOLCHAIN}"
-    yield from _installed(plan.container.build_packages)
+    yield from _installed(plan.container.packages.build)
     yield "COPY scripts/fetch.sh scripts/keep.sh /uenvtool/"
     yield "ARG JOBS=16"
     yield "ENV MAKEFLAGS=-j${JOBS} CMAKE_BUILD_PARALLEL_LEVEL=${JOBS}"
@@ -123,9 +123,9 @@ def _toolchain(plan: ContainerPlan) -> Iterator[str]:
 def _component(stage: Stage) -> Iterator[str]:
     component, release = stage.component, stage.release
     yield ""
-    yield from _comment(f"{stage.name} {release.version}: {component.description} [{release.evidence}]")
+    yield from _comment(f"{stage.name} {release.version}: {component.description} [{release.source}]")
     yield f"FROM {TOOLCHAIN} AS {_stage_name(stage.name)}"
-    yield from _installed(component.build_packages)
+    yield from _installed(component.packages.build)
     for name, value in stage.env.items():
         yield from _comment(value.reason)
         yield f"ENV {name}={quoting.docker(name, value.word)}"
@@ -155,8 +155,8 @@ def _last(plan: ContainerPlan, context: Context) -> Iterator[str]:
     yield ""
     yield "# The image: the files that are needed when it runs."
     yield f"FROM {BASE} AS {LAST}"
-    packages = [package for stage in plan.stages for package in stage.component.runtime_packages]
-    yield from _installed([*plan.container.runtime_packages, *packages])
+    packages = [package for stage in plan.stages for package in stage.component.packages.runtime]
+    yield from _installed([*plan.container.packages.runtime, *packages])
     for stage in plan.stages:
         if stage.component.installs:
             yield f"COPY --from={_stage_name(stage.name)} /runtime/ /"

@@ -29,14 +29,14 @@ class Deployment:
 
 def squashfs_name(plan: ContainerPlan) -> str:
     """The name of the image as a file of the Container Engine."""
-    return f"{plan.container.image}+{plan.tag}.sqsh"
+    return f"{plan.container.name}+{plan.tag}.sqsh"
 
 
 def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
     """The tests on nodes, without the name of the image: its hash is that of the tests."""
     return filled(
         template("test.sh"),
-        CANONICAL=f"{plan.container.image}:{plan.tag}",
+        CANONICAL=f"{plan.container.name}:{plan.tag}",
         AGAIN=deployment.again,
         OPTIONS=" ".join(map(quoting.sh_word, deployment.srun)),
         TESTS="\n".join(map(_test, plan.container.tests)) or "  :",
@@ -100,7 +100,7 @@ def _test(test: NodeTest) -> str:
     least = test.at_least
     numbers = (least.number, least.value, least.unit) if least else ("", "", "")
     env = ["env", *(f"{name}={value}" for name, value in test.env.items())] if test.env else []
-    words = [test.name, str(test.nodes), str(test.tasks), test.prints, *numbers, *env, *test.words]
+    words = [test.name, str(test.nodes), str(test.tasks), test.prints, *numbers, *env, *test.run]
     line = " ".join(quoting.sh_word(word) for word in words)
     return f"  # {test.reason}\n  run {line}"
 

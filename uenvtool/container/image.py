@@ -17,8 +17,8 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.job.render.edf import EdfEntries, render_edf
-from uenvtool.knowledge.jobs import ContainerEngine, job_knowledge
-from uenvtool.knowledge.runtime_reader import load_runtime
+from uenvtool.knowledge.jobs import ContainerEngine
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.settings import Settings, settings_for
 from uenvtool.venv.protect import rules
 
@@ -60,21 +60,21 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
     activation = _activation(plan)
     context = Context(
         base=base,
-        runtime=_runtime_texts(activation, plan.kind) if activation and plan.container.kind else RuntimeTexts(),
+        runtime=_runtime_texts(activation, plan.kind) if activation and plan.container.image else RuntimeTexts(),
         protected=[rule.pattern for rule in rules()],
         exceptions=[name for rule in rules() for name in rule.harmless],
         again=command,
         labels=_labels(plan, base),
     )
-    engine = job_knowledge(plan.system).ce
+    engine = plan.system.jobs.ce
     own = bool(activation and plan.kind)
-    name = f"{plan.container.image}.toml"
+    name = f"{plan.container.name}.toml"
     variables = dict(values(activation.for_format(DOCKER))) if own and activation else {}
     srun = _srun(engine) if own else []
     deployment = Deployment(variables=variables, srun=srun, edf=name, again=command)
     unnamed = dataclasses.replace(deployment, again="")  # a command says how a file was made, not what is in it
     identity = Identity(
-        image=plan.container.image,
+        image=plan.container.name,
         tag=plan.tag,
         content=content_hash(context_files(plan, dataclasses.replace(context, again=""))),
         tests=content_hash({"test.sh": test_script(plan, unnamed)}, TESTS_DIGITS),
@@ -123,7 +123,7 @@ def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
     standard = "org.opencontainers.image"
     digest = plan.container.base.digest if plan.container.base else ""
     return {
-        f"{standard}.title": plan.container.image,
+        f"{standard}.title": plan.container.name,
         f"{standard}.description": plan.container.description,
         f"{standard}.version": plan.tag,
         f"{standard}.base.name": base,
@@ -135,8 +135,10 @@ def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
 
 
 def _srun(engine: ContainerEngine) -> list[str]:
-    network = [f"--network={engine.extended_network}"] if engine.extended_network else []
-    return [*engine.extended_srun, *network]
+    if engine.extended is None:
+        return []
+    network = [f"--network={engine.extended.network}"] if engine.extended.network else []
+    return [*engine.extended.srun, *network]
 
 
 def _edf(plan: ContainerPlan, engine: ContainerEngine, activation: Settings | None, command: str) -> str:

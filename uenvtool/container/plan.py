@@ -9,8 +9,7 @@ from itertools import combinations
 
 from uenvtool.container.paths import can_meet
 from uenvtool.core.errors import BadInput, Problem, unknown
-from uenvtool.knowledge.component import OPTIONS, Component, Release, Worded
-from uenvtool.knowledge.component_reader import expanded
+from uenvtool.knowledge.component import OPTIONS, Component, ConditionalCommand, ConditionalValue, Release, expanded
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.container import Choice, Container
 from uenvtool.knowledge.system import System
@@ -65,7 +64,7 @@ class ContainerPlan:
     @property
     def name(self) -> str:
         """The name of the recipe."""
-        return self.container.name
+        return self.container.recipe
 
     @property
     def foundation(self) -> Container:
@@ -75,7 +74,7 @@ class ContainerPlan:
     @property
     def kind(self) -> str:
         """The kind of image that it is, its own or that of the image below."""
-        return self.container.kind or (self.below.kind if self.below else "")
+        return self.container.image or (self.below.kind if self.below else "")
 
     @property
     def tag(self) -> str:
@@ -106,9 +105,9 @@ def plan_container(
     """
     chosen = {choice.name: choice for choice in container.components}
     problems = [
-        unknown(f"version of {choice.name}", choice.version, components[choice.name].releases, choice.position)
+        unknown(f"version of {choice.name}", choice.version, components[choice.name].versions, choice.position)
         for choice in container.components
-        if choice.version not in components[choice.name].releases
+        if choice.version not in components[choice.name].versions
     ]
     problems += _missing(container, components)
     problems += _written_twice([components[name] for name in chosen])
@@ -194,22 +193,22 @@ def _stage(
     values = {"version": choice.version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
     own_facts = {**facts, "version": choice.version}
     options = [
-        Argument(expanded(option.words[0], values), option.reason)
+        Argument(expanded(option.value, values), option.reason)
         for option in component.options
         if _holds(option, own_facts)
     ]
     env = {
-        name: Argument(expanded(value.words[0], values), value.reason)
+        name: Argument(expanded(value.value, values), value.reason)
         for name, value in component.env.items()
         if _holds(value, own_facts)
     }
     needed = _needed(component, components)
     return Stage(
         component=component,
-        release=component.releases[choice.version],
+        release=component.versions[choice.version],
         needs=tuple(name for name in order if name in needed),
         env=env,
-        sets={name: expanded(value.words[0], values) for name, value in component.sets.items()},
+        sets={name: expanded(value.value, values) for name, value in component.sets.items()},
         build=tuple(_command(step, values, options) for step in component.build if _holds(step, own_facts)),
         check=tuple(_command(step, values, options) for step in component.check if _holds(step, own_facts)),
     )
@@ -227,16 +226,16 @@ def _needed(component: Component, components: Mapping[str, Component]) -> set[st
     return found
 
 
-def _command(step: Worded, values: dict[str, str], options: Sequence[Argument]) -> Command:
+def _command(step: ConditionalCommand, values: dict[str, str], options: Sequence[Argument]) -> Command:
     words: list[Argument] = []
-    for word in step.words:
+    for word in step.run:
         words += options if word == OPTIONS else [Argument(expanded(word, values))]
     return (replace(words[0], reason=step.reason), *words[1:])
 
 
-def _holds(worded: Worded, facts: Facts) -> bool:
+def _holds(entry: ConditionalCommand | ConditionalValue, facts: Facts) -> bool:
     """Whether the condition holds. Raises BadInput for one about a fact that there is not."""
-    for term in worded.when.terms:
+    for term in entry.when.terms:
         if term.fact not in facts:
-            raise BadInput([unknown("fact", term.fact, facts, worded.position)])
-    return bool(worded.when.holds(facts))
+            raise BadInput([unknown("fact", term.fact, facts, entry.position)])
+    return bool(entry.when.holds(facts))

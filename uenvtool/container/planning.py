@@ -8,16 +8,13 @@ from collections.abc import Sequence
 from uenvtool.container.plan import ContainerPlan, plan_container
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput, Problem, unknown
-from uenvtool.knowledge.component import Component
-from uenvtool.knowledge.component_reader import load_component
-from uenvtool.knowledge.container import Container
-from uenvtool.knowledge.container_reader import container_of, load_container
+from uenvtool.knowledge.component import Component, load_component
+from uenvtool.knowledge.container import Container, container_of, load_container
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.system_reader import load_system, this_system
+from uenvtool.knowledge.system import System, load_system, this_system
 
 _REFERENCE = re.compile(r"(?:docker://)?(?P<image>[^@]+?):(?P<tag>[^:/@]+)(?:@(?P<digest>[^@]+))?")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
@@ -86,9 +83,9 @@ def _system(name: str | None, home: str) -> System:
 def _down_to_the_base(container: Container) -> list[Container]:
     """Return a recipe, and those whose images it builds on, the nearest first. Raises BadInput for a circle."""
     found = [container]
-    while (below := found[-1].below) is not None:
-        found.append(load_container(below.name, below.position))
-        names = [recipe.name for recipe in found]
+    while (below := found[-1].from_) is not None:
+        found.append(load_container(below.text, below.position))
+        names = [recipe.recipe for recipe in found]
         if names[-1] in names[:-1]:
             hint = "one of them must have a `base`"
             raise BadInput(f"`from` goes in a circle: {' -> '.join(names)}", below.position, hint)

@@ -19,8 +19,7 @@ from uenvtool.doctor.python import Answer, start_asking
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import PythonHere, Snapshot
 from uenvtool.doctor.tuned import tuned_here
-from uenvtool.knowledge.finding import Known
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import Known, load_findings
 
 RECORD_FOLDER = ".uenvtool"
 """The folder that shows an overlay of this tool's (overlay/create.py, which takes long to load)."""

@@ -20,8 +20,7 @@ from uenvtool.job.check.findings import read_source
 from uenvtool.job.check.lint import flaws
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.script import options_of
-from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
 from uenvtool.knowledge.rule import ERROR, HINT
 
 GOOD_STATES = ("COMPLETED", "COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")

@@ -24,8 +24,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
 from uenvtool.doctor.secrets import without_secrets
-from uenvtool.knowledge.finding import KnownFinding
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import KnownFinding, load_findings
 
 OWN_FOLDER = ".uenvtool-doctor"
 """Where the ranks write, below the folder that is named; a step of Slurm's has its number behind it."""

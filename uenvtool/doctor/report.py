@@ -106,7 +106,7 @@ def _mended(finding: Finding) -> Finding:
         return finding
     known = finding.known
     if known.workaround:
-        from uenvtool.knowledge.tuning_reader import load_all
+        from uenvtool.knowledge.tuning import load_all
 
         settings = load_all().workarounds[known.workaround].settings
         commands = tuple(f"export {setting.name}={quoting.sh(setting.value or '')}" for setting in settings)

@@ -38,7 +38,7 @@ def tuned_here(
     if name is None:
         return None, NOT_KNOWN  # most machines, which do not wait for the tuning
     from uenvtool.activation.activate import command
-    from uenvtool.knowledge.system_reader import load_system
+    from uenvtool.knowledge.system import load_system
     from uenvtool.settings import runtimes_of, settings_for
 
     known = runtimes_of(load_system(name), runtime)

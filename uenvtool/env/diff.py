@@ -112,7 +112,7 @@ def of_recipe(recipe: Recipe) -> Versions:
         if request.hard and str(request.versions) not in known:
             known.append(str(request.versions))
     for name, (pin, _) in coupled_pins(recipe).items():
-        found[name] = [str(pin.versions)]
-    for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.versions]:
-        found[name] = [str(recipe.prefer[name].versions)]
+        found[name] = [str(pin.version)]
+    for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.version]:
+        found[name] = [str(recipe.prefer[name].version)]
     return found

@@ -15,8 +15,7 @@ from uenvtool.knowledge.parts import Addition
 from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
-from uenvtool.knowledge.tuning import EXPECTED, holding, recipe_facts
-from uenvtool.knowledge.tuning_reader import load_tuning
+from uenvtool.knowledge.tuning import EXPECTED, holding, load_tuning, recipe_facts
 from uenvtool.knowledge.version import Versions, versions
 
 PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
@@ -164,7 +163,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     soft = _soft_pins(recipe, facts, brought)
     groups = tuple(_groups(recipe, mpi, facts, variants, hard))
     wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
-    wanted |= {name: pin.versions for name, pin in hard.items() if pin.versions}
+    wanted |= {name: pin.version for name, pin in hard.items() if pin.version}
     wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
     return Environment(
         recipe=recipe,
@@ -233,7 +232,7 @@ def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
                 _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
             ),
             require=tuple(
-                replace(requirement, text=filled(requirement.text, facts, requirement.position))
+                replace(requirement, spec=filled(requirement.spec, facts, requirement.position))
                 for requirement in package.require
                 if requirement.when.holds(facts)
             ),
@@ -266,8 +265,8 @@ def _root(
     extra = [value for name in group.variants for value in variants.get(name, ())]
     text = " ".join(filter(None, [spec.own, *extra, spec.dependencies]))
     pin = hard.get(spec.package)
-    version = spec.versions or (pin.versions if pin else None)
-    pinned_by = "spec" if spec.versions else "pin" if pin and pin.versions else ""
+    version = spec.versions or (pin.version if pin else None)
+    pinned_by = "spec" if spec.versions else "pin" if pin and pin.version else ""
     return Root(
         package=spec.package,
         text=filled(text, facts, entry.position),
@@ -288,7 +287,7 @@ def _mpi_root(recipe: Recipe, system: System) -> Root | None:
     if recipe.mpi is None or mpi is None:
         return None
     pin = recipe.mpi.get(mpi.package)
-    bound = pin.versions if pin else None
+    bound = pin.version if pin else None
     fitting = [version for version in mpi.versions if bound is None or bound.contains(version)]
     if mpi.versions and not fitting:
         raise BadInput(
@@ -296,7 +295,7 @@ def _mpi_root(recipe: Recipe, system: System) -> Root | None:
             mpi.position,
             f"add a version under `mpi: versions:` of the system, or change the bound at {pin.position if pin else ''}",
         )
-    table = recipe.published.versions_of() if recipe.published and recipe.prefer_published else {}
+    table = recipe.published.table.versions_of() if recipe.published and recipe.published.prefer else {}
     published = [version for version in fitting if str(version) in table.get(mpi.package, ())]
     wanted = versions(f"={[*published, *fitting][0]}") if fitting else bound
     return Root(
@@ -379,7 +378,7 @@ def _packages(
         require = [virtual[name]] if name in virtual else []
         require += _required(package)
         require += _constraints(pin) if pin else []
-        settled = bool(pin and pin.versions) or package.buildable is False
+        settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
             name=name,
             require=tuple(require),
@@ -393,14 +392,14 @@ def _packages(
 def _required(package: SystemPackage) -> list[Constraint]:
     """What a system requires of a package, each with its own reason or, at the first, the package's."""
     return [
-        Constraint(requirement.text, requirement.reason or (package.reason if index == 0 else ""))
+        Constraint(requirement.spec, requirement.reason or (package.reason if index == 0 else ""))
         for index, requirement in enumerate(package.require)
     ]
 
 
 def _constraints(pin: Pin) -> list[Constraint]:
     """A pin as the constraints that Spack gets, the reason at the first."""
-    texts = [f"@{pin.versions}"] if pin.versions else []
+    texts = [f"@{pin.version}"] if pin.version else []
     texts += [text for text in (pin.variants, pin.provider) if text]
     return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
 
@@ -413,17 +412,17 @@ def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage
     does not know.
     """
     found: dict[str, Preference] = {}
-    if recipe.published and recipe.prefer_published:
-        for name, rows in recipe.published.by_package().items():
+    if recipe.published and recipe.published.prefer:
+        for name, rows in recipe.published.table.by_package().items():
             package = brought.get(name)
             known = tuple(
                 f"={row.spack_version}"
                 for row in rows
                 if row.when.holds(facts) and (package is None or package.allows(row.spack_version))
             )
-            if known and name not in recipe.differences:
+            if known and name not in recipe.published.differences:
                 found[name] = Preference(versions=known, reason="", origin=rows[0].position)
-        for name, difference in recipe.differences.items():
+        for name, difference in recipe.published.differences.items():
             if difference.prefer:
                 chosen = (f"={difference.prefer}",)
                 found[name] = Preference(versions=chosen, reason=difference.reason, origin=difference.position)
@@ -433,8 +432,8 @@ def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage
         if package.prefer:
             found[name] = Preference(versions=package.prefer, reason="", origin=package.position)
     for name, pin in recipe.prefer.items():
-        if pin.versions and pin.when.holds(facts):
-            found[name] = Preference(versions=(str(pin.versions),), reason=pin.reason, origin=pin.position)
+        if pin.version and pin.when.holds(facts):
+            found[name] = Preference(versions=(str(pin.version),), reason=pin.reason, origin=pin.position)
     return {name: preference for name, preference in found.items() if name not in OF_THE_COMPILER}
 
 
@@ -458,7 +457,7 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     known = {**facts, **recipe_facts(recipe, facts), "runtime": runtime, **outside}
     tuning = load_tuning(system.tuning, system.tree.position)
     for setting in holding(tuning.settings, known):
-        if not setting.computed and setting.policy != EXPECTED:
+        if not setting.from_ and setting.policy != EXPECTED:
             yield Variable(
                 name=setting.name,
                 value=setting.value,

@@ -302,7 +302,7 @@ def _view(environment: Environment) -> list[str]:
     lines = ["view:", f"  {view.name}:", f"    root: {scalar(environment.view_root)}", f"    link: {view.link}"]
     if view.prefix_paths:
         folders: dict[str, list[str]] = {}
-        for variable, paths in view.prefix_paths:
+        for variable, paths in view.prefix_paths.items():
             for path in paths:
                 folders.setdefault(path, []).append(variable)
         lines += ["modules:", "  prefix_inspections:"]

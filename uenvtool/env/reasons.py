@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from uenvtool.env.environment import Environment
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.published import Row
+from uenvtool.knowledge.recipe import Published
 
 
 def reasons(environment: Environment, ours: Collection[str]) -> dict[str, str]:
@@ -14,21 +15,23 @@ def reasons(environment: Environment, ours: Collection[str]) -> dict[str, str]:
 
     ours: the packages that the environment has.
     """
-    recipe = environment.recipe
-    rows = recipe.published.rows if recipe.published else ()
-    found = {row.package: next(_reasons(environment, row, row.package in ours), "") for row in rows}
+    published = environment.recipe.published
+    if published is None:
+        return {}
+    rows = published.table.rows
+    found = {row.package: next(_reasons(environment, published, row, row.package in ours), "") for row in rows}
     return {package: reason for package, reason in found.items() if reason}
 
 
-def _reasons(environment: Environment, row: Row, present: bool) -> Iterator[str]:
-    recipe, system = environment.recipe, environment.system
+def _reasons(environment: Environment, published: Published, row: Row, present: bool) -> Iterator[str]:
+    system = environment.system
     facts = system.facts(environment.node.uarch)
-    if row.package in recipe.differences:
-        yield recipe.differences[row.package].reason
+    if row.package in published.differences:
+        yield published.differences[row.package].reason
     brought = system.packages.get(row.package)
     if present and brought and brought.decides_version and brought.when.holds(facts) and brought.reason:
         yield f"{system.name}: {brought.reason}"
-    for absence in recipe.absent:
+    for absence in published.absent:
         if not present and row.package in absence.packages and absence.when.holds(facts):
             yield absence.reason
     if row.when.holds(facts) is False:

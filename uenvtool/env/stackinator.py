@@ -133,10 +133,12 @@ def _pre_install() -> list[str]:
 def _reframe(environment: Environment) -> list[str]:
     """What the site's ReFrame tests find in the view (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
     deployment, view = environment.recipe.deployment, environment.recipe.view.name
-    if not deployment.features:
+    if not deployment.reframe.features:
         return []
-    lines = [f"{scalar(view)}:", f"  features: {flow(deployment.features)}"]
-    lines += [f"  {name}: {scalar(command)}" for name, command in deployment.compilers]
+    lines = [f"{scalar(view)}:", f"  features: {flow(deployment.reframe.features)}"]
+    reframe = deployment.reframe
+    compilers = {"cc": reframe.cc, "cxx": reframe.cxx, "ftn": reframe.ftn}
+    lines += [f"  {name}: {scalar(command)}" for name, command in compilers.items() if command]
     return [*lines, f"  views: {flow([view])}"]
 
 
@@ -144,7 +146,7 @@ def _deployment(environment: Environment) -> list[str]:
     """The image's entry in the site's list of what is built and where it is served."""
     deployment, uarch = environment.recipe.deployment, environment.node.uarch
     name, _, version = deployment.label.partition("/")
-    clusters = [cluster for cluster, uarchs in deployment.clusters if uarch in uarchs]
+    clusters = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]
     if not (version and clusters):
         return []
     return [
@@ -248,7 +250,7 @@ def _views(environment: Environment) -> list[str]:
     lines.append(f"        add_compilers: {'true' if view.add_compilers else 'false'}")
     if view.prefix_paths:
         lines.append("        prefix_paths:")
-        lines += [f"          {name}: {flow(paths)}" for name, paths in view.prefix_paths]
+        lines += [f"          {name}: {flow(paths)}" for name, paths in view.prefix_paths.items()]
     if environment.variables:
         lines += ["        env_vars:", "          set:"]
         for variable in environment.variables:

@@ -24,20 +24,20 @@ def render_table(environment: Environment, lock: Lock) -> str:
 
 def compared(environment: Environment, lock: Lock) -> list[Match]:
     """Each published row with what the lock has for it; none if the recipe names no table."""
-    table = environment.recipe.published
+    published = environment.recipe.published
     ours = lock.versions()
-    return matches(table, ours, reasons(environment, ours)) if table else []
+    return matches(published.table, ours, reasons(environment, ours)) if published else []
 
 
 def _summary(environment: Environment, found: list[Match]) -> list[str]:
     present = sum(match.present for match in found)
     same = sum(match.same for match in found)
-    table = environment.recipe.published
+    published = environment.recipe.published
     return [
         "## Beside the published table",
         "",
         f"Of {len(found)} published rows {present} are present, {same} at the published version.",
-        _escaped(f"Published: {table.source if table else ''}."),
+        _escaped(f"Published: {published.table.source if published else ''}."),
         "",
     ]
 

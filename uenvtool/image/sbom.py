@@ -21,10 +21,10 @@ from uenvtool.env.lock import read_lock
 from uenvtool.image.contents import PYTHON, SPACK, Package, read
 from uenvtool.image.read import superblock
 from uenvtool.image.write import EPOCH
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.recipe import Vulnerability
-from uenvtool.knowledge.recipe_reader import load_recipe
 from uenvtool.knowledge.version import Version
 
 if TYPE_CHECKING:

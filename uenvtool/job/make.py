@@ -17,13 +17,11 @@ from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, nodes_of, plan_job, refuse_unfit
 from uenvtool.job.render.files import job_files
 from uenvtool.job.request import JobRequest, Overlay, checked
-from uenvtool.knowledge.jobs import JobKnowledge, job_knowledge
+from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.machine import on_this_machine
-from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.system_reader import load_system, this_system
+from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.settings import Settings, recipe_of_label, settings_for
 
 _IS_PATH = re.compile(r"[/.]")
@@ -94,7 +92,7 @@ def planned(
     ):
         raise BadInput(f"--image {request.image}: there is no such file", hint="check the path, or name a label")
     request = dataclasses.replace(request, runtime=runtime, image=image, overlay=overlay)
-    knowledge = job_knowledge(found)
+    knowledge = found.jobs
     refuse_unfit(request, found, knowledge)
     settings = _settings(found, request, knowledge, recipe, workarounds) if runtime != LOCAL else None
     held = settings.for_job(inside=runtime in (CE, RUNAI)) if settings else ()  # Apptainer's job exports them outside
@@ -103,10 +101,10 @@ def planned(
 
 
 def _settings(
-    system: System, request: JobRequest, knowledge: JobKnowledge, recipe: str | None, workarounds: Sequence[str]
+    system: System, request: JobRequest, knowledge: Jobs, recipe: str | None, workarounds: Sequence[str]
 ) -> Settings:
     """Return the settings that hold for a job, with the workarounds that are named."""
-    extended = request.runtime == CE and knowledge.ce.extended and knowledge.ce.extended.search(request.image)
+    extended = request.runtime == CE and knowledge.ce.extended and knowledge.ce.extended.image.search(request.image)
     label = request.image or (request.overlay.base_image if request.overlay else "")
     return settings_for(
         system.name,
@@ -123,12 +121,12 @@ def _published(recipe: Recipe, system: System, uarch: str) -> str:
     Raises BadInput if there is none for the node type, and says what there is.
     """
     label, clusters = recipe.deployment.label, recipe.deployment.clusters
-    serving = [cluster for cluster, uarchs in clusters if uarch in uarchs]
+    serving = [cluster for cluster, uarchs in clusters.items() if uarch in uarchs]
     if label and system.name in serving:
         return f"{label}:v1"
     if label and serving:
         return f"{label}:v1@{serving[0]}"
-    published = ", ".join(f"{cluster} ({', '.join(uarchs)})" for cluster, uarchs in clusters)
+    published = ", ".join(f"{cluster} ({', '.join(uarchs)})" for cluster, uarchs in clusters.items())
     raise BadInput(
         f"no uenv of {recipe.name} is published for {uarch}, the nodes of {system.name}"
         + (f"; {label} is on {published}" if label else ""),

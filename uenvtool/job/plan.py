@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.job.request import NCCL_TEST, SRUN, TORCHRUN, JobRequest, Overlay
-from uenvtool.knowledge.jobs import Explained, JobKnowledge
+from uenvtool.knowledge.jobs import Explained, Jobs
 from uenvtool.knowledge.system import System
 from uenvtool.knowledge.tuning import Setting
 
@@ -31,7 +31,7 @@ class JobPlan:
     """
 
     request: JobRequest
-    knowledge: JobKnowledge
+    knowledge: Jobs
     system: str
     runtime: str
     launcher: str
@@ -72,13 +72,11 @@ class JobPlan:
         }
 
 
-def plan_job(
-    system: System, uarch: str, request: JobRequest, knowledge: JobKnowledge, settings: Sequence[Setting]
-) -> JobPlan:
+def plan_job(system: System, uarch: str, request: JobRequest, knowledge: Jobs, settings: Sequence[Setting]) -> JobPlan:
     """The plan of a job. Raises BadInput for what the system or runtime cannot do, and says what it can."""
     runtime = request.runtime
     node = system.node(uarch)
-    defaults = system.scheduler_defaults
+    defaults = system.scheduler.defaults
     most = node.gpu.count if node.gpu else 0
     ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or most or 2
     if most and ranks > most:
@@ -86,7 +84,7 @@ def plan_job(
     launcher = _launcher(request, system)
     tasks = 1 if launcher == TORCHRUN else ranks
     image = _image(request, knowledge)
-    extended = bool(knowledge.ce.extended and knowledge.ce.extended.search(image)) and runtime == CE
+    extended = bool(knowledge.ce.extended and knowledge.ce.extended.image.search(image)) and runtime == CE
     nodes = nodes_of(request, system)
     name = request.name or _name_of(request.command)
     if runtime == LOCAL and request.nodes not in (None, 1):
@@ -104,10 +102,10 @@ def plan_job(
 
 def nodes_of(request: JobRequest, system: System) -> int:
     """Return how many nodes a job has: what is asked for, else the system's usual number."""
-    return 1 if request.runtime == LOCAL else request.nodes or int(system.scheduler_defaults.get("nodes", 1))
+    return 1 if request.runtime == LOCAL else request.nodes or int(system.scheduler.defaults.get("nodes", 1))
 
 
-def refuse_unfit(request: JobRequest, system: System, knowledge: JobKnowledge) -> None:
+def refuse_unfit(request: JobRequest, system: System, knowledge: Jobs) -> None:
     """Raise BadInput for a runtime or an option that the system lacks."""
     known = [name for name in WRITTEN if name in system.runtimes] + [LOCAL]
     if request.runtime not in known:
@@ -118,7 +116,7 @@ def refuse_unfit(request: JobRequest, system: System, knowledge: JobKnowledge) -
         "--large": request.large, "--option": request.options,
     }  # fmt: skip
     given = [option for option, value in slurm.items() if value]
-    in_slurm = system.scheduler == SLURM and request.runtime != LOCAL
+    in_slurm = system.scheduler.name == SLURM and request.runtime != LOCAL
     if given and not in_slurm:
         raise BadInput(f"{', '.join(given)}: only for Slurm", hint=f"{system.name}, {request.runtime}: leave it out")
     values = {"account": request.account}
@@ -126,7 +124,7 @@ def refuse_unfit(request: JobRequest, system: System, knowledge: JobKnowledge) -
     if lacking:
         missing = ", ".join(f"--{name}" for name in lacking)
         raise BadInput(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
-    limit = knowledge.partitions.get(request.partition or system.scheduler_defaults.get("partition", ""))
+    limit = knowledge.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
     if in_slurm and limit and nodes_of(request, system) > limit.nodes:
         raise BadInput(
             f"{nodes_of(request, system)} nodes: a job in {limit.name} of {system.name} has at most {limit.nodes}",
@@ -150,7 +148,7 @@ def _launcher(request: JobRequest, system: System) -> str:
     return request.launcher or SRUN
 
 
-def _image(request: JobRequest, knowledge: JobKnowledge) -> str:
+def _image(request: JobRequest, knowledge: Jobs) -> str:
     """The image of a job: the one that is named, the overlay's base, or the system's."""
     overlay = request.overlay
     if request.runtime == LOCAL:
@@ -193,7 +191,7 @@ def _name_of(command: Sequence[str]) -> str:
 def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     """The options of sbatch in the order in which a reader looks for them."""
     request = plan.request
-    defaults = system.scheduler_defaults
+    defaults = system.scheduler.defaults
     yield Explained("job-name", plan.name, "")
     if request.account:
         yield Explained("account", request.account, "")
@@ -219,11 +217,11 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
 def _further_directives(plan: JobPlan) -> Iterator[Explained]:
     request, knowledge = plan.request, plan.knowledge
     needed = dict.fromkeys(setting.needs.contains for setting in plan.settings if setting.needs)
-    network = ",".join(needed) or (knowledge.ce.extended_network if plan.extended else "")
+    network = ",".join(needed) or (knowledge.ce.extended.network if knowledge.ce.extended and plan.extended else "")
     if network:
         yield Explained("network", network, "FI_CXI_RDZV_PROTO=alt_read needs it")
     if request.large and knowledge.large:
-        yield knowledge.large
+        yield Explained("constraint", knowledge.large.constraint, knowledge.large.reason)
     if request.array:
         yield Explained("array", request.array, "")
     if request.dependency:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from uenvtool.core.errors import Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.condition import Condition, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
-from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, RootSpec
+from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, RootSpec, read_recipe
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
@@ -35,11 +35,11 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
         yield from _of_spec(recipe.compiler.spec, recipe.compiler.position)
     mpi = recipe.mpi or {}
     for pin in (*recipe.require.values(), *mpi.values(), *([recipe.python] if recipe.python else [])):
-        if pin.versions:
-            yield VersionRequest(package=pin.package, versions=pin.versions, position=pin.position)
+        if pin.version:
+            yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position)
     for pin in recipe.prefer.values():
-        if pin.versions:
-            yield VersionRequest(package=pin.package, versions=pin.versions, position=pin.position, hard=False)
+        if pin.version:
+            yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position, hard=False)
 
 
 def applied_couplings(recipe: Recipe) -> list[Coupling]:
@@ -55,8 +55,17 @@ def coupled_pins(recipe: Recipe) -> dict[str, tuple[Pin, Coupling]]:
     for rule in applied_couplings(recipe):
         for pin in rule.then:
             if pin.package not in decided:
-                found.setdefault(pin.package, (pin, rule))
+                found.setdefault(pin.package, (replace(pin, reason=rule.reason), rule))
     return found
+
+
+def load_recipe(name: str) -> Recipe:
+    """Return the recipe of that name or path, checked. Raises BadInput with everything that is wrong in it."""
+    recipe = read_recipe(name)
+    problems = problems_of(recipe)
+    if problems:
+        raise BadInput(problems)
+    return recipe
 
 
 def problems_of(recipe: Recipe) -> list[Problem]:
@@ -87,13 +96,13 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
     for rule in applied_couplings(recipe):
         for pin in rule.then:
             for request in requests:
-                if request.package == pin.package and pin.versions and not request.versions.intersects(pin.versions):
+                if request.package == pin.package and pin.version and not request.versions.intersects(pin.version):
                     yield Problem(
                         f"{pin.package}@{request.versions} does not go with {rule.when}, which needs "
-                        f"{pin.package}@{pin.versions}",
+                        f"{pin.package}@{pin.version}",
                         request.position,
                         f"the rule is at {rule.position}: {rule.reason}. "
-                        f"Take {pin.package}@{pin.versions}, or move both{in_your_own(RECIPE, request.position)}",
+                        f"Take {pin.package}@{pin.version}, or move both{in_your_own(RECIPE, request.position)}",
                     )
 
 
@@ -148,8 +157,8 @@ def _unknown_facts(recipe: Recipe) -> Iterator[Problem]:
         *((group.when, group.position) for group in recipe.variants.values()),
         *((pin.when, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())),
         *((variable.when, variable.position) for variable in recipe.view.env),
-        *((row.when, row.position) for row in (recipe.published.rows if recipe.published else ())),
-        *((absence.when, absence.position) for absence in recipe.absent),
+        *((row.when, row.position) for row in (recipe.published.table.rows if recipe.published else ())),
+        *((absence.when, absence.position) for absence in (recipe.published.absent if recipe.published else ())),
     ]
     for condition, position in placed:
         for term in condition.terms:

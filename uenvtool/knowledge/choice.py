@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recipe import ANY_UARCH, Recipe
-from uenvtool.knowledge.recipe_reader import load_recipe
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.system_reader import load_system
+from uenvtool.knowledge.system import System, load_system
 
 __all__ = ["Choice", "choose", "load_recipe", "system_name"]
 

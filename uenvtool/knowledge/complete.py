@@ -39,14 +39,14 @@ def runtimes(incomplete: str) -> list[str]:
 
 def workarounds(incomplete: str) -> list[str]:
     """The workarounds."""
-    from uenvtool.knowledge.tuning_reader import load_all
+    from uenvtool.knowledge.tuning import load_all
 
     return starting(incomplete, load_all().workarounds)
 
 
 def variables(incomplete: str) -> list[str]:
     """The variables and the sources: `explain` takes either."""
-    from uenvtool.knowledge.tuning_reader import load_all, load_sources
+    from uenvtool.knowledge.tuning import load_all, load_sources
 
     return starting(incomplete.upper(), {found.name for found in load_all().variables}) + starting(
         incomplete, load_sources()
@@ -55,7 +55,7 @@ def variables(incomplete: str) -> list[str]:
 
 def sources(incomplete: str) -> list[str]:
     """The sources."""
-    from uenvtool.knowledge.tuning_reader import load_sources
+    from uenvtool.knowledge.tuning import load_sources
 
     return starting(incomplete, load_sources())
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
-from uenvtool.core.errors import Position
+from uenvtool.core.errors import Position, Problem, unknown
+from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.locate import Location
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import COMPONENT
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.source import Node
 
 OPTIONS = "@options@"
 """The word of a build step that stands for the options that hold."""
+VALUES = ("version", "out", "cuda_arch")
+"""The names that a word may have in `${...}`."""
+_VALUE = re.compile(r"\$\{([^}]*)\}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +36,19 @@ class Release:
     """The sources of one version: an archive at `url`, or a commit of `git`.
 
     url, git: with `${version}` filled in; one of them is empty. sha256: of the archive. tag: of `git`, for a version
-    without a commit. unchecked: why no checksum is on record. evidence: who says so.
+    without a commit. unchecked: why no checksum is on record. source: who says so.
     """
 
-    version: str
-    url: str
-    git: str
-    sha256: str
-    commit: str
-    tag: str
-    unchecked: str
-    submodules: bool
-    patches: tuple[Patch, ...]
-    evidence: str
+    version: Key
+    url: str = ""
+    git: str = ""
+    sha256: str = ""
+    commit: str = ""
+    tag: str = ""
+    unchecked: str = ""
+    submodules: bool = False
+    patches: tuple[Patch, ...] = ()
+    source: str
     position: Position
 
     @property
@@ -50,28 +59,49 @@ class Release:
     @property
     def checksum(self) -> str:
         """What the sources are compared with; empty if nothing is on record."""
-        return self.commit or self.sha256
+        return self.commit if self.git else self.sha256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Worded:
-    """Words that hold under a condition: a command, an option, or the value of a variable."""
+class ConditionalCommand:
+    """A command, word by word, that holds under a condition."""
 
-    words: tuple[str, ...]
+    shorthand: ClassVar = "run"
+    run: tuple[str, ...]
     position: Position
     when: Condition = ALWAYS
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A text and its place in the file: the name of another component, or a path in the image.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionalValue:
+    """An option, or the value of a variable, that holds under a condition."""
+
+    shorthand: ClassVar = "value"
+    value: Verbatim
+    position: Position
+    when: Condition = ALWAYS
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedText:
+    """A text and its place in the file: the name of something else, or a path in the image.
 
     A path may have `*` and `?` for characters of one name; a folder stands for all that is in it.
     """
 
-    text: str
+    shorthand: ClassVar = "text"
+    text: Verbatim
     position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebianPackages:
+    """Packages that building needs, and those that are needed when it runs."""
+
+    build: tuple[str, ...] = ()
+    runtime: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,18 +113,83 @@ class Component:
     variables of the image. check: commands that show that it works.
     """
 
+    unread: ClassVar = ("url", "git")
     name: str
     description: str
-    releases: Mapping[str, Release]
-    needs: tuple[Placed, ...]
-    build_packages: tuple[str, ...]
-    runtime_packages: tuple[str, ...]
-    env: Mapping[str, Worded]
-    options: tuple[Worded, ...]
-    build: tuple[Worded, ...]
-    installs: tuple[Placed, ...]
-    libraries: tuple[str, ...]
-    sets: Mapping[str, Worded]
-    check: tuple[Worded, ...]
+    versions: Mapping[str, Release]
+    needs: tuple[PlacedText, ...] = ()
+    packages: DebianPackages = field(default_factory=DebianPackages)
+    env: Mapping[str, ConditionalValue] = field(default_factory=dict)
+    options: tuple[ConditionalValue, ...] = ()
+    build: tuple[ConditionalCommand, ...]
+    installs: tuple[PlacedText, ...]
+    libraries: tuple[str, ...] = ()
+    sets: Mapping[str, ConditionalValue] = field(default_factory=dict)
+    check: tuple[ConditionalCommand, ...] = ()
     position: Position
     chain: tuple[Location, ...] = field(compare=False)
+
+
+def load_component(name: str, origin: Position | None = None) -> Component:
+    """Return the component of that name or path. origin: where it is named. Raises BadInput with every problem."""
+    location = locate(COMPONENT, name, origin)
+    binder = Binder.of(load_extended(location, COMPONENT))
+    binder.special = {Release: lambda node, version: _release(binder, node, version)}
+    component = binder.whole(Component, name=location.name, chain=binder.chain)
+    binder.problems += _unknown_values(binder.tree)
+    if component.options and not any(OPTIONS in step.run for step in component.build):
+        place = binder.tree.value["options"].key
+        binder.problem(f"no step has the word {OPTIONS}", place, "put it where the options belong")
+    binder.finish()
+    return component
+
+
+def expanded(word: str, values: Mapping[str, str]) -> str:
+    """Return a word with the values of its `${...}`; what has no value stays as it is."""
+    return _VALUE.sub(lambda found: values.get(found[1], found[0]), word)
+
+
+def _release(binder: Binder, node: Node, version: str) -> Release:
+    """Return a version, which has the address of the whole file if it has none. One without a checksum must say why."""
+    own = any(node.get(kind) for kind in ("url", "git"))
+    holder = node if own else binder.tree
+    addresses = {kind: str(child.value) for kind in ("url", "git") if (child := holder.get(kind))}
+    urls = {kind: expanded(address, {"version": version}) for kind, address in addresses.items()}
+    release = binder.fill(Release, node, version, **urls)
+    if bool(release.url) == bool(release.git):
+        hint = "name one of them, for all versions at the top or for this one"
+        both = "both" if release.url else "neither"
+        binder.problem(f"version {version} has {both} `url` and `git`", release.position, hint)
+    if not release.checksum and not release.unchecked:
+        wanted = "commit" if release.git else "sha256"
+        hint = f"add `{wanted}`, or `unchecked: REASON` if none is on record"
+        binder.problem(f"version {version} has no checksum", release.position, hint)
+    if release.git and not release.checksum and not release.tag:
+        binder.problem(f"version {version} has neither `commit` nor `tag`", release.position, "name the commit")
+    return release
+
+
+def _unknown_values(tree: Node) -> Iterator[Problem]:
+    """The names in `${...}` that have no value."""
+    addresses = [tree, *(node for _, node in children(tree, "versions"))]
+    words: list[tuple[Node, Collection[str]]]
+    words = [(child, ("version",)) for node in addresses for kind in ("url", "git") if (child := node.get(kind))]
+    for key in ("env", "options", "build", "sets", "check"):
+        words += [(word, VALUES) for _, entry in children(tree, key) for word in _words(entry)]
+    for word, known in words:
+        yield from _unknown_names(word, known)
+
+
+def _words(entry: Node) -> list[Node]:
+    inner = next(entry.value[key] for key in ("run", "value") if key in entry.value) if _is_mapping(entry) else entry
+    return inner.value if isinstance(inner.value, list) else [inner]
+
+
+def _is_mapping(node: Node) -> bool:
+    return isinstance(node.value, dict)
+
+
+def _unknown_names(word: Node, known: Collection[str]) -> Iterator[Problem]:
+    for name in _VALUE.findall(str(word.value)):
+        if name not in known:
+            yield unknown("value", name, known, word.position)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
 
 from uenvtool.core.errors import Position
-from uenvtool.knowledge.locate import Location
+from uenvtool.knowledge.bind import Binder, Key, children
+from uenvtool.knowledge.component import DebianPackages, PlacedText
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import CONTAINER
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.schema import check
+from uenvtool.knowledge.source import parse, text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +30,7 @@ class BaseImage:
     digest: str = ""
     unpinned: str = ""
     hooks: str = ""
-    evidence: str = ""
+    source: str = ""
     position: Position
 
     @property
@@ -30,11 +39,12 @@ class BaseImage:
         return f"{self.image}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A component at a version, or a recipe, by name, and where it is named."""
+    """A component at a version, and where it is named."""
 
-    name: str
+    shorthand: ClassVar = "version"
+    name: Key
     version: str
     position: Position
 
@@ -54,7 +64,7 @@ class Threshold:
 
     number: str
     value: str
-    unit: str
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +74,13 @@ class NodeTest:
     tasks: on each node. prints: an extended regular expression that a line of its output must match.
     """
 
-    name: str
-    words: tuple[str, ...]
-    env: Mapping[str, str]
-    nodes: int
-    tasks: int
-    prints: str
-    at_least: Threshold | None
+    name: Key
+    run: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
+    tasks: int = 1
+    prints: str = ""
+    at_least: Threshold | None = None
     reason: str
 
 
@@ -78,25 +88,70 @@ class NodeTest:
 class Container:
     """A container recipe.
 
-    below: the recipe whose image this one builds on; None if it is built on `base`. image: the name of the image.
-    tag: without the hash. kind: the kind of image that it becomes, a fact of conditions, or an empty text.
+    recipe: its name. from_: the recipe whose image this one builds on; None if it is built on `base`. name: of the
+    image. tag: without the hash. image: the kind of image that it becomes, a fact of conditions, or an empty text.
     pip: requirements. packages: of Debian.
     """
 
-    name: str
+    recipe: str
     description: str
-    home: str
-    base: BaseImage | None
-    below: Choice | None
-    image: str
-    tag: str
-    kind: str
-    removes: Removal
-    build_packages: tuple[str, ...]
-    runtime_packages: tuple[str, ...]
-    components: tuple[Choice, ...]
-    pip: tuple[str, ...]
-    labels: Mapping[str, str]
-    tests: tuple[NodeTest, ...]
+    home: str = ""
+    base: BaseImage | None = None
+    from_: PlacedText | None = None
+    name: str
+    tag: str = ""
+    image: str = ""
+    removes: Removal = field(default_factory=Removal)
+    packages: DebianPackages = field(default_factory=DebianPackages)
+    components: tuple[Choice, ...] = ()
+    pip: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tests: tuple[NodeTest, ...] = ()
     position: Position
     chain: tuple[Location, ...] = field(compare=False)
+
+
+def load_container(name: str, origin: Position | None = None) -> Container:
+    """Return the container recipe of that name or path. origin: where it is named.
+
+    Raises BadInput with every problem.
+    """
+    return _bound(Binder.of(load_extended(locate(CONTAINER, name, origin), CONTAINER)))
+
+
+def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
+    """Return the container recipe of values that are in no file. shown: what messages name in place of one.
+
+    Raises BadInput with every problem, as a file with these values would.
+    """
+    tree = parse(json.dumps(values, ensure_ascii=False).encode(), shown)
+    check(tree, CONTAINER.name)
+    return _bound(Binder(tree, (Location(name, Path(shown), shown),), kind=CONTAINER.name))
+
+
+def _bound(binder: Binder) -> Container:
+    tree, recipe = binder.tree, binder.chain[0].name
+    image = text(tree, "name") or recipe.lower()
+    requirements = tuple(_requirements(binder))
+    container = binder.whole(Container, recipe=recipe, name=image, pip=requirements, chain=binder.chain)
+    base, below = tree.get("base"), tree.get("from")
+    if (base is None) == (below is None):
+        binder.problem(
+            f"the recipe has {'neither' if base is None else 'both'} `base` and `from`",
+            (base.key if base else None) or tree.position,
+            "`base` names an image of somebody else's, `from` a container recipe",
+        )
+    binder.finish()
+    return container
+
+
+def _requirements(binder: Binder) -> Iterator[str]:
+    """The Python packages, each as pip reads it: an option or an address in place of a name is refused."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    for _, node in children(binder.tree, "pip"):
+        try:
+            yield str(Requirement(str(node.value)))
+        except InvalidRequirement as error:
+            first = str(error).splitlines()[0]
+            binder.problem(f"not a requirement: {first}", node.position, "write for example metatrain>=2025.1")

@@ -15,31 +15,38 @@ from uenvtool.core.errors import BadInput, unknown
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.schema import check, is_checked
+from uenvtool.knowledge.schema import check
 from uenvtool.knowledge.source import Node, content, parse
 
 MAX_CHAIN = 16
 """Files that extend one another. Nobody can follow more, and each one is read for every command."""
 Chain = dict[str, Location]
 """Files that extend one another, by their real paths: each one extends the next."""
-_NOT_INHERITED = ("extends", "abstract", "remove")
+NOT_INHERITED = ("extends", "abstract", "remove")
+
+
+def is_abstract(tree: Node) -> bool:
+    """Tell if a file exists to be extended only."""
+    abstract = tree.get("abstract")
+    return abstract is not None and abstract.value is True
 
 
 @dataclass(frozen=True, slots=True)
 class Extended:
     """A tree with everything that it inherits.
 
-    chain: the files that it came from, nearest first. removed: the packages that a file of the chain
+    chain: the files that it came from, nearest first. kind: its name. removed: the packages that a file of the chain
     leaves out of what it extends.
     """
 
     tree: Node
     chain: tuple[Location, ...]
+    kind: str
     removed: frozenset[str] = frozenset()
 
 
 def load_extended(location: Location, kind: Kind) -> Extended:
-    """Read a file and all that it extends, each checked against its schema, as one tree.
+    """Read a file and all that it extends as one tree; what does not ship is checked against its schema.
 
     Raises BadInput for what is wrong in any of the files, and for a circle.
     """
@@ -55,7 +62,8 @@ def _load(location: Location, kind: Kind, chain: Chain, loaded: dict[str, Extend
 
 
 def _read_extended(location: Location, kind: Kind, below: Chain, loaded: dict[str, Extended]) -> Extended:
-    tree = _checked(content(location.path, location.shown), location.shown, kind.name)
+    data = content(location.path, location.shown)
+    tree = parse(data, location.shown) if location.is_built_in else _checked(data, location.shown, kind.name)
     chain: list[Location] = []
     merged: Node | None = None
     removed = {str(node.value) for node in _list(tree.get("remove"))}
@@ -70,15 +78,14 @@ def _read_extended(location: Location, kind: Kind, below: Chain, loaded: dict[st
         raise BadInput(
             "`remove` without `extends`", tree.value["remove"].key, "leave it out: nothing is inherited here"
         )
-    return Extended(tree, (location, *chain), frozenset(removed))
+    return Extended(tree, (location, *chain), kind.name, frozenset(removed))
 
 
 @functools.lru_cache(maxsize=1024)  # `list` reads all files, and many of them extend the same ones
 def _checked(data: bytes, shown: str, schema: str) -> Node:
     """The tree of a file's content, which fits its schema."""
     tree = parse(data, shown)
-    if not is_checked(data, schema):
-        check(tree, schema)
+    check(tree, schema)
     return tree
 
 
@@ -142,7 +149,7 @@ def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
     if isinstance(upper.value, dict) and "url" in upper.value:
         return upper  # a pinned git repository: half of one and half of another would be neither
     if isinstance(upper.value, dict) and isinstance(lower.value, dict):
-        merged = {key: child for key, child in lower.value.items() if name or key not in _NOT_INHERITED}
+        merged = {key: child for key, child in lower.value.items() if name or key not in NOT_INHERITED}
         for key, child in upper.value.items():
             below = merged.get(key)
             if name in kind.pins and child.value is None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from uenvtool.core.errors import Position
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import FINDINGS
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.pattern import Pattern
+from uenvtool.knowledge.sound import elsewhere, sound, twice
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
 SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
@@ -21,11 +28,11 @@ class LogLine:
     what it or the lines behind it contain, or not. value: of a fact that the line shows by itself.
     """
 
-    text: str
-    match: re.Pattern[str] | None = None
-    unless: re.Pattern[str] | None = None
-    near: re.Pattern[str] | None = None
-    not_near: re.Pattern[str] | None = None
+    text: Verbatim
+    match: Pattern | None = None
+    unless: Pattern | None = None
+    near: Pattern | None = None
+    not_near: Pattern | None = None
     value: str = ""
 
 
@@ -39,7 +46,7 @@ class KnownFinding:
     findings that this one follows from. fallback: shown only if nothing else is broken.
     """
 
-    id: str
+    id: Key
     severity: str
     what: str
     why: str
@@ -59,19 +66,20 @@ class KnownFinding:
 class LogFact:
     """What a log says of its run. label: its name in the report; empty if it is not shown."""
 
-    name: str
+    name: Key
     log: tuple[LogLine, ...]
     label: str = ""
+    position: Position
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindingFile:
     """The findings by id and the facts by name of one file."""
 
-    name: str
+    name: str = ""
     description: str
-    findings: dict[str, KnownFinding]
-    facts: dict[str, LogFact]
+    findings: dict[str, KnownFinding] = field(default_factory=dict)
+    facts: dict[str, LogFact] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +88,75 @@ class Known:
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]
+
+
+def load_finding_file(name: str) -> FindingFile:
+    """Return the findings of one file, by its name or path.
+
+    Raises BadInput with every problem found, also for a finding that another file has too, and for one that names
+    another that is nowhere.
+    """
+    file = _load(locate(FINDINGS, name))
+    others = elsewhere(FINDINGS, file.name, lambda location: _load(location).findings)
+    problems = [*twice(file.findings, others), *_unknown_ids(file.findings.values(), {*file.findings, *others})]
+    if problems:
+        raise BadInput(problems)
+    return file
+
+
+def load_findings() -> Known:
+    """Return every finding by id, and every fact by name."""
+    files = [_load(location) for location in sound(FINDINGS).values()]
+    return Known(
+        {name: finding for file in files for name, finding in file.findings.items()},
+        {name: fact for file in files for name, fact in file.facts.items()},
+    )
+
+
+def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:
+    return [
+        unknown("finding", other, known, finding.position)
+        for finding in findings
+        for other in finding.hidden_by
+        if other not in known
+    ]
+
+
+def _load(location: Location) -> FindingFile:
+    binder = Binder.of(load_extended(location, FINDINGS))
+    file = binder.whole(FindingFile, name=location.name)
+    for fact in file.facts.values():
+        if not all(line.value or (line.match and "value" in line.match.groupindex) for line in fact.log):
+            hint = "write `value`, or a group (?P<value>...)"
+            binder.problem("a line of this fact gives no value", fact.position, hint)
+    binder.finish()
+    return file
+
+
+def findings_named(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the findings of those names as data for `explain`; a name that is no finding's is left out."""
+    known = load_findings().findings if any(name.islower() for name in names) else {}
+    return [
+        {
+            "finding": name,
+            "severity": known[name].severity,
+            "what": known[name].what,
+            "why": known[name].why,
+            "fix": known[name].fix,
+            "paste": known[name].command,
+            "workaround": known[name].workaround,
+            "lines": [line.text.strip() for line in known[name].log],
+            "source": known[name].source,
+            "file": str(known[name].position),
+        }
+        for name in names
+        if name in known
+    ]
+
+
+def finding_text(entry: dict[str, Any]) -> str:
+    """Return a finding to be read."""
+    words = ("severity", "what", "why", "fix", "paste", "workaround", "source", "file")
+    lines = [f"  {word + ':':<11} {entry[word]}" for word in words if entry[word]]
+    lines += [f"  {'in a log:':<11} {text}" for text in entry["lines"]]
+    return "\n".join([f"{entry['finding']}  (uenvtool doctor)", *lines])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
-from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.extend import is_abstract, load_extended
 from uenvtool.knowledge.kinds import LISTED, Kind
 from uenvtool.knowledge.locate import Location, available
-from uenvtool.knowledge.reader import is_abstract, text
-from uenvtool.knowledge.source import Node, read
+from uenvtool.knowledge.source import Node, read, text
 
 MOST_NAMES = 3
 

@@ -14,7 +14,7 @@ from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
-from uenvtool.knowledge.recipe_reader import read_recipe
+from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.schema import SCHEMA_FOLDER, schema_text
 from uenvtool.knowledge.source import instead_of_file
 

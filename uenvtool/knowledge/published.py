@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from uenvtool.core.errors import Position
+from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import PUBLISHED
 from uenvtool.knowledge.locate import locate
-from uenvtool.knowledge.reader import TreeReader, text
-from uenvtool.knowledge.source import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """One row of a published table.
 
-    name, version: as published. package, spack_version: the Spack package and version behind it.
+    name, version: as published. package, spack_version: the Spack package and version behind it, if they differ.
     kind: `python` for a Python distribution, else `other`. when: the systems that the row is of.
     """
 
     name: str
     version: str
-    package: str
-    spack_version: str
+    package: str = ""
+    spack_version: str = ""
     kind: str
     position: Position
     when: Condition = ALWAYS
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "package", self.package or self.name)
+        object.__setattr__(self, "spack_version", self.spack_version or self.version)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
     """A published table; `source` says where it was published."""
 
+    unread: ClassVar = ("other", "python")
     source: str
     rows: tuple[Row, ...]
 
@@ -52,31 +57,11 @@ class PublishedTable:
 
 
 def load_published(name: str) -> PublishedTable:
-    """The published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
-    extended = load_extended(locate(PUBLISHED, name), PUBLISHED)
-    tree = extended.tree
-    reader = _Reader(extended)
-    rows = [
-        reader.row(node, kind)
-        for kind in ("other", "python")
-        for listed in [tree.get(kind)]
-        for node in (listed.value if listed else ())
-    ]
-    reader.fail_if_wrong()
-    return PublishedTable(text(tree, "source"), tuple(rows))
-
-
-class _Reader(TreeReader):
-    """Makes rows of nodes and collects what is wrong in their conditions."""
-
-    def row(self, node: Node, kind: str) -> Row:
-        name, version = text(node, "name"), text(node, "version")
-        return Row(
-            name=name,
-            version=version,
-            package=text(node, "package") or name,
-            spack_version=text(node, "spack_version") or version,
-            kind=kind,
-            position=node.position,
-            when=self.when(node),
-        )
+    """Return the published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
+    binder = Binder.of(load_extended(locate(PUBLISHED, name), PUBLISHED))
+    rows = tuple(
+        binder.fill(Row, node, kind=kind) for kind in ("other", "python") for _, node in children(binder.tree, kind)
+    )
+    table = binder.whole(PublishedTable, rows=rows)
+    binder.finish()
+    return table

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import ClassVar, Literal
 
-from uenvtool.core.errors import Position
+from uenvtool.core.errors import Position, unknown
+from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.locate import Location
-from uenvtool.knowledge.parts import Addition, GitPin
-from uenvtool.knowledge.published import PublishedTable
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.joins import package_of
+from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
+from uenvtool.knowledge.published import PublishedTable, load_published
 from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.version import Versions
@@ -20,9 +26,10 @@ ANY_UARCH = "any"
 class Pin:
     """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
 
-    package: str
-    versions: Versions | None = None
-    variants: str = ""
+    shorthand: ClassVar = "version"
+    package: Key
+    version: Versions | None = None
+    variants: SpecText = ""
     position: Position
     reason: str = ""
     source: str = ""
@@ -34,6 +41,8 @@ class Pin:
 class RootSpec:
     """A spec that the recipe asks for by name."""
 
+    shorthand: ClassVar = "spec"
+    unread: ClassVar = ("replace",)
     spec: Spec
     position: Position
     reason: str = ""
@@ -44,8 +53,8 @@ class RootSpec:
 class Group:
     """Root specs that belong together; `variants` names the variant groups that all must have."""
 
-    name: str
-    specs: tuple[RootSpec, ...]
+    name: Key
+    specs: tuple[RootSpec, ...] = ()
     variants: tuple[str, ...] = ()
     reason: str = ""
 
@@ -54,7 +63,7 @@ class Group:
 class VariantGroup:
     """Variants under a name."""
 
-    name: str
+    name: Key
     values: tuple[str, ...]
     position: Position
     reason: str = ""
@@ -76,8 +85,9 @@ class Coupling:
 class Variable:
     """A variable that a view sets; `value` None unsets it."""
 
-    name: str
-    value: str | None
+    shorthand: ClassVar = "value"
+    name: Key
+    value: str | None = None
     position: Position
     reason: str = ""
     source: str = ""
@@ -91,11 +101,11 @@ class View:
     prefix_paths: variable to folders below the view. tuning: whether it also sets the system's tuning.
     """
 
-    name: str
-    link: str
-    add_compilers: bool
-    prefix_paths: tuple[tuple[str, tuple[str, ...]], ...]
-    env: tuple[Variable, ...]
+    name: str = "default"
+    link: Literal["all", "run", "roots"] = "all"
+    add_compilers: bool = False
+    prefix_paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    env: tuple[Variable, ...] = ()
     tuning: bool = False
 
 
@@ -107,6 +117,7 @@ class Vulnerability:
     package: str
     versions: Versions
     fixed: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +127,16 @@ class Yanked:
     package: str
     versions: Versions
     reason: str
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """Why a package is not at its published version. prefer: the version to take instead, if any."""
 
+    shorthand: ClassVar = "reason"
     reason: str
-    prefer: str
+    prefer: str = ""
     position: Position
 
 
@@ -133,24 +146,43 @@ class Absence:
 
     packages: tuple[str, ...]
     reason: str
-    when: Condition
+    when: Condition = ALWAYS
     position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The published table that a recipe is compared with. prefer: whether its versions are soft pins."""
+
+    table: PublishedTable
+    prefer: bool = False
+    differences: dict[str, Difference] = field(default_factory=dict)
+    absent: tuple[Absence, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReFrame:
+    """What a site's ReFrame tests find in a view. cc, cxx, ftn: the commands of the compilers."""
+
+    features: tuple[str, ...] = ()
+    cc: str = ""
+    cxx: str = ""
+    ftn: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """How a site that builds with Stackinator names, serves and tests the image.
 
-    label: NAME/VERSION, or empty. clusters: each with the node types that it is served for. features: what decides
-    which ReFrame tests run. compilers: ReFrame's names of them (cc, cxx, ftn) and their commands. post_install: the
+    label: NAME/VERSION, or empty. clusters: each with the node types that it is served for. post_install: the
     text of a script that Stackinator runs before it packs, or empty.
     """
 
     label: str = ""
-    clusters: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    features: tuple[str, ...] = ()
-    compilers: tuple[tuple[str, str], ...] = ()
+    clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    reframe: ReFrame = field(default_factory=ReFrame)
     post_install: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +190,7 @@ class Recipe:
     """A recipe with everything that it inherits.
 
     mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
-    global_variants: the variant groups that every package prefers. prefer_published: whether published
-    versions are soft pins.
+    global_variants: the variant groups that every package prefers.
     """
 
     name: str
@@ -168,23 +199,20 @@ class Recipe:
     uarchs: tuple[str, ...]
     spack: GitPin
     repos: dict[str, GitPin]
-    compiler: RootSpec | None
-    python: Pin | None
-    mpi: dict[str, Pin] | None
-    variants: dict[str, VariantGroup]
-    global_variants: tuple[str, ...]
+    compiler: RootSpec | None = None
+    python: Pin | None = None
+    mpi: dict[str, Pin] | None = None
+    variants: dict[str, VariantGroup] = field(default_factory=dict)
+    global_variants: tuple[str, ...] = ()
     groups: tuple[Group, ...]
-    require: dict[str, Pin]
-    prefer: dict[str, Pin]
-    couplings: tuple[Coupling, ...]
+    require: dict[str, Pin] = field(default_factory=dict)
+    prefer: dict[str, Pin] = field(default_factory=dict)
+    couplings: tuple[Coupling, ...] = ()
     view: View
-    cves: tuple[Vulnerability, ...]
-    yanked: tuple[Yanked, ...]
-    deployment: Deployment
-    published: PublishedTable | None
-    prefer_published: bool
-    differences: dict[str, Difference]
-    absent: tuple[Absence, ...]
+    cves: tuple[Vulnerability, ...] = ()
+    yanked: tuple[Yanked, ...] = ()
+    deployment: Deployment = field(default_factory=Deployment)
+    published: Published | None = None
     additions: tuple[Addition, ...]
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)
@@ -202,3 +230,55 @@ class Recipe:
     def supports(self, uarch: str) -> bool:
         """Whether the recipe is meant for a node type."""
         return ANY_UARCH in self.uarchs or uarch in self.uarchs
+
+
+def read_recipe(name: str) -> Recipe:
+    """Return the recipe of that name or path, resolved through `extends`; its versions are not checked together.
+
+    Raises BadInput with every problem found, each with its position.
+    """
+    binder = Binder.of(load_extended(locate(RECIPE, name), RECIPE))
+    tree = binder.tree
+    binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
+    pins = {key: _pins(binder, key) for key in ("require", "prefer")}
+    recipe = binder.whole(
+        Recipe, name=binder.chain[0].name, **pins, additions=_additions(binder), chain=binder.chain, tree=tree
+    )
+    for root in (*recipe.roots, *([recipe.compiler] if recipe.compiler else [])):
+        if not root.spec.package and not binder.problems:
+            binder.problem("the spec names no package", root.position, "begin it with the package's name")
+    lists = [tree.get("global_variants"), *(group.get("variants") for _, group in children(tree, "groups"))]
+    for _, node in (entry for listed in lists for entry in children(listed)):
+        if node.value not in recipe.variants:
+            binder.problems.append(unknown("variant group", node.value, recipe.variants, node.position))
+    binder.finish()
+    return replace(recipe, deployment=_deployment(binder, recipe.deployment))
+
+
+def _pins(binder: Binder, key: str) -> dict[str, Pin]:
+    """The pins under a key; `null` drops one that is inherited, and is none itself."""
+    entries = children(binder.tree, key)
+    return {package: binder.fill(Pin, node, package) for package, node in entries if node.value is not None}
+
+
+def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
+    """The deployment with the text of its script. The label of a file that is extended names another image."""
+    node = binder.tree.get("deployment")
+    label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
+    is_own = label is not None and label.position.file == binder.chain[0].shown
+    text = Addition("post-install", _inside(binder, script)).text() if script else ""
+    return replace(deployment, label=deployment.label if is_own else "", post_install=text)
+
+
+def _inside(binder: Binder, node: Node) -> Path:
+    return inside(binder.folder_of(node), node, "recipe")
+
+
+def _additions(binder: Binder) -> tuple[Addition, ...]:
+    """The package additions of the recipe's files, without those of packages that are removed."""
+    tree = binder.tree
+    folders = [location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"]
+    named = {package_of(spec) for _, group in children(tree, "groups") for _, spec in children(group, "specs")}
+    pinned = {package for package, node in children(tree, "require") if node.value is not None}
+    dropped = {name.replace("-", "_") for name in binder.removed - named - pinned}
+    return tuple(addition for addition in additions_of(folders) if addition.target.split("/")[0] not in dropped)

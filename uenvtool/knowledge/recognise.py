@@ -21,9 +21,9 @@ _BLOCK = re.compile(rb"^recognise:.*\n(?:(?:[ \t#-].*)?\n)*", re.MULTILINE)
 class Marker:
     """A sign that this machine is the system: a variable or a file's text."""
 
-    env: str
-    file: str
-    value: str
+    env: str = ""
+    file: str = ""
+    value: str = ""
 
     def matches(self, environ: Mapping[str, str]) -> str | None:
         """What was seen; None if it is not seen."""

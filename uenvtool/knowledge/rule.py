@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from uenvtool.core.errors import Position
+from uenvtool.core.errors import BadInput, Position
+from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import RULES
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.pattern import Pattern, compiled
+from uenvtool.knowledge.sound import elsewhere, sound, twice
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)
 """The worst first: the job fails or computes something else; it costs time or nodes; advice, shown with --all."""
+KINDS = ("directive", "late", "variable", "command", "last", "entry", "line")
+"""The kinds of parts that a rule can look for; the schema describes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A pattern for the parts of a file.
+    """A pattern for the parts of a file: of one of KINDS.
 
-    kind: the kind of part (directive, late, variable, command, last, entry, line). name: matches the whole name.
     value: is found in the text of the part. unlike: is not found there. scope: batch, step, or empty for both.
     """
 
-    kind: str
-    name: re.Pattern[str]
-    value: re.Pattern[str] | None = None
-    unlike: re.Pattern[str] | None = None
+    directive: Pattern | None = None
+    late: Pattern | None = None
+    variable: Pattern | None = None
+    command: Pattern | None = None
+    last: Pattern | None = None
+    entry: Pattern | None = None
+    line: Pattern | None = None
+    value: Pattern | None = None
+    unlike: Pattern | None = None
     scope: str = ""
+    kind: str = field(init=False)
+    name: Pattern = field(init=False)
+
+    def __post_init__(self) -> None:
+        kind = next((kind for kind in KINDS if getattr(self, kind)), KINDS[0])
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "name", getattr(self, kind) or compiled(""))
 
     def matches(self, name: str, text: str, scope: str) -> bool:
         """Tell if a part of this kind is one that the rule looks for. A line is searched for the name."""
@@ -42,7 +62,7 @@ class Look:
 class Edit:
     """What --fix does to the text that was found: each match of a pattern is replaced, `\\1` is its first group."""
 
-    find: re.Pattern[str]
+    find: Pattern
     replace: str
 
 
@@ -51,12 +71,12 @@ class Rule:
     """One flaw of a job.
 
     severity: one of LEVELS. look: what is a finding. missing: what must be there. finder: a search of the program
-    instead of these. applies_to: the kinds of files and runtimes that it is for; empty: all. together, alone: what
+    instead of these. for_: the kinds of files and runtimes that it is for; empty: all. with_, without: what
     else must be in the file, and what must not. when: where it holds; where that is not known it is a hint. what,
-    cost, fix, source: texts for the user. edit: a safe way to mend it. is_secret: what was found is never shown.
+    cost, fix, source: texts for the user. edit: a safe way to mend it. secret: what was found is never shown.
     """
 
-    id: str
+    id: Key
     severity: str
     what: str
     cost: str
@@ -66,18 +86,72 @@ class Rule:
     look: tuple[Look, ...] = ()
     missing: tuple[Look, ...] = ()
     finder: str = ""
-    applies_to: frozenset[str] = frozenset()
-    together: tuple[Look, ...] = ()
-    alone: tuple[Look, ...] = ()
+    for_: frozenset[str] = frozenset()
+    with_: tuple[Look, ...] = ()
+    without: tuple[Look, ...] = ()
     when: Condition = ALWAYS
     edit: Edit | None = None
-    is_secret: bool = False
+    secret: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFile:
     """The rules of one file by id."""
 
-    name: str
+    name: str = ""
     description: str
     rules: dict[str, Rule]
+
+
+def load_rule_file(name: str) -> RuleFile:
+    """Return the rules of one file, by its name or path.
+
+    Raises BadInput with every problem found, also for a rule that another file has too.
+    """
+    file = _load(locate(RULES, name))
+    others = elsewhere(RULES, file.name, lambda location: _load(location).rules)
+    problems = list(twice(file.rules, others, "the rule "))
+    if problems:
+        raise BadInput(problems)
+    return file
+
+
+def load_rules() -> dict[str, Rule]:
+    """Return every rule by id."""
+    return {name: rule for location in sound(RULES).values() for name, rule in _load(location).rules.items()}
+
+
+def _load(location: Location) -> RuleFile:
+    binder = Binder.of(load_extended(location, RULES))
+    file = binder.whole(RuleFile, name=location.name)
+    for rule in file.rules.values():
+        if rule.missing and not rule.with_:
+            binder.problem("`missing` needs `with`", rule.position, "say where the finding is reported")
+    binder.finish()
+    return file
+
+
+def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the rules of those names as data for `explain`; a name that is no rule's is left out."""
+    rules = load_rules() if any(name.islower() for name in names) else {}
+    return [
+        {
+            "rule": name,
+            "severity": rules[name].severity,
+            "what": rules[name].what,
+            "cost": rules[name].cost,
+            "fix": rules[name].fix,
+            "source": rules[name].source,
+            "file": str(rules[name].position),
+        }
+        for name in names
+        if name in rules
+    ]
+
+
+def rule_text(entry: dict[str, Any]) -> str:
+    """Return a rule to be read."""
+    names = ("severity", "what", "cost", "fix", "source", "file")
+    return "\n".join(
+        [f"{entry['rule']}  (uenvtool job check)", *(f"  {name + ':':<10} {entry[name]}" for name in names)]
+    )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
-from uenvtool.knowledge.locate import Location
+from uenvtool.core.errors import Position
+from uenvtool.knowledge.bind import Binder, Verbatim
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import RUNTIME
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.sound import sound
 
 VIEWS, SYSTEM = "views", "system"
 """Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""
@@ -14,8 +20,8 @@ VIEWS, SYSTEM = "views", "system"
 class Sign:
     """What shows a runtime or an image: a variable that is set and not empty, or a file that exists."""
 
-    env: str
-    file: str
+    env: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +32,7 @@ class Use:
     """
 
     where: str
-    lines: str
+    lines: Verbatim
     note: str = ""
 
 
@@ -37,19 +43,38 @@ class Runtime:
     container: one is inside a container where it shows. images: the kinds of images that show themselves.
     libraries: VIEWS or SYSTEM. forms: the files of variables that it reads. mount: how a squashfs image is mounted.
     paths: a regular expression for a character that a path must not have there. limits: what it cannot do.
-    is_common: sites that are not known here have it too.
+    common: sites that are not known here have it too.
     """
 
     name: str
     description: str
-    container: bool
-    signs: tuple[Sign, ...]
-    images: dict[str, Sign]
-    libraries: str
+    container: bool = False
+    signs: tuple[Sign, ...] = ()
+    images: dict[str, Sign] = field(default_factory=dict)
+    libraries: Literal["views", "system"]
     forms: tuple[str, ...]
-    uses: tuple[Use, ...]
-    mount: str
-    paths: str
-    limits: tuple[str, ...]
-    is_common: bool = False
+    use: tuple[Use, ...] = ()
+    mount: Verbatim = ""
+    paths: Verbatim = ""
+    limits: tuple[str, ...] = ()
+    common: bool = False
     chain: tuple[Location, ...]
+
+
+def load_runtime(name: str, origin: Position | None = None) -> Runtime:
+    """Return the runtime of that name or path. origin: where it is named. Raises BadInput with every problem found."""
+    location = locate(RUNTIME, name, origin)
+    binder = Binder.of(load_extended(location, RUNTIME))
+    runtime = binder.whole(Runtime, name=location.name, chain=binder.chain)
+    binder.finish()
+    return runtime
+
+
+def known_images() -> list[str]:
+    """Return the kinds of images that conditions can name."""
+    return sorted({image for runtime in all_runtimes() for image in runtime.images})
+
+
+def all_runtimes() -> list[Runtime]:
+    """Return every runtime, in the order of their names."""
+    return [load_runtime(str(location.path)) for location in sound(RUNTIME).values()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -15,8 +14,6 @@ from uenvtool.core.errors import BadInput, Problem, did_you_mean
 from uenvtool.knowledge.source import Node
 
 SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
-CHECKED = SCHEMA_FOLDER / "checked.txt"
-"""The files that ship and fit their schemas: sum and path, a line each. `python -m tests.support.checked` writes it."""
 MAX_PROBLEMS = 20
 
 _KINDS = {
@@ -42,27 +39,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def schema_text(name: str) -> str:
     """A schema as it is published for editors."""
     return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
-
-
-def digest(data: bytes, name: str) -> str:
-    """The sum of a file's content and of the schema called `name`."""
-    return hashlib.sha256(schema_text(name).encode() + b"\0" + data).hexdigest()
-
-
-def is_checked(data: bytes, name: str) -> bool:
-    """If a file ships with the tool, was checked against the schema of that name, and neither changed since.
-
-    To load a validator and to check the files that ship takes a third of the time of most commands.
-    """
-    return digest(data, name) in _checked()
-
-
-@cache
-def _checked() -> frozenset[str]:
-    try:
-        return frozenset(line.split()[0] for line in CHECKED.read_text(encoding="ascii").splitlines())
-    except OSError:
-        return frozenset()
 
 
 def check(tree: Node, name: str) -> None:

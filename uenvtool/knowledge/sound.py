@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem
-from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge import schema
+from uenvtool.knowledge.extend import is_abstract, load_extended
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, available
-from uenvtool.knowledge.reader import is_abstract
 from uenvtool.knowledge.source import read
 
 
@@ -66,7 +66,9 @@ def check(kind: Kind, location: Location) -> None:
 
     Raises BadInput with everything that is wrong in it.
     """
-    if is_abstract(read(location.path, location.shown)):
+    tree = read(location.path, location.shown)
+    schema.check(tree, kind.name)
+    if is_abstract(tree):
         load_extended(location, kind)
     else:
         kind.load(str(location.path))

@@ -16,8 +16,7 @@ from uenvtool.core.files.fetching import fetched
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.sound import passed_over
-from uenvtool.knowledge.tuning import Source, Tuning, Value
-from uenvtool.knowledge.tuning_reader import load_all, load_sources
+from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
 
 MOST_BYTES = 4_000_000
 """How large a file of a source may be."""

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal
 
-from uenvtool.core.errors import Position
+from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
-from uenvtool.knowledge.locate import Location
-from uenvtool.knowledge.parts import Addition, GitPin
-from uenvtool.knowledge.recognise import Marker
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.extend import is_abstract, load_extended
+from uenvtool.knowledge.jobs import Jobs
+from uenvtool.knowledge.kinds import SYSTEM
+from uenvtool.knowledge.locate import Location, locate, search_folders, shown
+from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
+from uenvtool.knowledge.recognise import Marker, recognised
+from uenvtool.knowledge.sound import sound
+from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
 
@@ -36,23 +44,23 @@ HOST = "host"
 class Gpu:
     """The GPUs of a node. memory: GB a GPU. arch: as the compiler names it (`90`), without dot."""
 
-    vendor: str
+    vendor: Literal["nvidia", "amd"]
     model: str
     arch: str
     count: int
-    memory: int
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
     """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node."""
 
-    uarch: str
+    uarch: Key
     target: str
     os: str
-    cores: int
-    memory: int
-    gpu: Gpu | None
+    cores: int = 0
+    memory: int = 0
+    gpu: Gpu | None = None
     reason: str = ""
 
 
@@ -62,7 +70,7 @@ class External:
 
     spec: Spec
     prefix: str
-    compilers: dict[str, str]
+    compilers: dict[str, str] = field(default_factory=dict)
     position: Position
     when: Condition = ALWAYS
 
@@ -71,7 +79,8 @@ class External:
 class Requirement:
     """A constraint that a package must meet on a system."""
 
-    text: str
+    shorthand: ClassVar = "spec"
+    spec: str
     position: Position
     reason: str = ""
     when: Condition = ALWAYS
@@ -85,7 +94,7 @@ class SystemPackage:
     them, the best first. when: where all of this holds.
     """
 
-    name: str
+    name: Key
     position: Position
     externals: tuple[External, ...] = ()
     buildable: bool | None = None
@@ -102,7 +111,7 @@ class SystemPackage:
 
     def allows(self, version: str) -> bool:
         """Whether a version meets what the system requires of the package."""
-        required = [parse_spec(requirement.text).versions for requirement in self.require]
+        required = [parse_spec(requirement.spec).versions for requirement in self.require]
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
 
@@ -110,11 +119,24 @@ class SystemPackage:
 class Mpi:
     """The MPI of a system. versions: those that it has, the preferred first; none: whatever Spack knows."""
 
+    shorthand: ClassVar = "package"
     package: str
     versions: tuple[Version, ...] = ()
     reason: str = ""
     source: str = ""
     position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scheduler:
+    """What starts jobs.
+
+    exclusive: a node runs one job at a time, also without --exclusive. defaults: options of a job.
+    """
+
+    name: Literal["slurm", "kubernetes", "none", ""] = ""
+    exclusive: bool = False
+    defaults: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,26 +147,26 @@ class System:
     libraries: folders where the system's NCCL may lie, beside the usual ones. notes: what its users should know.
     """
 
+    unread: ClassVar = ("additions", "configuration")
     name: str
     description: str
     site: str
-    fabric: str
+    fabric: Literal["slingshot", "roce", "infiniband", "ethernet", "none"]
     nodes: dict[str, NodeType]
-    mpi: Mpi | None
-    packages: dict[str, SystemPackage]
-    repos: dict[str, GitPin]
+    mpi: Mpi | None = None
+    packages: dict[str, SystemPackage] = field(default_factory=dict)
+    repos: dict[str, GitPin] = field(default_factory=dict)
     additions: tuple[Addition, ...]
     configuration: tuple[Addition, ...]
-    runtimes: tuple[str, ...]
-    scheduler: str
-    scheduler_defaults: dict[str, str]
-    has_exclusive_nodes: bool
-    mount: str
-    scratch: tuple[str, ...]
-    tuning: tuple[str, ...]
-    libraries: tuple[str, ...]
-    notes: tuple[str, ...]
-    markers: tuple[Marker, ...]
+    runtimes: tuple[str, ...] = ()
+    scheduler: Scheduler = field(default_factory=Scheduler)
+    jobs: Jobs = field(default_factory=Jobs)
+    mount: str = ""
+    scratch: tuple[str, ...] = ()
+    tuning: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    recognise: tuple[Marker, ...] = ()
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)
 
@@ -164,7 +186,63 @@ class System:
             "os": node.os,
             "fabric": self.fabric,
             "mpi": self.mpi.package if self.mpi else None,
-            "scheduler": self.scheduler,
+            "scheduler": self.scheduler.name,
             "gpu": node.gpu.vendor if node.gpu else None,
             "cuda_arch": nvidia,
         }
+
+
+def load_system(name: str) -> System:
+    """Return the system of that name or path, resolved through `extends`.
+
+    Raises BadInput with every problem found, each with its position.
+    """
+    binder = Binder.of(load_extended(locate(SYSTEM, name), SYSTEM))
+    system = binder.whole(
+        System,
+        name=binder.chain[0].name,
+        additions=additions_of([_addition_folder(binder, node) for _, node in children(binder.tree, "additions")]),
+        configuration=tuple(_configuration_file(binder, node) for _, node in children(binder.tree, "configuration")),
+        chain=binder.chain,
+        tree=binder.tree,
+    )
+    for package in system.packages.values():
+        parts: list[SystemPackage | External | Requirement] = [package, *package.externals, *package.require]
+        for part in parts:
+            missing = [term.fact for term in part.when.terms if term.fact not in FACTS]
+            binder.problems += [unknown("fact", fact, FACTS, part.position) for fact in missing]
+    binder.finish()
+    return system
+
+
+def concrete_systems() -> list[str]:
+    """Return the systems that do not only exist to be extended; broken files of the user's are ignored."""
+    return [name for name, location in sound(SYSTEM).items() if not is_abstract(read(location.path, location.shown))]
+
+
+def this_system() -> str:
+    """Return the system that this machine is. Raises BadInput if it is none of those that are known."""
+    here = recognised()
+    if here is None:
+        hint = f"name one with --system: {', '.join(concrete_systems())}"
+        raise BadInput("this machine is none of the known systems", hint=hint)
+    return here[0]
+
+
+def _addition_folder(binder: Binder, node: Node) -> Path:
+    """The folder of additions that a system names: `packages/NAME` beside its file, the user's, or the built-in."""
+    places = [location.path.parent for location in binder.chain]
+    places += [folder / SYSTEM.folder for folder in search_folders()]
+    folders = [place / "packages" / str(node.value) for place in places]
+    found = next((folder for folder in folders if os.path.isdir(folder)), None)
+    if found is None:
+        known = {path.name for place in places for path in (place / "packages").glob("*/")}
+        binder.problems.append(unknown("folder of package additions", str(node.value), known, node.position))
+    return found or folders[0]
+
+
+def _configuration_file(binder: Binder, node: Node) -> Addition:
+    """A file of Spack configuration beside the file that names it. Raises BadInput if Spack could not read it."""
+    path = inside(binder.folder_of(node), node, "system")
+    read(path, shown(path))  # its errors have a place, Spack's would not
+    return Addition(str(node.value), path)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain, combinations
+from typing import ClassVar, Literal, Protocol, TypeVar
 
-from uenvtool.core.errors import Position
-from uenvtool.knowledge.condition import Condition, Facts, Term
-from uenvtool.knowledge.locate import Location
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.knowledge.bind import Binder, Key, children
+from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import TUNING
+from uenvtool.knowledge.locate import Location, available, locate
+from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.sound import sound
+from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
 from uenvtool.knowledge.version import Versions
 
@@ -42,14 +51,16 @@ FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "netstack", "overlay", 
 """What a condition can ask for: of the system and node type, the runtime, whether this is inside a container, its
 image, which network stack a hook mounts there, whether a virtual environment lies over the base, how many nodes the job
 has, and versions."""
-DEFAULT, AT_MOST, PREPEND, REQUIRED, UNSET, EXPECTED = (
-    "default",
-    "at-most",
-    "prepend",
-    "required",
-    "unset",
-    "expected",
-)
+Policy = Literal["default", "at-most", "prepend", "required", "unset", "expected"]
+DEFAULT: Policy = "default"
+AT_MOST: Policy = "at-most"
+PREPEND: Policy = "prepend"
+REQUIRED: Policy = "required"
+UNSET: Policy = "unset"
+EXPECTED: Policy = "expected"
+SOURCES = "sources"
+"""The file of `tuning/` that says who the sources are, and the key of any tuning file that adds some."""
+_MAJOR_MINOR = re.compile(r"\d+\.\d+")
 VALUELESS = (UNSET, EXPECTED)
 """The policies that set nothing: removed, or left to somebody else."""
 
@@ -66,7 +77,7 @@ class Source:
     view_of: how the labels of the published uenv begin whose view sets these values.
     """
 
-    name: str
+    name: Key
     title: str
     date: str
     url: str = ""
@@ -82,7 +93,7 @@ class Source:
         return f"{self.title}, {self.date}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
     """What another variable of a Slurm job must contain for a setting to work."""
 
@@ -95,31 +106,31 @@ class Need:
 class Setting:
     """What one variable is set to under one condition.
 
-    value: the text; None if it is computed, or removed. computed: what it is computed from. otherwise: the value
+    value: the text; None if it is computed, or removed. from_: what it is computed from. otherwise: the value
     if nothing can be computed. unseen: the facts of the condition that count as true where they cannot be seen.
     workaround: the workaround that it is of, if any. together: the set that it is of, if any: all of a set is set,
     or nothing.
     """
 
-    name: str
-    value: Value
-    when: Condition
-    policy: str
+    name: Key
+    value: Value = None
+    from_: str = ""
+    otherwise: Value = None
+    when: Condition = ALWAYS
+    unseen: frozenset[str] = frozenset()
+    policy: Policy = DEFAULT
     reason: str
     source: Source
-    position: Position
-    computed: str = ""
-    otherwise: Value = None
-    unseen: frozenset[str] = frozenset()
     conflicts: tuple[str, ...] = ()
     needs: Need | None = None
+    position: Position
     workaround: str = ""
     together: str = ""
 
     @property
     def is_fixed(self) -> bool:
         """Tell if it gives one text, which the value of a process can be compared with."""
-        return self.policy in (DEFAULT, AT_MOST, REQUIRED) and self.value is not None and not self.computed
+        return self.policy in (DEFAULT, AT_MOST, REQUIRED) and self.value is not None and not self.from_
 
     @property
     def is_choice(self) -> bool:
@@ -151,9 +162,9 @@ class TunedVariable:
     about: what the variable is, if no setting says it. remarks: what a source says of it beside the value.
     """
 
-    name: str
-    kind: str
-    choices: tuple[str, ...]
+    name: Key
+    type: Literal["text", "integer", "flag"]
+    choices: tuple[str, ...] = ()
     says: dict[str, Value]
     settings: tuple[Setting, ...]
     position: Position
@@ -166,7 +177,8 @@ class TunedVariable:
 class Workaround:
     """Settings against a symptom, off unless they are asked for by name. cost: what one pays for them."""
 
-    name: str
+    unread: ClassVar = ("set",)
+    name: Key
     symptom: str
     cost: str
     source: Source
@@ -178,24 +190,24 @@ class Workaround:
 class WayOut:
     """Values that keep a danger away.
 
-    values: what to set. accepted: what does as well, as patterns of whole values. unless: values beside which it does
+    set: what to set. or_: what does as well, as patterns of whole values. unless: values beside which it does
     not help, as patterns found in them.
     """
 
-    values: Mapping[str, str]
-    accepted: Mapping[str, re.Pattern[str]]
-    unless: Mapping[str, re.Pattern[str]]
+    set: Mapping[str, str]
+    or_: Mapping[str, Pattern] = field(default_factory=dict)
+    unless: Mapping[str, Pattern] = field(default_factory=dict)
     source: Source
 
     def __str__(self) -> str:
-        return " ".join(f"{name}={value}" for name, value in self.values.items())
+        return " ".join(f"{name}={value}" for name, value in self.set.items())
 
     def holds(self, environ: Mapping[str, str]) -> bool:
         """Tell if an environment takes this way."""
         given = (
             environ.get(name) == value
-            or (name in self.accepted and self.accepted[name].fullmatch(environ.get(name, "")) is not None)
-            for name, value in self.values.items()
+            or (name in self.or_ and self.or_[name].fullmatch(environ.get(name, "")) is not None)
+            for name, value in self.set.items()
         )
         return all(given) and not any(found.search(environ.get(name, "")) for name, found in self.unless.items())
 
@@ -208,36 +220,37 @@ class Guard:
     is for such a place, if its system is not known.
     """
 
-    name: str
+    name: Key
     danger: str
     reason: str
     when: Condition
-    unseen: frozenset[str]
-    signs: re.Pattern[str] | None
-    ways: tuple[WayOut, ...]
+    unseen: frozenset[str] = frozenset()
+    signs: Pattern | None = None
+    one_of: tuple[WayOut, ...]
     source: Source
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
         """The way that an environment takes; None if it takes none."""
-        return next((way for way in self.ways if way.holds(environ)), None)
+        return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
     def variables(self) -> frozenset[str]:
         """The variables of all ways."""
-        return frozenset(name for way in self.ways for name in way.values)
+        return frozenset(name for way in self.one_of for name in way.set)
 
     @property
     def choice(self) -> str:
         """The ways as a text."""
-        return ", or ".join(map(str, self.ways))
+        return ", or ".join(map(str, self.one_of))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TuningSet:
     """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
 
-    name: str
+    unread: ClassVar = ("when", "unseen", "source", "values")
+    name: Key
     reason: str
     settings: tuple[Setting, ...]
     set_by: str = ""
@@ -247,12 +260,13 @@ class TuningSet:
 class Tuning:
     """One file of variables, or several as one."""
 
+    unread: ClassVar = ("sources",)
     name: str
     description: str
-    variables: tuple[TunedVariable, ...]
-    sets: dict[str, TuningSet]
-    workarounds: dict[str, Workaround]
-    guards: tuple[Guard, ...]
+    variables: tuple[TunedVariable, ...] = ()
+    sets: dict[str, TuningSet] = field(default_factory=dict)
+    workarounds: dict[str, Workaround] = field(default_factory=dict)
+    guards: tuple[Guard, ...] = ()
     chain: tuple[Location, ...]
 
     @property
@@ -306,7 +320,7 @@ def recipe_facts(recipe: Recipe, system: Facts) -> Facts:
                 wanted[root.spec.package] = _version(root.spec.versions)
     for package, pin in recipe.require.items():
         if package in wanted and not wanted[package] and pin.when.holds(system):
-            wanted[package] = _version(pin.versions)
+            wanted[package] = _version(pin.version)
     return {fact: wanted.get(software.package) for fact, software in SOFTWARE.items()}
 
 
@@ -318,8 +332,224 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
     """What is wrong with a value of a variable; an empty text if it is of its kind."""
     if variable.choices and value not in variable.choices:
         return f"{value!r} is not one of {', '.join(variable.choices)}"
-    if variable.kind == "flag" and value not in ("0", "1"):
+    if variable.type == "flag" and value not in ("0", "1"):
         return f"{value!r} is not 0 or 1"
-    if variable.kind == "integer" and not value.removeprefix("-").isdigit():
+    if variable.type == "integer" and not value.removeprefix("-").isdigit():
         return f"{value!r} is not a whole number"
     return ""
+
+
+def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
+    """The tuning files of those names as one; origin: the place that names them.
+
+    Raises BadInput with every problem found.
+    """
+    parts = [_load(locate(TUNING, name, origin)) for name in names]
+    tuning = _as_one(parts)
+    known = {variable.name for variable in tuning.variables}
+    named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
+    is_whole = named <= known
+    _refuse(tuning, tuning.variables if is_whole else [*tuning.variables, *_of_other_files(parts)])
+    return tuning
+
+
+def _as_one(parts: Sequence[Tuning]) -> Tuning:
+    return Tuning(
+        name=", ".join(part.name for part in parts),
+        description=" ".join(part.description for part in parts),
+        variables=tuple(variable for part in parts for variable in part.variables),
+        sets={name: found for part in parts for name, found in part.sets.items()},
+        workarounds={name: found for part in parts for name, found in part.workarounds.items()},
+        guards=tuple(guard for part in parts for guard in part.guards),
+        chain=tuple(location for part in parts for location in part.chain),
+    )
+
+
+def load_tuning_file(name: str) -> Tuning:
+    """One tuning file by its name or path; its sets and workarounds may set what other files describe.
+
+    Raises BadInput with every problem found.
+    """
+    return load_tuning([name])
+
+
+def load_all() -> Tuning:
+    """Everything that is known, also what no system takes together: a copy of a file beside that file."""
+    return _as_one([_load(location) for name, location in sound(TUNING).items() if name != SOURCES])
+
+
+@functools.cache
+def load_sources() -> dict[str, Source]:
+    """The sources by their short names, the oldest first; a file of the user's adds its own."""
+    found = _sources(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree)
+    with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
+        found |= _sources(load_extended(locate(TUNING, SOURCES), TUNING).tree)
+    return dict(sorted(found.items(), key=lambda item: item[1].date))
+
+
+def _sources(tree: Node) -> dict[str, Source]:
+    binder = Binder(tree)
+    return {name: binder.fill(Source, node, name) for name, node in children(tree, SOURCES)}
+
+
+def _refuse(tuning: Tuning, described: Iterable[TunedVariable]) -> None:
+    """Raise BadInput for settings that contradict each other, and what does not fit the variables."""
+    problems = [*_contradictions(tuning), *_unfit(tuning, described)]
+    if problems:
+        raise BadInput(problems)
+
+
+def _contradictions(tuning: Tuning) -> Iterator[Problem]:
+    """Settings that can hold at once, of one variable or of two that must not be set together."""
+    for one, other in combinations(tuning.settings, 2):
+        if one.name == other.name and can_hold_together(one.when, other.when):
+            yield Problem(
+                f"{one.name} is set here and at {one.position}, and both can hold at once",
+                other.position,
+                "give them conditions that exclude each other",
+            )
+        sets = not {one.policy, other.policy} & set(VALUELESS)
+        clash = one.name in other.conflicts or other.name in one.conflicts
+        if sets and clash and can_hold_together(one.when, other.when):
+            yield Problem(
+                f"{other.name} is set here and {one.name} at {one.position}, which must not be set together",
+                other.position,
+                "give them conditions that exclude each other",
+            )
+
+
+def _set_together(tuning: Tuning) -> Iterator[Setting]:
+    """The settings of sets and workarounds, whose variables may be described in any file."""
+    together = (found for group in (tuning.workarounds, tuning.sets) for found in group.values())
+    return chain.from_iterable(found.settings for found in together)
+
+
+def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
+    """The variables that other files than these describe."""
+    names = {SOURCES, *(part.name for part in parts)}
+    for name, location in available(TUNING).items():
+        if name not in names:
+            with contextlib.suppress(BadInput):  # a broken one is told when somebody names it
+                yield from _load(location).variables
+
+
+def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
+    """Guards, sets and workarounds with a variable that nobody describes, or a value that it cannot have."""
+    known = {variable.name: variable for variable in described}
+    for guard in tuning.guards:
+        yield from (
+            unknown("variable", name, known, guard.position, listed_by="uenvtool explain --all")
+            for name in sorted(guard.variables.difference(known))
+        )
+    for setting in _set_together(tuning):
+        if setting.name not in known:
+            yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
+        elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
+            yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")
+
+
+def _load(location: Location) -> Tuning:
+    binder = Binder.of(load_extended(location, TUNING))
+    sources = {**load_sources(), **_sources(binder.tree)}
+
+    def source(node: Node, _: str) -> Source:
+        name = str(node.value)
+        if name not in sources:
+            binder.problems.append(unknown("source", name, sources, node.position))
+        return sources.get(name, Source(name=name, title=name, date=""))
+
+    binder.special = {
+        Source: source,
+        TunedVariable: lambda node, name: _variable(binder, node, name, location.logical),
+        Setting: lambda node, name: _setting(binder, node, name),
+        TuningSet: lambda node, name: _set(binder, node, name),
+        Workaround: lambda node, name: _workaround(binder, node, name),
+        Guard: lambda node, name: _guard(binder, node, name),
+    }
+    tuning = binder.whole(Tuning, name=location.name, chain=binder.chain)
+    for variable in tuning.variables:
+        says = (children(binder.tree, "variables", variable.name, key) for key in ("says", "remarks"))
+        for source_name, node in chain.from_iterable(says):
+            if source_name not in sources:
+                binder.problems.append(unknown("source", source_name, sources, node.key))
+    binder.finish()
+    return tuning
+
+
+def _variable(binder: Binder, node: Node, name: str, file: str) -> TunedVariable:
+    settings = tuple(_setting(binder, child, name) for _, child in children(node, "settings"))
+    variable = binder.fill(TunedVariable, node, name, settings=settings, file=file)
+    for setting in settings:
+        if setting.value is not None and (wrong := wrong_kind(variable, setting.value)):
+            binder.problem(f"{name}: {wrong}", setting.position, "correct the value or the type")
+        if setting.policy == AT_MOST and not (setting.value or "").isdigit():
+            binder.problem(f"{name}: policy at-most needs a whole number", setting.position, "write one as `value`")
+    return variable
+
+
+def _setting(binder: Binder, node: Node, name: str) -> Setting:
+    when = _condition(binder, node)
+    setting = binder.fill(Setting, node, name, when=when, unseen=_unseen(node, when))
+    is_valueless = setting.policy in VALUELESS
+    if (setting.value is not None) + bool(setting.from_) != (0 if is_valueless else 1):
+        rule = "takes no value" if is_valueless else "needs either `value` or `from`"
+        binder.problem(f"policy {setting.policy} {rule}", node.position, "see `uenvtool schema tuning`")
+    return setting
+
+
+def _set(binder: Binder, node: Node, name: str) -> TuningSet:
+    """Return settings of several variables that share condition and source."""
+    when = _condition(binder, node)
+    source = binder.special[Source](node.value["source"], "")
+    shared = {"when": when, "unseen": _unseen(node, when), "source": source, "together": name}
+    settings = tuple(
+        binder.fill(Setting, child, variable, policy=UNSET if child.value["value"].value is None else DEFAULT, **shared)
+        for variable, child in children(node, "values")
+    )
+    return binder.fill(TuningSet, node, name, settings=settings)
+
+
+def _guard(binder: Binder, node: Node, name: str) -> Guard:
+    when = _condition(binder, node)
+    return binder.fill(Guard, node, name, when=when, unseen=_unseen(node, when))
+
+
+def _workaround(binder: Binder, node: Node, name: str) -> Workaround:
+    workaround = binder.fill(Workaround, node, name, settings=())
+    settings = tuple(
+        Setting(
+            name=variable,
+            value=None if child.value is None else str(child.value),
+            policy=UNSET if child.value is None else REQUIRED,
+            reason=f"workaround {name}: {workaround.symptom}",
+            source=workaround.source,
+            position=child.position,
+            workaround=name,
+        )
+        for variable, child in children(node, "set")
+    )
+    return replace(workaround, settings=settings)
+
+
+def _unseen(node: Node, when: Condition) -> frozenset[str]:
+    """Return the facts of a condition that count as true where they cannot be seen."""
+    facts = node.get("unseen")
+    if facts is None or facts.value == "skip":
+        return frozenset()
+    named = {child.value for _, child in children(facts)} if isinstance(facts.value, list) else None
+    return frozenset(term.fact for term in when.terms if named is None or term.fact in named)
+
+
+def _condition(binder: Binder, node: Node) -> Condition:
+    """Return the condition of a setting, whose facts are known and whose versions scripts can compare."""
+    child = node.get("when")
+    if child is None:
+        return ALWAYS
+    condition = binder.condition(child)
+    for term in condition.terms:
+        if term.fact not in FACTS and not term.fact.isupper():
+            binder.problems.append(unknown("fact", term.fact, FACTS, child.position))
+        if term.fact in SOFTWARE and term.values and not _MAJOR_MINOR.fullmatch(term.values[0]):
+            why = f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR"
+            binder.problem(why, child.position, "write two numbers, for example nccl >= 2.27")
+    return condition

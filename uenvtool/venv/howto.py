@@ -18,8 +18,7 @@ from typing import Any
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
-from uenvtool.knowledge.runtime import Runtime
-from uenvtool.knowledge.runtime_reader import all_runtimes
+from uenvtool.knowledge.runtime import Runtime, all_runtimes
 
 VIEW = "venv"
 
@@ -77,7 +76,7 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
     caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename or move the image" if odd else ""
     unnamed = runtime.container and not base_image
     caveat = caveat or ("IMAGE stands for the container that this was made in" if unnamed else "")
-    for use in runtime.uses:
+    for use in runtime.use:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
         text = filled(use.lines, **used)
         yield Line(runtime=runtime.name, use=use.where, text=text, caveat=caveat or use.note)

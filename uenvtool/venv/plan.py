@@ -138,7 +138,7 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
 def _system_with_runtime(environ: Mapping[str, str]) -> str:
     """Return the name of this system if images are loaded here before one works; empty elsewhere."""
     from uenvtool.knowledge.recognise import recognised
-    from uenvtool.knowledge.system_reader import load_system
+    from uenvtool.knowledge.system import load_system
 
     system = recognised(environ)
     if system is not None and set(load_system(system[0]).runtimes) - {NO_RUNTIME}:

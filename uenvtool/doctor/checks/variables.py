@@ -24,7 +24,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
     open_guards = [guard for guard in here.tuned.guards if _is_open(guard, here)]
     named = {name for guard in open_guards for name in guard.variables}
     for guard in open_guards:
-        yield Fault("guard-open", f"{guard.danger}: set {guard.choice}", (f"export {guard.ways[0]}",))
+        yield Fault("guard-open", f"{guard.danger}: set {guard.choice}", (f"export {guard.one_of[0]}",))
     for (name, value), need in here.tuned.needs.items():
         if here.environ.get(name) == value and need.contains not in here.environ.get(need.variable, ""):
             yield Fault("variable-needs", f"{name}={value} needs {need.hint}", (need.hint,))

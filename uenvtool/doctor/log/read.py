@@ -15,7 +15,7 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
-from uenvtool.knowledge.finding_reader import load_findings
+from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
 
 STANDARD_INPUT = Path("-")

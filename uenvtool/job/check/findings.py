@@ -77,12 +77,12 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     found = [
         (rule, hit)
         for rule in rules
-        if not rule.applies_to or rule.applies_to & source.kinds
+        if not rule.for_ or rule.for_ & source.kinds
         for hit in _of_rule(rule, index, context)
     ]
     lines = Lines(source.text)
     ignored = _ignored(source.text)
-    secrets = {_value(source.text[hit.offset : hit.end]) for rule, hit in found if rule.is_secret}
+    secrets = {_value(source.text[hit.offset : hit.end]) for rule, hit in found if rule.secret}
     shown = [_finding(rule, hit, lines, context, secrets) for rule, hit in found]
     unique = {(hit.position.line, hit.position.column, hit.rule.id): hit for hit in reversed(shown)}
     return [unique[key] for key in sorted(unique) if not {key[2], "all"} & ignored.get(key[0], set())]
@@ -95,11 +95,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context, secrets: 
     holds = rule.when.holds(context.facts) if rule.when.terms else True
     edits = found.edits or _edits(rule, found, context.source.text)
     severity = rule.severity if holds and found.is_certain else HINT
-    fix = (
-        _edited_line(context.source.text, edits, found.offset)
-        if edits and not rule.is_secret
-        else found.fix or rule.fix
-    )
+    fix = _edited_line(context.source.text, edits, found.offset) if edits and not rule.secret else found.fix or rule.fix
     return Finding(
         rule=rule,
         severity=severity,
@@ -149,8 +145,8 @@ def _of_rule(rule: Rule, index: Mapping[str, Sequence[Part]], context: Context) 
     """What a rule finds."""
     if rule.when.terms and rule.when.holds(context.facts) is False:
         return
-    first = [next(_matching(look, index), None) for look in rule.together]
-    if None in first or any(next(_matching(look, index), None) for look in rule.alone):
+    first = [next(_matching(look, index), None) for look in rule.with_]
+    if None in first or any(next(_matching(look, index), None) for look in rule.without):
         return
     if rule.finder:
         yield from FINDERS[rule.finder](context)

@@ -18,16 +18,13 @@ from uenvtool.job.check.parts import Source
 from uenvtool.job.check.request import CheckRequest
 from uenvtool.job.check.show import code_quality, report, sarif, summary
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.jobs import job_knowledge
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import shown
-from uenvtool.knowledge.recipe_reader import read_recipe
-from uenvtool.knowledge.rule import HINT, Rule
-from uenvtool.knowledge.rule_reader import load_rules
-from uenvtool.knowledge.runtime_reader import load_runtime
+from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.rule import HINT, Rule, load_rules
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.sound import passed_over
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.system_reader import concrete_systems, load_system
+from uenvtool.knowledge.system import System, concrete_systems, load_system
 from uenvtool.knowledge.tuning import recipe_facts
 from uenvtool.settings import Settings, recipe_of_label, runtimes_of, settings_of
 
@@ -105,7 +102,7 @@ def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Pa
         functools.cache(functools.partial(_settings, chosen, source)),
         _scheduler(chosen, source),
         functools.partial(_beside, folder) if folder else lambda _name: "",
-        job_knowledge(chosen).required if chosen else (),
+        chosen.jobs.required if chosen else (),
     )
     inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
     return sorted([*findings(context, rules), *inner], key=lambda finding: (finding.position, finding.rule.id))
@@ -159,7 +156,7 @@ def _settings(system: System | None, source: Source) -> Settings | None:
         return settings_of(systems, runtimes_of(systems[0]), facts=facts)
     loaded = load_runtime(runtime)
     found = settings_of(systems, [loaded], facts=facts)
-    is_of_one_site = system or not loaded.is_common
+    is_of_one_site = system or not loaded.common
     return found if is_of_one_site else dataclasses.replace(found, known={**facts, "runtime": runtime})
 
 
@@ -175,7 +172,7 @@ def _scheduler(system: System | None, source: Source) -> Facts:
         if external.spec.versions
     }
     slurm = {"slurm": versions.pop()} if len(packages) == len(systems) and len(versions) == 1 else {}
-    is_exclusive = bool(systems) and all(found.has_exclusive_nodes for found in systems)
+    is_exclusive = bool(systems) and all(found.scheduler.exclusive for found in systems)
     return {**slurm, "exclusive": "yes" if is_exclusive else None}
 
 
@@ -184,7 +181,7 @@ def _netstack(source: Source, system: System | None) -> str | None:
     entries = {part.name: part.text for part in source.parts if part.kind == "entry"}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None
-    default = job_knowledge(system).ce.netstack if system else ""
+    default = system.jobs.ce.netstack if system else ""
     return entries.get("annotations.com.hooks.netstack.source", default) or None
 
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from uenvtool.job.check.parts import OUTER, Part, Source
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable
-from uenvtool.knowledge.tuning_reader import load_sources
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
 from uenvtool.settings import ConditionalSetting, Settings
 
 Knowledge = Callable[[], "Settings | None"]

@@ -16,7 +16,11 @@ from uenvtool.knowledge.tuning import UNSET, Setting
 def container_engine_files(plan: JobPlan) -> dict[str, str]:
     """The batch script and its EDF by their names."""
     name = beside(plan.request.file, ".toml")
-    options = "".join(f" {option}" for option in plan.knowledge.ce.extended_srun) if plan.extended else ""
+    options = (
+        "".join(f" {option}" for option in plan.knowledge.ce.extended.srun)
+        if plan.extended and plan.knowledge.ce.extended
+        else ""
+    )
     shown = bash_word(name if "/" in name else f"./{name}")
     return {plan.request.file: batch_script(plan, "ce.sh", options=options, EDF=shown), name: _edf(plan)}
 

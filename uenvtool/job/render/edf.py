@@ -30,8 +30,8 @@ class EdfEntries:
 def render_edf(entries: EdfEntries) -> str:
     """The text of an EDF."""
     known = entries.knowledge
-    annotations = known.extended_annotations if entries.extended else known.annotations
-    env = [*table_lines(known.extended_env if entries.extended else ()), *entries.env]
+    annotations = known.extended.annotations if entries.extended and known.extended else known.annotations
+    env = [*table_lines(known.extended.env if entries.extended and known.extended else ()), *entries.env]
     return filled(
         template("ce.toml"),
         AGAIN=in_comment(entries.again),

@@ -18,7 +18,7 @@ def pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
     """The files by their names, the pod's script first. activation: the script that sets a pod up."""
     file = plan.request.file
     activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", ".submit.sh", ".yaml"))
-    known = plan.knowledge.pods
+    known = plan.knowledge.runai
     pairs = [("--annotation", pair) for pair in known.annotations.items()]
     pairs += [("--extended-resource", pair) for pair in known.resources.items()]
     flags = " ".join(f"{option} {bash_word('='.join(pair))}" for option, pair in pairs)
