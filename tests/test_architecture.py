@@ -105,25 +105,74 @@ def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:
     assert "FROM toolchain AS build-mine" in Path("containers/mine/Containerfile").read_text()
 
 
-def test_a_new_shell_is_a_module_and_its_template(tmp_path: Path) -> None:
-    shutil.copytree(ROOT, tmp_path / "copy", ignore=shutil.ignore_patterns(".*", "tests", "envs", "docs"))
-    folder = tmp_path / "copy" / "uenvtool" / "activation" / "shells"
+def test_a_new_lint_rule_finds_its_line_in_a_script(cli: Cli) -> None:
+    folder = Path("rules")
+    folder.mkdir()
+    entry = "rules:\n  no-sleep:\n    look:\n    - {command: sleep}\n    severity: warning\n    what: the nodes wait\n"
+    (folder / "mine.yaml").write_text(
+        f"description: Mine.\n{entry}    cost: node hours\n    fix: leave it out\n    source: me, 2026\n"
+    )
+    Path("job.sh").write_text("#!/bin/bash\n#SBATCH --time=1\nsleep 60\n")
+
+    assert cli("validate", "rules/mine.yaml").code == 0
+    assert "no-sleep" in cli("job", "check", "job.sh", "--json").stdout
+    assert "the nodes wait" in cli("explain", "no-sleep").stdout
+
+
+def test_a_new_pattern_of_a_log_finds_its_line_in_a_log(cli: Cli) -> None:
+    folder = Path("findings")
+    folder.mkdir()
+    entry = (
+        "findings:\n  flux-low:\n    severity: broken\n    what: the flux is low\n    log:\n    - {text: flux is low}\n"
+    )
+    rest = "    why: the capacitor is empty\n    fix: load it\n    source: me, 2026\n"
+    (folder / "mine.yaml").write_text(f"description: Mine.\n{entry}{rest}")
+    Path("job.out").write_text("step 1\nError: flux is low\n")
+
+    answer = cli("doctor", "--log", "job.out")
+
+    assert cli("validate", "findings/mine.yaml").code == 0
+    assert answer.code == 1
+    assert "the flux is low" in answer.stdout + answer.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of the project, to be changed as the page says."""
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "tests", "envs", "containers", "docs")
+    return Path(shutil.copytree(ROOT, tmp_path / "copy", ignore=left_out))
+
+
+def run(project: Path, *words: str) -> str:
+    """What the tool of a copy of the project prints."""
+    command = [sys.executable, "-m", "uenvtool", *words]
+    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
+    arguments, table = project / "uenvtool" / "knowledge" / "cli.py", project / "uenvtool" / "cli.py"
+    text = arguments.read_text(encoding="utf-8")
+    function = text[text.index("def show(") :].split("\n\n\n")[0].replace("def show(", "def look(")
+    arguments.write_text(f"{text}\n\n{function}\n", encoding="utf-8")
+    row = re.search(r'\n( +"show": Command.*)', table.read_text(encoding="utf-8"))
+    assert row
+    new = row[1].replace('"show"', '"look"').replace("Show a recipe", "Look at a recipe")
+    table.write_text(table.read_text(encoding="utf-8").replace(row[1], f"{row[1]}\n{new}"), encoding="utf-8")
+
+    assert re.search(r"look +Look at a recipe", run(project, "--help"))
+    assert run(project, "look", "hello") == run(project, "show", "hello")
+
+
+def test_a_new_shell_is_a_module_and_its_template(project: Path) -> None:
+    folder = project / "uenvtool" / "activation" / "shells"
     text = (folder / "fish.py").read_text(encoding="utf-8")
     (folder / "pike.py").write_text(
         text.replace('("fish",)', '("pike",)').replace('".fish"', '".pike"'), encoding="utf-8"
     )
     shutil.copy(folder / "fish.fish", folder / "pike.pike")
-    tool = [sys.executable, "-m", "uenvtool"]
 
-    script = subprocess.run(
-        [*tool, "activate", "--system", "local", "--shell", "pike"],
-        cwd=tmp_path / "copy", capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    written = subprocess.run([*tool, "activate", "--write", "-o", "new"], cwd=tmp_path / "copy", check=True)
-
-    assert "activate/local.pike" in script
-    assert written.returncode == 0
-    assert (tmp_path / "copy" / "new" / "clariden.pike").is_file()
+    assert "activate/local.pike" in run(project, "activate", "--system", "local", "--shell", "pike")
+    assert "new/clariden.pike" in run(project, "activate", "--write", "-o", "new")
     if shutil.which("fish"):
-        lines = f"source {tmp_path}/copy/new/local.pike; set -q uenvtool_deactivate; functions -q uenvtool_deactivate"
+        lines = f"source {project}/new/local.pike; functions -q uenvtool_deactivate"
         assert subprocess.run(["fish", "--no-config", "-c", lines], check=False).returncode == 0
