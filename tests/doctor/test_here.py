@@ -17,7 +17,7 @@ from tests.conftest import Answer
 from tests.support.overlays import BaseHere, install, wheel
 from tests.venv.test_numpy_abi import FOR_1, compiled
 from tests.venv.test_torch_abi import BYE, HELLO, library
-from uenvtool.doctor.gather import disks, loader, machine
+from uenvtool.doctor import loader, machine, on_disk
 from uenvtool.doctor.here import examine_here
 from uenvtool.doctor.python import start_asking
 
@@ -246,7 +246,7 @@ def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     table = place / "mountinfo"
     table.write_text(f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / {place}/home rw - lustre fs rw\n")
-    monkeypatch.setattr(disks, "MOUNTS", table)
+    monkeypatch.setattr(on_disk, "MOUNTS", table)
     hub = place / "home" / ".cache" / "huggingface"
     (hub / "hub").mkdir(parents=True)
     for number in range(1_999):
@@ -369,13 +369,13 @@ def test_the_disk_of_a_folder_is_that_of_the_mount_that_is_nearest(
         + str(tmp_path)
         + " rw,relatime shared:1 - lustre fs rw\n"
     )
-    monkeypatch.setattr(disks, "MOUNTS", table)
+    monkeypatch.setattr(on_disk, "MOUNTS", table)
     for number in range(3):
         (tmp_path / str(number)).touch()
 
-    assert disks.folder(str(tmp_path / "v"), disks.mounts()).disk == "lustre"
-    assert disks.folder(str(tmp_path), disks.mounts()).files == 4
-    assert disks.folder("/usr", disks.mounts()).disk == "ext4"
+    assert on_disk.folder(str(tmp_path / "v"), on_disk.mounts()).disk == "lustre"
+    assert on_disk.folder(str(tmp_path), on_disk.mounts()).files == 4
+    assert on_disk.folder("/usr", on_disk.mounts()).disk == "ext4"
 
 
 def test_libraries_are_found_in_the_loaders_order(tmp_path: Path) -> None:

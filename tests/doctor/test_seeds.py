@@ -10,7 +10,7 @@ from tests.doctor.samples import HEALTHY, TWO_NODES
 from tests.doctor.test_checks import GOOD, LIBRARIES, job, python
 from tests.doctor.test_log import ids as of_log
 from tests.doctor.test_log import read
-from uenvtool.doctor.examine import faults
+from uenvtool.doctor.checks import faults
 from uenvtool.doctor.snapshot import Folder, OnDisk, Snapshot
 
 BASE, VENV = "/user-environment/env/default/lib/python3.13/site-packages", "/s/venv/lib/python3.13/site-packages"

@@ -1,48 +1,47 @@
-"""`uenvtool doctor`: says what is slow or wrong."""
+"""The arguments of `uenvtool doctor`, and what it looks at."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import functools
+import os
 
-import typer
+from uenvtool.core.options import command
+from uenvtool.core.result import Result
+from uenvtool.doctor.request import DoctorRequest
 
-from uenvtool.knowledge import complete
-from uenvtool.knowledge.options import JSON, THIS_SYSTEM
 
-
-def doctor(
-    files: list[Path] = typer.Argument(None, metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True),
-    log: list[Path] = typer.Option([], "--log", metavar="FILE", help="A job's output, also as gzip.", allow_dash=True),
-    system: str | None = THIS_SYSTEM,
-    runtime: str | None = typer.Option(
-        None,
-        "--runtime",
-        metavar="NAME",
-        help="The runtime; default: what is loaded.",
-        autocompletion=complete.runtimes,
-    ),
-    recipe: str | None = typer.Option(
-        None, "--recipe", metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes
-    ),
-    job: str | None = typer.Option(None, "--job", metavar="ID", help="What Slurm has of a job: script, output, end."),
-    ranks: bool = typer.Option(False, "--ranks", help="Under srun: every rank looks, and one reports."),
-    folder: Path | None = typer.Option(None, "--folder", metavar="PATH", help="Where the ranks write what they see."),
-    wait: float = typer.Option(60, "--wait", metavar="SECONDS", min=0, help="How long the ranks are waited for."),
-    fix: bool = typer.Option(False, "--fix", help="Print what mends it, ready to paste; nothing is changed."),
-    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say all of each finding: why, what to do."),
-    json_: bool = JSON,
-) -> int:
+@command(DoctorRequest)
+def doctor(request: DoctorRequest) -> Result | None:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
     With `--log job.out` it reads a job's output instead, with `--job 123456` whatever Slurm has of a
     job; with `srun uenvtool doctor --ranks` every rank of a job looks. Exit code 1 if something is
     wrong. `uenvtool explain ID` says all of a finding.
     """
-    from uenvtool.core import console
-    from uenvtool.doctor.doctor import doctor as command
+    logs = [*request.log, *request.files]
+    answer_of_python = None
+    if not logs and not request.job:  # first of all: Python starts while the rest of this program is loaded
+        from uenvtool.doctor.python import start_asking
 
-    result = command(
-        logs=[*log, *(files or [])], system=system, runtime=runtime, recipe=recipe, job=job, ranks=ranks,
-        folder=folder, seconds=wait, fix=fix, verbose=verbose,
-    )  # fmt: skip
-    return console.show(result, as_json=json_) if result else 0  # another rank reports
+        answer_of_python = start_asking(os.environ)
+    from uenvtool.doctor.report import report
+
+    show = functools.partial(report, fix=request.fix, verbose=request.verbose)
+    names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
+    if logs:
+        from uenvtool.doctor.log.read import examine_logs
+
+        return show(examine_logs(logs), what="the log" if len(logs) == 1 else f"{len(logs)} logs")
+    if request.job:
+        from uenvtool.doctor.job import examine_job
+
+        return show(examine_job(request.job, **names), what=f"job {request.job}")
+    from uenvtool.doctor.here import examine_here
+
+    look = functools.partial(examine_here, os.environ, answer_of_python=answer_of_python, **names)
+    if not request.ranks:
+        return show(look(), what="this shell")
+    from uenvtool.doctor.ranks import examine_ranks
+
+    together = examine_ranks(os.environ, request.folder, seconds=request.wait, look=look)
+    return show(together, what="what the ranks looked at") if together else None  # another rank reports

@@ -10,6 +10,15 @@ from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a check found: the id of what is known of it, what was seen, and what mends it here."""
+
+    id: str
+    detail: str = ""
+    commands: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """What is wrong here.

@@ -6,20 +6,20 @@ import io
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.session import current_job, in_container, loaded_views
-from uenvtool.doctor.checks import Fault, libraries
-from uenvtool.doctor.compiled import misfits
-from uenvtool.doctor.examine import as_findings, faults
-from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.gather import loader, machine
+from uenvtool.doctor import loader, machine
+from uenvtool.doctor.checks import as_findings, faults, libraries
+from uenvtool.doctor.finding import Examination, Fault, Finding, worst_first
 from uenvtool.doctor.on_disk import on_disk
 from uenvtool.doctor.python import Answer, start_asking
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import PythonHere, Snapshot
 from uenvtool.doctor.tuned import tuned_here
 from uenvtool.knowledge.finding import Known, load_findings
+from uenvtool.venv.base import Distribution
 
 RECORD_FOLDER = ".uenvtool"
 """The folder that shows an overlay of this tool's (overlay/create.py, which takes long to load)."""
@@ -60,7 +60,7 @@ def examine_here(
     facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
     found = [*faults(snapshot), *_stale(python)]
     if "SLURM_PROCID" not in environ:  # not on each of many ranks: it reads the libraries whole
-        found += misfits(python)
+        found += _misfits(python)
     if not found and not printed:  # the usual case does not wait for what is known of findings
         return Examination(facts=facts, unseen=unseen)
     known = load_findings()
@@ -121,3 +121,32 @@ def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
         yield "packages: no Python on PATH, or it does not start"
     if not here.is_at_work:
         yield "network, ports, memory: not in a job"
+
+
+@dataclass(frozen=True, slots=True)
+class _Below:
+    """What lies below an environment."""
+
+    packages: Mapping[str, Distribution]
+
+
+def _misfits(python: PythonHere | None) -> Iterator[Fault]:
+    """The packages of an environment on a base that do not fit, and those of the base that no longer do.
+
+    An environment without a base is left to the tool that made it. Libraries are read, and nothing is imported.
+    """
+    below = [folder for folder in python.folders if folder != python.its_folder] if python else []
+    if python is None or not python.its_folder or not any(package.folder in below for package in python.packages):
+        return
+    from uenvtool.venv.check import installed
+    from uenvtool.venv.compiled import numpy_problems, torch_problems
+
+    before: dict[str, Distribution] = {}
+    try:
+        new = installed(Path(python.its_folder))
+        for folder in below:
+            before = {**installed(Path(folder)), **before}
+    except (OSError, ValueError, TypeError, KeyError):  # metadata that is damaged, as a half removed package leaves it
+        return
+    yield from (Fault("numpy-abi", problem.message) for problem in numpy_problems(_Below(before), new))
+    yield from (Fault("import-abi", problem.message) for problem in torch_problems(_Below(before), new, python.chosen))

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
-from uenvtool.doctor.checks import Fault
-from uenvtool.doctor.examine import as_findings
-from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.job_environment import environment_faults, tuned_job
+from uenvtool.doctor.checks import as_findings, faults
+from uenvtool.doctor.finding import Examination, Fault, Finding, worst_first
 from uenvtool.doctor.log.read import examine_logs
-from uenvtool.doctor.slurm import JobRecord, output_paths
-from uenvtool.doctor.slurm_record import job_record
+from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
+from uenvtool.doctor.snapshot import Snapshot, Tuned
+from uenvtool.doctor.tuned import tuned_here
 from uenvtool.job.check.findings import Finding as Flaw
 from uenvtool.job.check.findings import read_source
-from uenvtool.job.check.lint import flaws
+from uenvtool.job.check.lint import flaws, recipe_of, runtime_of
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.script import options_of
 from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT
+from uenvtool.knowledge.tuning import DEFAULT
 
 GOOD_STATES = ("COMPLETED", "COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
 FAILED = "failed"
@@ -33,6 +35,9 @@ _STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]
 """Among the options of srun, each of which may have a value; what follows the command is the command's."""
 LABELS = {"JobState": "state", "Reason": "reason", "ExitCode": "exit code", "NodeList": "nodes"}
 SCRIPT, ENVIRONMENT = "script", "environment"
+CORES, NETWORK = "cpus-per-task", "network"
+_ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.(sh|csh|fish)\b")
+"""A line of a script that sets up what the tuning gives; a default keeps what was set before."""
 NO_OUTPUT = "output: it is not there, or was not named"
 
 
@@ -55,8 +60,8 @@ def examine_job(
     facts = [(label, record.facts[name]) for name, label in LABELS.items() if name in record.facts]
     unseen = [*logs.unseen, *record.unseen]
     if record.environment is not None:
-        tuned, why_not = tuned_job(record.environment, script, system=system, runtime=runtime, recipe=recipe)
-        wrong = as_findings(environment_faults(record.environment, script, tuned, options), load_findings().findings)
+        tuned, why_not = _tuned(record.environment, script, system=system, runtime=runtime, recipe=recipe)
+        wrong = as_findings(_environment_faults(record.environment, script, tuned, options), load_findings().findings)
         findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in wrong]
         facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
         unseen += [why_not] if why_not else []
@@ -115,3 +120,54 @@ def _known(flaw: Flaw) -> KnownFinding:
         source=rule.source,
         position=rule.position,
     )
+
+
+def _tuned(
+    environ: Mapping[str, str], script: Source | None, *, system: str | None, runtime: str | None, recipe: str | None
+) -> tuple[Tuned | None, str]:
+    """The tuning for a job, or why there is none. A job runs where Slurm is asked, if nothing names the system.
+
+    Raises BadInput for names that do not exist.
+    """
+    seen = None if system else recognised(environ) or recognised(os.environ)
+    name = system or (seen[0] if seen else None)
+    shown = runtime or (runtime_of(script) if script else None)
+    known = recipe or (recipe_of(script) if script else None)
+    try:
+        return tuned_here(environ, system=name, runtime=shown, recipe=known, folders=(), python=None)
+    except BadInput as error:
+        if system or runtime or recipe:
+            raise
+        return None, f"variables: {error}"  # such as a runtime that this system is not known to have
+
+
+def _environment_faults(
+    environ: Mapping[str, str], script: Source | None, tuned: Tuned | None, options: Mapping[str, str]
+) -> Iterator[Fault]:
+    """What is wrong with the variables that a job was submitted with, but for those that its script sets itself.
+
+    What is missing is a matter of the script. options: those of sbatch.
+    """
+    own = set(_set_by(script)) if script else set()
+    environ = {name: value for name, value in environ.items() if name not in own}
+    if tuned:
+        activates = script is not None and _ACTIVATES.search(script.text) is not None
+        settings = [setting for setting in tuned.settings if setting.policy == DEFAULT or not activates]
+        tuned = dataclasses.replace(tuned, settings=tuple(setting for setting in settings if setting.name not in own))
+    cores = options.get(CORES, "")
+    yield from faults(
+        Snapshot(
+            environ={"SLURM_NETWORK": options.get(NETWORK, ""), **environ},
+            cores=int(cores[:6]) if cores.isdecimal() else None,
+            tuned=tuned,
+        )
+    )
+
+
+def _set_by(script: Source) -> Iterator[str]:
+    """The variables that a script sets or takes away, anywhere in it."""
+    for part in script.parts:
+        if part.kind == "variable":
+            yield part.name
+        elif part.kind == "command" and part.name == "unset":
+            yield from part.text.split()[1:]

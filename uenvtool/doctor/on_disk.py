@@ -7,16 +7,17 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import UenvtoolError
-from uenvtool.doctor.checks import disks as disks_check
-from uenvtool.doctor.checks import libraries
-from uenvtool.doctor.gather import disks, loader
+from uenvtool.doctor import loader
+from uenvtool.doctor.checks import disks, libraries
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, PythonHere
 from uenvtool.image.elf import Needs, needs_of
 
 LIBRARIES = {libraries.PLUGIN: "libnccl-net*.so*", libraries.MPI: "libmpi.so*"}
+MOUNTS = Path("/proc/self/mountinfo")
 USUAL = {
     "TRITON_HOME": ("torch", "~/.triton"),
     "CUDA_CACHE_PATH": ("torch", "~/.nv"),
@@ -40,14 +41,14 @@ def on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: list
     """What files and libraries say."""
     everywhere = [*folders, *loader.usual_folders()]
     found = {name: loader.found(everywhere, pattern) for name, pattern in LIBRARIES.items()}
-    mounted = disks.mounts()
+    mounted = mounts()
     return OnDisk(
         libraries=found,
         plugin_lacks=tuple(_lacking(found[libraries.PLUGIN], everywhere)),
         mpi_users=tuple(_mpi_users(environ, python, everywhere)),
         gone=tuple(gone),
         absent=dict(_absent(environ)),
-        venv=disks.folder(python.environment, mounted) if python and python.environment else None,
+        venv=folder(python.environment, mounted) if python and python.environment else None,
         caches=dict(_caches(environ, python, mounted)),
         providers=_providers(environ),
         driver_cuda=loader.driver_cuda() if python and python.versions("torch") else 0,
@@ -108,7 +109,7 @@ def _caches(
 ) -> Iterator[tuple[str, Folder]]:
     """The caches of compiled kernels that torch would use, and those of models."""
     home = environ.get("HOME", "")
-    for variable in (*disks_check.SETTINGS, *disks_check.HUB_CACHES):
+    for variable in (*disks.SETTINGS, *disks.HUB_CACHES):
         if variable == "CUDA_CACHE_PATH" and environ.get("CUDA_CACHE_DISABLE") == "1":
             continue
         package, usual = USUAL.get(variable, ("", ""))
@@ -116,4 +117,36 @@ def _caches(
         usual = usual.replace("$XDG_CACHE_HOME", environ.get("XDG_CACHE_HOME") or "~/.cache").replace("~", home)
         path = environ.get(variable) or (usual if is_used else "")
         if path:
-            yield variable, disks.folder(path, mounted)
+            yield variable, folder(path, mounted)
+
+
+def mounts() -> dict[str, str]:
+    """Mount points to the kinds of their file systems (proc_pid_mountinfo(5))."""
+    try:
+        lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        before, dash, behind = line.partition(" - ")
+        words = before.split()
+        if dash and len(words) > 4 and behind:
+            found[words[4].replace("\\040", " ")] = behind.split()[0]
+    return found
+
+
+def folder(path: str, mounted: dict[str, str]) -> Folder:
+    """A folder with its disk; its files are counted on a shared disk, up to as many as matter."""
+    real = os.path.realpath(path)
+    above = [real, *map(str, Path(real).parents)]
+    disk = next((mounted[point] for point in above if point in mounted), "")
+    return Folder(path=path, disk=disk, files=_files(real) if disk in disks.SHARED else 0)
+
+
+def _files(path: str) -> int:
+    count = 0
+    for _, _, names in os.walk(path):
+        count += len(names)
+        if count >= disks.MANY_FILES:
+            return disks.MANY_FILES
+    return count

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from uenvtool.doctor.gather import loader
+from uenvtool.doctor import loader
 from uenvtool.doctor.snapshot import PythonHere, Tuned
 from uenvtool.knowledge.recognise import recognised
 

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
+from uenvtool.doctor.checks import container, disks, libraries, packages, rendezvous, threads, variables
+from uenvtool.doctor.finding import Fault, Finding
+from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import Snapshot
+from uenvtool.knowledge.finding import KnownFinding
+
+CHECKS = (
+    variables.check,
+    container.check,
+    libraries.check,
+    packages.check,
+    threads.check,
+    rendezvous.check,
+    disks.check,
+)
+"""Every check, in the order in which findings of one severity are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """What a check found: the id of what is known of it, what was seen, and what mends it here."""
-
-    id: str
-    detail: str = ""
-    commands: tuple[str, ...] = ()
+def faults(here: Snapshot) -> list[Fault]:
+    """Return what is wrong with what is there."""
+    return [fault for check in CHECKS for fault in check(here)]
 
 
-Check = Callable[[Snapshot], Iterator[Fault]]
+def as_findings(found: Iterable[Fault], known: Mapping[str, KnownFinding]) -> list[Finding]:
+    """Return faults with what is known of each."""
+    return [
+        Finding(known=known[fault.id], detail=without_secrets(fault.detail), commands=fault.commands) for fault in found
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 SET = "UENVTOOL_SET"

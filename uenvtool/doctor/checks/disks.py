@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from uenvtool.core import quoting
-from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 SHARED = ("lustre", "gpfs", "beegfs", "nfs", "nfs4", "ceph", "wekafs", "cifs")

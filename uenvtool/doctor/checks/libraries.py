@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import OnDisk, Snapshot
 
 PLUGIN, MPI = "libnccl-net", "libmpi"

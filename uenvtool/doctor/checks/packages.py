@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Package, PythonHere, Snapshot
 
 LISTED = 2

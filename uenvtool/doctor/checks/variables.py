@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from uenvtool.core import quoting
-from uenvtool.doctor.checks import Fault
+from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
 if TYPE_CHECKING:

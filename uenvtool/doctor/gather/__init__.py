@@ -1,1 +1,0 @@
-"""Finds out what is there, without changing or running anything; what cannot be read is left out."""
