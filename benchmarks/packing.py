@@ -32,8 +32,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from uenvtool.core import files
 from uenvtool.image import pack as packing
+from uenvtool.image.bytecode import compile_tree
 from uenvtool.image.write import write_image
-from uenvtool.venv.bytecode import compile_tree
 from uenvtool.venv.image import packed as packed_image
 
 GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]

@@ -17,7 +17,7 @@ from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.lock import Package
 from uenvtool.env.program import Spack
 from uenvtool.image.build import ImagePlan
-from uenvtool.image.kept import Place, place_of
+from uenvtool.image.cache import Cache, Key, named_cache
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.slurm import job_script
 
@@ -36,16 +36,15 @@ def script(
     place: Path,
     request: ImageRequest,
     name: str = HOSTILE,
-    push_places: tuple[Place, ...] = (),
+    push_caches: tuple[Cache, ...] = (),
 ) -> str:
     plan = ImagePlan(
         found_spack=Spack(place / "spack" / "bin" / "spack", "1.1.0", "--spack"),
         environment=environment,
-        name="pytorch-2.6",
-        inputs="0" * 12,
+        key=Key(name="pytorch-2.6", inputs="0" * 12),
         target=place / f"{name}.squashfs",
         store=place / name,
-        push_places=push_places,
+        push_caches=push_caches,
     )
     return job_script(request, plan)
 
@@ -73,7 +72,7 @@ def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installa
 def test_the_job_puts_the_image_where_it_is_kept(environment: Installable, place: Path) -> None:
     request = ImageRequest(source="hello", tag="hash", push_image=("kept",))
 
-    text = script(environment, place, request, push_places=(place_of("kept"),))
+    text = script(environment, place, request, push_caches=(named_cache("kept"),))
 
     assert f"--tag hash --push-image {place}/kept" in text
 

@@ -17,7 +17,7 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.support.needs import need, needs
 from tests.support.overlays import pack_overlay
-from uenvtool.image.check import BUILD_FOLDERS, Unwanted
+from uenvtool.image.check import BUILD_FOLDERS, BuildPathScanner
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
@@ -297,7 +297,7 @@ def test_a_folder_of_the_build_is_found_across_two_pieces_of_a_file(place: Path,
 
 @pytest.mark.parametrize("folder", BUILD_FOLDERS)
 def test_each_folder_of_a_build_has_what_is_looked_for_first(folder: bytes) -> None:
-    assert Unwanted([]).search(b"see " + folder + b"x") == folder.decode()
+    assert BuildPathScanner([]).search(b"see " + folder + b"x") == folder.decode()
 
 
 def test_a_library_that_is_only_a_symlink_to_nowhere_is_not_there(place: Path, cli: Cli) -> None:

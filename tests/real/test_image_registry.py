@@ -1,4 +1,4 @@
-"""A real registry that keeps images: put there, found, taken, marked as tested; one that does not answer."""
+"""A real registry that keeps images: put there, found, fetched, marked as tested; one that does not answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, s
 from tests.support.needs import needs
 from tests.support.registry import running_registry
 from uenvtool.core.result import silent
-from uenvtool.image.kept import Key, Registry, keep, place_of, take
+from uenvtool.image.cache import Key, Registry, fetch, named_cache, store
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs", "unsquashfs", "skopeo", "docker-registry")]
 Cli = Callable[..., Answer]
@@ -38,15 +38,15 @@ def manifest_of(reference: str) -> dict[str, Any]:
 
 
 def test_an_image_is_put_there_and_taken_with_its_mark(place: Path, address: str, cli: Cli) -> None:
-    registry = place_of(f"oci://{address}/")
+    registry = named_cache(f"oci://{address}/")
     image = packed_image(place / KEY.file_name, KEY.inputs, {"meta/recipe/spack.lock": "{}\n"})
     sha256 = hashlib.sha256(image.read_bytes()).hexdigest()
 
-    before = take([registry], KEY, place / "early.squashfs", silent)
-    told = list(keep([registry], image, KEY, silent))
-    untested = take([registry], KEY, place / "untested.squashfs", silent)
+    before = fetch([registry], KEY, place / "early.squashfs", silent)
+    told = list(store([registry], image, KEY, silent))
+    untested = fetch([registry], KEY, place / "untested.squashfs", silent)
     marked = cli("image", "mark-tested", image, "--push-image", f"oci://{address}")
-    tested = take([registry], KEY, place / "tested.squashfs", silent)
+    tested = fetch([registry], KEY, place / "tested.squashfs", silent)
 
     assert (before.place, before.warnings, told) == ("", (), [])
     assert untested.place == f"oci://{address}"
@@ -60,7 +60,7 @@ def test_an_image_is_put_there_and_taken_with_its_mark(place: Path, address: str
 def test_it_lies_there_as_the_uenv_client_puts_it(place: Path, address: str) -> None:
     image = packed_image(place / KEY.file_name, KEY.inputs)
 
-    list(keep([Registry(address)], image, KEY, silent))
+    list(store([Registry(address)], image, KEY, silent))
 
     found = manifest_of(f"{address}/hello:{KEY.inputs}")
     attached = manifest_of(f"{address}/hello:{KEY.inputs}-meta")
@@ -82,28 +82,28 @@ def test_it_lies_there_as_the_uenv_client_puts_it(place: Path, address: str) -> 
 
 def test_another_image_of_the_same_inputs_does_not_replace_it(place: Path, address: str) -> None:
     first, second = (packed_image(place / name, KEY.inputs) for name in ("first.squashfs", "second.squashfs"))
-    list(keep([Registry(address)], first, KEY, silent))
+    list(store([Registry(address)], first, KEY, silent))
 
-    told = list(keep([Registry(address)], second, KEY, silent))
-    take([Registry(address)], KEY, place / "taken.squashfs", silent)
+    told = list(store([Registry(address)], second, KEY, silent))
+    fetch([Registry(address)], KEY, place / "fetched.squashfs", silent)
 
     assert told == [f"oci://{address} has another image of these inputs, which stays: another run built it"]
-    assert (place / "taken.squashfs").read_bytes() == first.read_bytes()
+    assert (place / "fetched.squashfs").read_bytes() == first.read_bytes()
 
 
-def test_an_image_of_other_inputs_under_that_name_is_passed_over(place: Path, address: str) -> None:
-    list(keep([Registry(address)], packed_image(place / "x.squashfs", "f" * 12), KEY, silent))
+def test_an_image_of_other_inputs_under_that_name_is_ignored(place: Path, address: str) -> None:
+    list(store([Registry(address)], packed_image(place / "x.squashfs", "f" * 12), KEY, silent))
 
-    taken = take([Registry(address)], KEY, place / "taken.squashfs", silent)
+    fetched = fetch([Registry(address)], KEY, place / "fetched.squashfs", silent)
 
-    assert taken.place == ""
-    assert "is not an image of these inputs" in taken.warnings[0]
-    assert not (place / "taken.squashfs").exists()
+    assert fetched.cache == ""
+    assert "is not an image of these inputs" in fetched.warnings[0]
+    assert not (place / "fetched.squashfs").exists()
 
 
 def test_the_command_takes_it_although_another_registry_does_not_answer(place: Path, address: str, cli: Cli) -> None:
     key = Key(name=NAME, inputs=inputs())
-    list(keep([Registry(address)], packed_image(place / "x.squashfs", key.inputs), key, silent))
+    list(store([Registry(address)], packed_image(place / "x.squashfs", key.inputs), key, silent))
     spack = spack_that_only_has_a_version(place / "spack")
     options = ["--spack", spack, "--store", place / "store", "-o", place / "y.squashfs", "--tag", "hash"]
     places = ["--images", "oci://localhost:1/nobody", "--images", f"oci://{address}"]
@@ -111,7 +111,7 @@ def test_the_command_takes_it_although_another_registry_does_not_answer(place: P
     answer = cli("image", "build", ENVIRONMENT, *options, *places, "--json")
 
     assert answer.code == 0, answer.stderr
-    assert "warning: oci://localhost:1/nobody is passed over: skopeo failed: " in answer.stderr
+    assert "warning: oci://localhost:1/nobody is ignored: skopeo failed: " in answer.stderr
     assert "connection refused" in answer.stderr
     assert json.loads(answer.stdout)["taken_from"] == f"oci://{address}"
     assert (place / "y.squashfs").read_bytes() == (place / "x.squashfs").read_bytes()

@@ -28,9 +28,8 @@ from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import places
 from uenvtool.core.files.places import WORK_SUFFIX
-from uenvtool.image import read
+from uenvtool.image import bytecode, read
 from uenvtool.image.write import EPOCH
-from uenvtool.venv import bytecode
 from uenvtool.venv.image import MOUNT, info, unpack
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]

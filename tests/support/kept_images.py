@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.support.needs import need
 from tests.support.project import ROOT
 from uenvtool.env.installable import read_installable
-from uenvtool.image.inputs import inputs_hash
+from uenvtool.image.cache import inputs_hash
 from uenvtool.image.metadata import ENV, PACKED, packed_json
 
 ENVIRONMENT = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"

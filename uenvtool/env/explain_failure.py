@@ -114,10 +114,15 @@ def explain_failed_push(spack: Spack, *, url: str, code: int, output: str, log: 
     if re.search(
         r"No default key|no signing key|Cannot sign|No keys available|PickKeyException", output, re.IGNORECASE
     ):
-        hint = "make a key (`spack gpg create NAME EMAIL`), or push without: --unsigned"
-        return ToolFailed(f"Spack {spack.version} has no key to sign packages with", hint=hint)
+        return no_key(spack)
     failure = explain_failure(spack, code=code, output=output, log=log)
     return ToolFailed(f"the packages are not in {url}: {failure.problems[0].message}", hint=f"Spack's output: {log}")
+
+
+def no_key(spack: Spack) -> ToolFailed:
+    """Return the error for packages that are to be signed where Spack has no key."""
+    hint = "make a key (`spack gpg create NAME EMAIL`), or push without: --unsigned"
+    return ToolFailed(f"Spack {spack.version} has no key to sign packages with", hint=hint)
 
 
 def clashes(output: str) -> list[str]:

@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import make_folder, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
-from uenvtool.core.tools import Completed
-from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
+from uenvtool.core.tools import Completed, run
+from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push, no_key
 from uenvtool.env.folder import COMPILER
 from uenvtool.env.install_output import InstallOutput
 from uenvtool.env.installable import Installable
@@ -28,6 +28,9 @@ WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
 """The folder in a store where packages are built and logs are kept; no part of an image."""
 STAGE = f"{WORK}/stage"
+BUILDER = "uenvtool"
+"""The user's name for a build, whoever runs it. Spack puts the name into the path that packages are built in, which
+gets into them, unless the path has it already (Spack 1.1, stage.py, _resolve_paths): STAGE has this one."""
 ENVIRONMENT = f"{WORK}/environment"
 """The folder in a store with the copy of the environment that Spack installs."""
 LOCK_RACE = "LockUpgradeError"
@@ -89,6 +92,14 @@ def install(
             _remove_unfinished_views(store / "env" / environment.view)
         runner = _staged(spack, environment, store, work, {**environment.manifest, "view": view})
         return _install(runner, environment, store, options, on_step)
+
+
+def require_key(spack: Spack) -> None:
+    """Raise ToolFailed if Spack has no key to sign packages with."""
+    runner = Runner(spack=spack, folder=Path(), scope=Path())
+    listed = run([spack.program, "gpg", "list", "--signing"], env=runner.environment())
+    if listed.code == 0 and not listed.stdout.strip():
+        raise no_key(spack)
 
 
 def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsigned: bool) -> int:
@@ -155,7 +166,8 @@ def _runner(
     named = {work, user_cache(), root, Path(os.environ.get("SPACK_GNUPGHOME", root)), *also}
     words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
     prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
-    return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix)
+    variables = {"LOGNAME": BUILDER, "USER": BUILDER}
+    return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix, variables=variables)
 
 
 def _install(

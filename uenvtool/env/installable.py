@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ class Installable:
     mount: str
     view: str
     texts: Mapping[str, str]
+
+    @property
+    def description(self) -> str:
+        """What its recipe says of itself, in the head of its spack.yaml; "" if it does not."""
+        lines = takewhile(lambda line: line.startswith("#"), self.texts[MANIFEST].splitlines())
+        _, _, words = "\n".join(line.removeprefix("#").strip() for line in lines).partition("\n\n")
+        return " ".join(words.partition(": ")[2].split())
 
     @property
     def view_root(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from uenvtool.core import tools
@@ -30,13 +30,15 @@ class Runner:
     """Spack at work on one environment.
 
     folder: the environment's folder. scope: a folder of configuration that comes before the
-    environment's own, see `write_scope`. prefix: a command that runs Spack, such as one that mounts.
+    environment's own, see `write_scope`. prefix: a command that runs Spack, such as one that mounts. variables:
+    further environment variables of Spack's.
     """
 
     spack: Spack
     folder: Path
     scope: Path
     prefix: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, *words: str | Path) -> list[str]:
         """The argument list that runs a command of Spack on the environment."""
@@ -46,7 +48,7 @@ class Runner:
     def environment(self) -> dict[str, str]:
         """Spack's environment variables: the user's, without what would change the answer."""
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
-        return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1"}
+        return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **self.variables}
 
     def run(
         self, *words: str | Path, on_step: Step | None = None, on_line: tools.LineHandler | None = None

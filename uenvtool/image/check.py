@@ -11,12 +11,14 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from uenvtool.env.folder import COMPILER, LOCK
+from uenvtool.env.lock import parse_lock
 from uenvtool.image import elf
-from uenvtool.image.contents import Contents
+from uenvtool.image.contents import DATABASE, LARGEST_DATABASE, Contents
 from uenvtool.image.listing import SYMLINK, by_name, listing
-from uenvtool.image.metadata import ENV
+from uenvtool.image.metadata import ENV, RECIPE
 from uenvtool.image.programs import find_program
-from uenvtool.image.read import LARGEST_TEXT, require_image
+from uenvtool.image.read import LARGEST_TEXT, read_texts, require_image
 from uenvtool.image.stream import Batch, Large, read_contents
 
 HOST_LIBRARIES = (
@@ -33,6 +35,8 @@ ARCHIVE = b"!<arch>\n"
 RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
 """Files that record where they come from: Spack's own, pip's (PEP 610), and bytecode for its tracebacks."""
 LARGEST_LIBRARY = 4 << 30
+LOCKS = (f"{RECIPE}/{LOCK}", f"{RECIPE}/{COMPILER}/{LOCK}")
+"""The locks that say what Spack has to have installed in an image of this tool's."""
 _ENV = ENV.encode()
 _OVERLAP = 256
 _MOST_NAMES = 3
@@ -57,7 +61,7 @@ class Report:
     is_overlay: bool
 
 
-class Unwanted:
+class BuildPathScanner:
     """The names of folders that no file may name, looked for in the contents of many files."""
 
     def __init__(self, build_folders: Sequence[str]) -> None:
@@ -98,16 +102,16 @@ def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
 
     Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
     """
-    unwanted = Unwanted(build_folders)
-    contents, read = _read(image, unwanted)
+    scanner = BuildPathScanner(build_folders)
+    contents, read = _read(image, scanner)
     needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
     elsewhere = libraries_elsewhere(contents, needed)
     lost = [] if contents.is_overlay else list(library_problems(elsewhere))
     naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
-    recording = [name for name, facts in naming.items() if _is_record(name, facts, unwanted)]
+    recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
     using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
     return Report(
-        problems=[*view_problems(contents), *build_folder_problems(using), *lost],
+        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *lost],
         recording=recording,
         elsewhere=elsewhere,
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
@@ -117,31 +121,34 @@ def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
     )
 
 
-def _read(image: Path, unwanted: Unwanted) -> tuple[Contents, dict[bytes, _FileFacts]]:
+def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes, _FileFacts]]:
     """What an image is made of, and what is known of each of its files."""
     head = require_image(image)
     read: dict[bytes, _FileFacts] = {}
     entries = listing(find_program("unsquashfs"), image)
     for found in read_contents(image, entries):
         if isinstance(found, Large):
-            read[found.name] = _read_large(found, unwanted)
+            read[found.name] = _read_large(found, scanner)
         else:
-            read.update(_read_batch(found, unwanted))
+            read.update(_read_batch(found, scanner))
     env = read.get(_ENV)
-    texts = {ENV: env.text.decode("utf-8", "surrogateescape")} if env is not None and env.text else {}
-    return Contents(path=image, head=head, entries=entries, by_name=by_name(entries), texts=texts), read
+    names = by_name(entries)
+    texts = read_texts(image, [DATABASE, *LOCKS], largest=LARGEST_DATABASE, known=names)
+    if env is not None and env.text:
+        texts[ENV] = env.text.decode("utf-8", "surrogateescape")
+    return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts), read
 
 
-def _read_batch(batch: Batch, unwanted: Unwanted) -> Iterator[tuple[bytes, _FileFacts]]:
+def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes, _FileFacts]]:
     """Read small files, each once."""
-    whole, is_hinted = batch.content, unwanted.hinted(batch.content)
+    whole, is_hinted = batch.content, scanner.hinted(batch.content)
     for name, start, end in batch.files:
         content = whole[start:end]
         yield (
             name,
             _FileFacts(
                 hashlib.sha256(content).hexdigest(),
-                unwanted.search(content) if is_hinted else "",
+                scanner.search(content) if is_hinted else "",
                 elf.needs(content) if content.startswith(elf.MAGIC) else None,
                 content.startswith(ARCHIVE),
                 content if name == _ENV else b"",
@@ -149,16 +156,16 @@ def _read_batch(batch: Batch, unwanted: Unwanted) -> Iterator[tuple[bytes, _File
         )
 
 
-def _read_large(file: Large, unwanted: Unwanted) -> _FileFacts:
+def _read_large(file: Large, scanner: BuildPathScanner) -> _FileFacts:
     """Read a large file, once. Only what may be a library is held in memory as a whole."""
     first = next(file.pieces)
-    digest, build_folder, end = hashlib.sha256(first), unwanted.search(first), first[-_OVERLAP:]
+    digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
     is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
     is_text = file.name == _ENV and file.size <= LARGEST_TEXT
     kept = [first] if is_library or is_text else []
     for piece in file.pieces:
         digest.update(piece)
-        build_folder = build_folder or unwanted.search(end + piece)  # the end of the last: a name may lie on both
+        build_folder = build_folder or scanner.search(end + piece)  # the end of the last: a name may lie on both
         end = piece[-_OVERLAP:]
         if kept:
             kept.append(piece)
@@ -172,14 +179,14 @@ def _read_large(file: Large, unwanted: Unwanted) -> _FileFacts:
     )
 
 
-def _is_record(name: str, facts: _FileFacts, unwanted: Unwanted) -> bool:
+def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
     """If a file names a build folder without ever looking for something there.
 
     A library does if it has its libraries looked for there; in its debug information and its messages
     the name is a record.
     """
     if facts.needs is not None:
-        return not any(unwanted.search(os.fsencode(f"{folder}/")) for folder in facts.needs.folders)
+        return not any(scanner.search(os.fsencode(f"{folder}/")) for folder in facts.needs.folders)
     return facts.is_archive or re.fullmatch(RECORDS, name, re.DOTALL) is not None
 
 
@@ -210,6 +217,22 @@ def view_problems(contents: Contents) -> Iterator[str]:
             inside = path == uenv.mount or path.startswith(f"{uenv.mount}/")
             if inside and not contents.holds(path):
                 yield f"view {name}: {path} does not exist in the image"
+
+
+def package_problems(contents: Contents) -> Iterator[str]:
+    """Name what Spack installed into an image and its lock does not have, in a sentence each."""
+    locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in LOCKS if name in contents.texts]
+    if not locks:
+        return
+    wanted = {package.hash for lock in locks for package in lock.packages}
+    for key, install in contents.installs.items():
+        if key not in wanted:
+            yield f"{install.name}@{install.version} (/{key[:7]}) is installed in it, and its lock does not have that"
+    folders = {install.folder for install in contents.installs.values()} & contents.by_name.keys()
+    parents = {os.path.dirname(folder) for folder in folders} - {""}
+    for name in contents.by_name:
+        if os.path.dirname(name) in parents and name not in folders:
+            yield f"{name} lies between its packages, and is none of them"
 
 
 def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:

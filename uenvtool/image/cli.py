@@ -102,6 +102,6 @@ def mark_tested(
 ) -> int:
     """Write FILE.tested beside an image that was tested; `image verify` holds it against the image."""
     from uenvtool.core import console
-    from uenvtool.image.tested import mark_tested as work
+    from uenvtool.image.cache import mark_tested as work
 
     return console.show(work(path, push_image, console.progress), as_json=json_)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
@@ -46,6 +46,15 @@ class Package:
         return {field: getattr(self, field) for field in self.__slots__}
 
 
+class Install(NamedTuple):
+    """A row of Spack's database. folder: in the image, or outside of it. needs: hashes."""
+
+    name: str
+    version: str
+    folder: str
+    needs: tuple[str, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Contents:
     """What is known of an image without reading its files.
@@ -67,8 +76,26 @@ class Contents:
     @cached_property
     def packages(self) -> Sequence[Package]:
         """The installed packages, by the descriptions in the image."""
-        of_spack = _of_spack(self.by_name, self.texts.get(DATABASE, ""), self.mount)
-        return sorted([*_of_python(self.by_name, self.texts, self.mount), *of_spack])
+        return sorted([*_of_python(self.by_name, self.texts, self.mount), *_of_spack(self)])
+
+    @cached_property
+    def installs(self) -> Mapping[str, Install]:
+        """What Spack's database lists as installed, by hash; nothing if it cannot be read."""
+        database = self.texts.get(DATABASE, "")
+        try:
+            rows = json.loads(database)["database"]["installs"] if database else {}
+            return {
+                key: Install(
+                    name=str(row["spec"]["name"]),
+                    version=str(row["spec"]["version"]),
+                    folder=os.path.relpath(str(row["path"]), self.mount or "/"),
+                    needs=tuple(str(edge["hash"]) for edge in row["spec"].get("dependencies", ())),
+                )
+                for key, row in rows.items()
+                if row.get("installed") and row.get("path")
+            }
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
 
     @cached_property
     def unpacked_bytes(self) -> int:
@@ -187,27 +214,15 @@ def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
     return bool(mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/")))
 
 
-def _of_spack(names: Mapping[str, Listed], database: str, mount: str) -> Iterator[Package]:
+def _of_spack(contents: Contents) -> Iterator[Package]:
     """Spack's packages, by the database of their store; sizes by prefix. A package outside the image is none of its."""
-    try:
-        installs = json.loads(database)["database"]["installs"] if database else {}
-        rows = {key: row for key, row in installs.items() if row.get("installed") and row.get("path")}
-        folders = {key: os.path.relpath(str(row["path"]), mount or "/") for key, row in rows.items()}
-        described = {
-            folders[key]: (
-                str(row["spec"]["name"]),
-                str(row["spec"]["version"]),
-                tuple(folders[edge["hash"]] for edge in row["spec"].get("dependencies", ()) if edge["hash"] in folders),
-            )
-            for key, row in rows.items()
-        }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return
-    sizes = _sizes(names, described)
-    for prefix, (name, version, needed) in described.items():
-        if prefix in names:
-            needs = tuple(sorted(folder for folder in set(needed) if folder in names))
-            yield Package(name=name, version=version, kind=SPACK, bytes=sizes[prefix], folder=prefix, needs=needs)
+    names, installs = contents.by_name, contents.installs
+    sizes = _sizes(names, {install.folder for install in installs.values()})
+    for name, version, folder, needed in installs.values():
+        if folder in names:
+            needs = {installs[key].folder for key in needed if key in installs} & names.keys()
+            size = sizes[folder]
+            yield Package(name=name, version=version, kind=SPACK, bytes=size, folder=folder, needs=tuple(sorted(needs)))
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:

@@ -1,19 +1,39 @@
-"""What the image of an installed environment says of itself: its views, how to use it as an upstream, its recipe."""
+"""Says what of a store is in the image of an environment, and what the image says of itself: its views, how to use
+it as an upstream, its recipe."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import quoting
-from uenvtool.env.install import WORK
+from uenvtool.core import files, quoting
+from uenvtool.core.errors import BadInput
+from uenvtool.env.environment import REPOSITORY
+from uenvtool.env.folder import COMPILER, LOCK
+from uenvtool.env.install import WITH_MOUNT, WORK
 from uenvtool.env.installable import Installable
-from uenvtool.image.metadata import ENV, PACKED, ListUpdate, Uenv, View, env_json, packed_json
+from uenvtool.env.lock import read_lock
+from uenvtool.env.program import REPOSITORY as SPACK_URL
+from uenvtool.image import bytecode
+from uenvtool.image.contents import DATABASE, LARGEST_DATABASE
+from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
+from uenvtool.image.pseudo import header_bytes, is_quotable
+from uenvtool.image.tree import Bundle, Entry, Tree, walk
+from uenvtool.image.write import EPOCH
 
-RECIPE = "meta/recipe"
+SBANG = "bin/sbang"
+"""What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
+PACKAGE_RECORDS = frozenset({"spec.json", "repos"})
+"""What Spack keeps in a package's folder `.spack` that a later Spack reads; the rest is of one build: its times, its
+log, its variables, who owned the files."""
+LONGEST_TAG = "implementation-version-abi-and-more"
+"""At least as long as what any Python calls its bytecode (`cpython-312`)."""
+_BYTECODE = re.compile(rb"(?P<folder>(?:.*/)?)__pycache__/(?P<stem>[^/]+)\.[^./]+\.pyc", re.DOTALL)
 INSPECTED: Mapping[str, tuple[str, ...]] = {
     "bin": ("PATH",),
     "man": ("MANPATH",),
@@ -28,50 +48,201 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
 SPACK_VIEW = "spack"
 
 
-def described(environment: Installable, store: Path, *, name: str, description: str, inputs: str) -> dict[bytes, bytes]:
-    """The files that make an image of a store, by their name in it. inputs: the hash of what it is made of."""
-    folder = _view_folder(environment, store)
-    view = _view(environment, store / folder)
-    texts = {
-        ENV: env_json(_uenv(environment, view, name, description)),
-        PACKED: packed_json(environment.mount, kind="environment", inputs=inputs),
-        f"{folder}/activate.sh": _activation(view),
-        "config/upstreams.yaml": _yaml({"upstreams": {name: {"install_tree": environment.mount}}}),
-        "config/packages.yaml": _yaml({"packages": _externals(environment.manifest)}),
+def image_tree(environment: Installable, store: Path, name: str, inputs: str, scratch: Path) -> Tree:
+    """Return what the image of an installed environment holds, the same for any store that has the packages.
+
+    Of the store: the packages of the lock alone, and the view. Bytecode is made again, since the files of an image
+    have another time than those of the store, and is never compared with its source. name: of the image; inputs:
+    their hash; scratch: gets the bytecode. Raises BadInput if the store has no packages, ToolFailed if the
+    environment's Python does not run.
+    """
+    installs = _cut_database(environment, store)
+    below = f"{environment.mount}/"
+    prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
+    view = _view_folder(environment, store)
+    left_out = set(_others(store, {*prefixes, view, f"env/{environment.view}", SBANG}))
+    left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
+    entries = walk(store, left_out=left_out)
+    bundles = _bytecode(environment, store, _python(environment, installs), entries, scratch)
+    made = {name for bundle in bundles for name in bundle.contents}
+    stale = _stale_bytecode(entries, made, os.fsencode(below))
+    files_of_image = _files(environment, store / view, name, inputs)
+    texts = {**files_of_image, f"{view}/activate.sh": files_of_image.pop("activate.sh")}
+    if (compiler := _compiler_lock(environment, store)) is not None:
+        texts[f"{RECIPE}/{COMPILER}/{LOCK}"] = compiler.read_text(encoding="utf-8")
+    texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
+    return Tree(
+        folder=store,
+        known={name: entry for name, entry in entries.items() if name not in stale},
+        added={file.encode(): text.encode() for file, text in texts.items()},
+        bundles=bundles,
+        left_out={*left_out, *stale},
+    )
+
+
+def _compiler_lock(environment: Installable, store: Path) -> Path | None:
+    """Return the lock of the compiler that was built first, which is resolved where it is installed; None without."""
+    lock = store / WORK / COMPILER / LOCK
+    return lock if environment.compiler_manifest is not None and lock.is_file() else None
+
+
+def _cut_database(environment: Installable, store: Path) -> dict[str, Any]:
+    """Return Spack's database of a store with the packages of the lock alone, and nothing of when they came."""
+    try:
+        database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
+        compiler = _compiler_lock(environment, store)
+        locks = [environment.lock, *([read_lock(compiler, str(compiler))] if compiler else [])]
+        wanted = {package.hash for lock in locks for package in lock.packages}
+        rows = {key: row for key, row in database["installs"].items() if key in wanted}
+        needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]
+        roots = {root["hash"] for root in json.loads(environment.texts[LOCK])["roots"]}
+        installs = {
+            key: {
+                **{field: value for field, value in row.items() if field != "origin"},
+                "explicit": key in roots,
+                "installation_time": float(EPOCH),
+                "ref_count": sum(key in needed for needed in needs),
+            }
+            for key, row in rows.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{store} is no store of Spack: {error}", hint="install into another --store") from error
+    return {**database, "installs": installs}
+
+
+def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
+    """Yield the outermost names in a store that are neither kept nor lead to what is kept."""
+    above = {os.fspath(parent) for name in kept for parent in Path(name).parents}
+    waiting = [""]
+    while waiting:
+        parent = waiting.pop()
+        for child in os.scandir(store / parent):
+            name = f"{parent}/{child.name}" if parent else child.name
+            if name in kept:
+                continue
+            if name in above and child.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            else:
+                yield os.fsencode(name)
+
+
+def _records_of_a_build(store: Path, prefix: str) -> Iterator[str]:
+    """Yield the names in a package's folder that only say how it was built."""
+    folder = store / prefix / ".spack"
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        if name not in PACKAGE_RECORDS:
+            yield f"{prefix}/.spack/{name}"
+
+
+def _python(environment: Installable, installs: Mapping[str, Any]) -> str:
+    """Return the Python of an environment, where its packages see it; "" if it has none."""
+    for package in environment.lock.packages:
+        if package.name == "python":
+            prefix = package.external or (installs["installs"].get(package.hash) or {}).get("path")
+            version = ".".join(package.version.split(".")[:2])
+            return f"{prefix}/bin/python{version}"
+    return ""
+
+
+def _bytecode(
+    environment: Installable, store: Path, python: str, entries: Mapping[bytes, Entry], scratch: Path
+) -> list[Bundle]:
+    """Make the bytecode again that lies in a store; Python sees the store at its mount point."""
+    modules = {}
+    for name, entry in entries.items():
+        found = _BYTECODE.fullmatch(name) if entry.kind == "f" and name.endswith(b".pyc") else None
+        source = found["folder"] + found["stem"] + b".py" if found else b""
+        if source in entries and entries[source].kind == "f" and is_quotable(source):
+            modules[source] = entries[source].size
+    if not modules or not python:
+        return []
+    seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environment.mount]
+    start = header_bytes(bytecode.cache_name(name, LONGEST_TAG) for name in modules)
+    return bytecode.gather([*seeing, python], store, modules, scratch, start)
+
+
+def _stale_bytecode(entries: Mapping[bytes, Entry], made: Collection[bytes], below: bytes) -> set[bytes]:
+    """Return the names of bytecode that was not made again, such as that of `python -O`, and of links to it."""
+    stale = {
+        name
+        for name, entry in entries.items()
+        if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in made
+    }
+    return stale | {
+        name
+        for name, entry in entries.items()
+        if entry.kind == "l" and name.endswith(b".pyc") and _target(name, entry).removeprefix(below) in stale
+    }
+
+
+def _target(name: bytes, link: Entry) -> bytes:
+    return os.path.normpath(os.path.join(os.path.dirname(name), link.target))
+
+
+def _files(environment: Installable, folder: Path, name: str, inputs: str) -> dict[str, str]:
+    """Return the files that make an image of a store, by their name in it, and the view's script."""
+    view = _view(environment, folder)
+    uenv = _uenv(environment, view, uenv_name(name, "environment"))
+    scope = {
+        "upstreams": {uenv.name: {"install_tree": environment.mount}},
+        "packages": _externals(environment.manifest),
+        **_repositories(environment),
+    }
+    return {
+        ENV: env_json(uenv),
+        PACKED: packed_json(environment.mount, kind="environment", inputs=inputs, bytecode="unchecked-hash"),
+        "activate.sh": _activation(view),
+        **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
         **{f"{RECIPE}/{file}": text for file, text in environment.texts.items()},
     }
-    return {file.encode(): text.encode() for file, text in texts.items()}
 
 
-def omitted(environment: Installable, store: Path) -> tuple[bytes, ...]:
-    """The names in a store that are no part of its image: where packages were built, and views of earlier runs."""
-    current = store / _view_folder(environment, store)
-    old = [path for path in sorted(current.parent.glob("*")) if path != current and current.parent != store / "env"]
-    return (WORK.encode(), *(os.fsencode(path.relative_to(store)) for path in old))
+def _repositories(environment: Installable) -> dict[str, Any]:
+    """Return the package repositories besides Spack's own: a Spack that uses the image has to know their packages."""
+    repos = {name: place for name, place in (environment.manifest.get("repos") or {}).items() if name != "builtin"}
+    own = {name: f"{environment.mount}/{RECIPE}/{REPOSITORY}" for name, place in repos.items() if place == REPOSITORY}
+    return {"repos": {**repos, **own}} if repos else {}
 
 
 def _view_folder(environment: Installable, store: Path) -> str:
-    """The folder of a view, relative to the store: Spack makes the view's name a link to the newest one."""
+    """Return the folder of a view, relative to the store: Spack makes the view's name a link to the newest one."""
     name = f"env/{environment.view}"
     if not (store / name).is_symlink():
         return name
     return os.readlink(store / name).removeprefix(f"{environment.mount}/")
 
 
-def _uenv(environment: Installable, view: View, name: str, description: str) -> Uenv:
+def _uenv(environment: Installable, view: View, name: str) -> Uenv:
     spack = View(
         description="configuration for a Spack of one's own that uses this image as an upstream",
         root=environment.mount,
         activate=view.activate,
-        scalars={"UENV_SPACK_CONFIG_PATH": f"{environment.mount}/config", "UENV_SPACK_VERSION": environment.lock.spack},
+        scalars={"UENV_SPACK_CONFIG_PATH": f"{environment.mount}/config", **_spack_variables(environment)},
     )
     return Uenv(
         name=name,
-        description=description,
+        description=environment.description or f"{len(environment.lock.roots)} packages, made by uenvtool",
         mount=environment.mount,
         views={environment.view: view, SPACK_VIEW: spack},
         default_view=environment.view,
     )
+
+
+def _spack_variables(environment: Installable) -> dict[str, str]:
+    """Return where the Spack and its packages are that the environment was resolved with, as CSCS names them.
+
+    Source: Stackinator, etc/envvars.py, which uenv-spack reads.
+    """
+    found = {"UENV_SPACK_VERSION": environment.lock.spack}
+    builtin = (environment.manifest.get("repos") or {}).get("builtin")
+    packages = builtin if isinstance(builtin, dict) else {}
+    named = {
+        "UENV_SPACK_URL": SPACK_URL,
+        "UENV_SPACK_REF": f"v{environment.lock.spack}",
+        "UENV_SPACK_PACKAGES_URL": packages.get("git"),
+        "UENV_SPACK_PACKAGES_REF": packages.get("tag") or packages.get("commit"),
+    }
+    return {**found, **{name: str(value) for name, value in named.items() if value}}
 
 
 def _view(environment: Installable, folder: Path) -> View:
@@ -123,22 +294,14 @@ def _activation(view: View) -> str:
 
 
 def _externals(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What the system brought, as the environment names it."""
-    settings = dict(_external_settings(manifest))
-    return settings or {"all": {}}
-
-
-def _external_settings(manifest: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    for name, settings in (manifest.get("packages") or {}).items():
-        if isinstance(settings, dict) and settings.get("externals"):
-            kept = {key: settings[key] for key in ("externals", "buildable") if key in settings}
-            yield str(name).rstrip(":"), kept
+    """Return what the system brought, as the environment names it."""
+    found = {
+        str(name).rstrip(":"): {key: settings[key] for key in ("externals", "buildable") if key in settings}
+        for name, settings in (manifest.get("packages") or {}).items()
+        if isinstance(settings, dict) and settings.get("externals")
+    }
+    return found or {"all": {}}
 
 
 def _below(root: str, part: str) -> str:
     return root if part == "." else f"{root}/{part}"
-
-
-def _yaml(data: Mapping[str, Any]) -> str:
-    """Data as JSON, which is YAML."""
-    return json.dumps(data, indent=1) + "\n"

@@ -17,6 +17,8 @@ ENV = "meta/env.json"
 EXTRA = "meta/extra"
 PACKED = f"{EXTRA}/packed.json"
 """The file that every image has which this tool packed."""
+RECIPE = "meta/recipe"
+"""The folder with the files of the environment that the image is of."""
 FORMAT = 1
 
 

@@ -20,7 +20,9 @@ class ImageRequest:
     source: Annotated[str, Argument(metavar="RECIPE|DIR", help="A recipe, or the folder of a resolved environment.")]
     system: SystemName = None
     uarch: Uarch = None
-    output: Annotated[Path | None, Option("-o", metavar="FILE", help="The image; default: NAME.squashfs.")] = None
+    output: Annotated[str | None, Option("-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")] = (
+        None
+    )
     store: Annotated[
         Path | None,
         Option(metavar="DIR", help="Install into DIR, which later runs go on with; default: one in the cache folder."),

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core.result import Result, Table
+from uenvtool.image.cache import tested_sha256
 from uenvtool.image.contents import Contents, read
-from uenvtool.image.inputs import tested_sha256
 
 
 def show(images: Sequence[Path]) -> Result:

@@ -19,7 +19,7 @@ from uenvtool.core.submit import judged, require_sbatch, submitted
 from uenvtool.env.folder import LOCK
 from uenvtool.env.install import ENVIRONMENT, WORK
 from uenvtool.env.store import JOB
-from uenvtool.image.build import ImagePlan, as_url, found_before, planned_image
+from uenvtool.image.build import ImagePlan, as_url, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
 
 TEMPLATE = Path(__file__).parent / "build-job.sh"
@@ -37,7 +37,7 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     """
     require_sbatch()
     plan = planned_image(request, progress)
-    found = found_before(request, plan, progress)
+    found = cached_result(request, plan, progress)
     if found.result:
         return found.result
     work, text = plan.store / WORK, job_script(request, plan)
@@ -103,7 +103,7 @@ def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
     """Return the command of a node: the same build, with nothing left to decide."""
     on_a_node = ImageRequest(
         source=os.fspath(plan.environment.folder.resolve()),
-        output=plan.target,
+        output=os.fspath(plan.target),
         store=plan.store,
         spack=plan.spack.program.absolute(),
         repo=tuple(f"{name}={path.absolute()}" for name, path in request.repos.items()),
@@ -112,8 +112,8 @@ def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
         cache=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
         push=as_url(request.push) if request.push else "",
-        tag="hash" if plan.push_places else None,
-        push_image=tuple(kept.shown for kept in plan.push_places),
+        tag="hash" if plan.push_caches else None,
+        push_image=tuple(cache.shown for cache in plan.push_caches),
     )
     yield from ("image", "build", *given(on_a_node))
 

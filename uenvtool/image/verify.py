@@ -7,8 +7,8 @@ from pathlib import Path
 
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
+from uenvtool.image.cache import has_mark_of_another, marker_of
 from uenvtool.image.check import Report, check, some
-from uenvtool.image.inputs import has_mark_of_another, marker_of
 
 
 def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:

@@ -15,7 +15,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.image import metadata
+from uenvtool.image import bytecode, metadata
 from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, View
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
@@ -23,7 +23,7 @@ from uenvtool.image.pseudo import header_bytes, is_quotable
 from uenvtool.image.read import LARGEST_TEXT, read_texts, refuse_foreign, superblock
 from uenvtool.image.read import unpack as unpack_image
 from uenvtool.image.tree import Tree, walk
-from uenvtool.venv import bytecode, howto
+from uenvtool.venv import howto
 from uenvtool.venv.howto import VIEW
 from uenvtool.venv.overlay import CONFIG, RECORD_FOLDER
 from uenvtool.venv.record import RECORD, OverlayRecord, noted_image, parse_record, read_record, record_name
@@ -83,7 +83,7 @@ def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
         if entry.kind == "f" and name.endswith(b".py") and is_quotable(name) and not name.startswith(b"bin/")
     }
     start = header_bytes(bytecode.cache_name(name, _LONGEST_TAG) for name in modules)
-    bundles = bytecode.gather(folder / "bin" / "python", folder, modules, scratch, start)
+    bundles = bytecode.gather([folder / "bin" / "python"], folder, modules, scratch, start)
     added = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem, VIEW), mount)}
     return Tree(folder=folder, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
 

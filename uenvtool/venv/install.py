@@ -11,9 +11,9 @@ from pathlib import Path
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
+from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv import lock, overlay
 from uenvtool.venv.base import Distribution
-from uenvtool.venv.bytecode import compile_tree
 from uenvtool.venv.check import conflicts, installed
 from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.manifest import MANIFEST, manifest_text

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.pythons import pythons
 from uenvtool.core.errors import ToolFailed
-from uenvtool.venv import bytecode
+from uenvtool.image import bytecode
 
 TRAPS = {
     "sets.py": 'A = "x" in {"other_name", "a_name"}\ndef f(y):\n    return y in {"a_name", "other_name"}\n',
@@ -39,7 +39,7 @@ def gathered(python: Path, folder: Path, names: dict[bytes, int], scratch: Path)
     scratch.mkdir()
     return {
         name: bytes(content)
-        for bundle in bytecode.gather(python, folder, names, scratch)
+        for bundle in bytecode.gather([python], folder, names, scratch)
         for name, content in bundle.contents.items()
     }
 

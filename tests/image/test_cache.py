@@ -1,4 +1,4 @@
-"""Places that keep images under the hash of their inputs: what is taken from them, passed over, and put there."""
+"""Places that keep images under the hash of their inputs: what is fetched from them, passed over, and put there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, s
 from tests.support.needs import needs
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import silent
-from uenvtool.image.inputs import is_made_of
-from uenvtool.image.kept import Folder, Key, Registry, keep, place_of, take
+from uenvtool.image.cache import Folder, Key, Registry, fetch, is_made_of, named_cache, store
 
 pytestmark = needs("mksquashfs", "unsquashfs")
 Cli = Callable[..., Answer]
@@ -39,10 +38,10 @@ def test_the_first_place_that_has_the_image_gives_it(place: Path, kept: Folder) 
     (place / "empty").mkdir()
     target = place / "new" / "image.squashfs"
 
-    taken = take([Folder(place / "empty"), kept], KEY, target, silent)
+    fetched = fetch([Folder(place / "empty"), kept], KEY, target, silent)
 
-    assert taken.place == str(place / "kept")
-    assert taken.warnings == ()
+    assert fetched.cache == str(place / "kept")
+    assert fetched.warnings == ()
     assert target.read_bytes() == (kept.path / KEY.file_name).read_bytes()
     assert os.listdir(target.parent) == ["image.squashfs"]
 
@@ -54,31 +53,31 @@ def test_the_first_place_that_has_the_image_gives_it(place: Path, kept: Folder) 
         (None, "is not an image of these inputs"),
     ],
 )
-def test_what_is_not_an_image_of_these_inputs_is_passed_over(place: Path, content: bytes | None, warning: str) -> None:
+def test_what_is_not_an_image_of_these_inputs_is_ignored(place: Path, content: bytes | None, warning: str) -> None:
     (place / "wrong").mkdir()
     wrong = packed_image(place / "wrong" / KEY.file_name, "f" * 12)
     if content is not None:
         wrong.write_bytes(content)
 
-    taken = take([Folder(place / "absent"), Folder(place / "wrong")], KEY, place / "image.squashfs", silent)
+    fetched = fetch([Folder(place / "absent"), Folder(place / "wrong")], KEY, place / "image.squashfs", silent)
 
-    assert taken.place == ""
-    assert f"{place}/absent is passed over: there is no such folder" in taken.warnings[0]
-    assert f"{place}/wrong is passed over" in taken.warnings[1]
-    assert warning in taken.warnings[1]
+    assert fetched.cache == ""
+    assert f"{place}/absent is ignored: there is no such folder" in fetched.warnings[0]
+    assert f"{place}/wrong is ignored" in fetched.warnings[1]
+    assert warning in fetched.warnings[1]
     assert sorted(os.listdir(place)) == ["wrong"]
 
 
-def test_an_image_cut_short_is_passed_over_and_the_old_one_stays(place: Path, kept: Folder) -> None:
+def test_an_image_cut_short_is_ignored_and_the_old_one_stays(place: Path, kept: Folder) -> None:
     image = kept.path / KEY.file_name
     image.write_bytes(image.read_bytes()[:-5000])
     target = packed_image(place / "image.squashfs", "f" * 12)
     before = target.read_bytes()
 
-    taken = take([kept], KEY, target, silent)
+    fetched = fetch([kept], KEY, target, silent)
 
-    assert taken.place == ""
-    assert "cut short" in taken.warnings[0]
+    assert fetched.cache == ""
+    assert "cut short" in fetched.warnings[0]
     assert target.read_bytes() == before
 
 
@@ -88,12 +87,12 @@ def test_the_mark_comes_along_and_one_of_another_image_is_refused(place: Path, k
     target = place / "image.squashfs"
     marker.write_text(f"{'a' * 64}  {image.name}\n")
 
-    wrong = take([kept], KEY, target, silent)
+    wrong = fetch([kept], KEY, target, silent)
     marker.write_text(f"{sha256(image)}  {image.name}\n")
-    right = take([kept], KEY, target, silent)
+    right = fetch([kept], KEY, target, silent)
 
     assert "is not the image that was marked as tested" in wrong.warnings[0]
-    assert right.place
+    assert right.cache
     assert (place / "image.squashfs.tested").read_text() == f"{sha256(image)}  image.squashfs\n"
 
 
@@ -101,7 +100,7 @@ def test_a_place_keeps_the_first_image_of_the_same_inputs(place: Path, kept: Fol
     before = sha256(kept.path / KEY.file_name)
     other = packed_image(place / KEY.file_name, KEY.inputs)
 
-    told = list(keep([kept, Folder(place / "deep" / "new")], other, KEY, silent))
+    told = list(store([kept, Folder(place / "deep" / "new")], other, KEY, silent))
 
     assert told == [f"{kept.path} has another image of these inputs, which stays: another run built it"]
     assert sha256(kept.path / KEY.file_name) == before
@@ -113,7 +112,7 @@ def test_a_place_keeps_the_first_image_of_the_same_inputs(place: Path, kept: Fol
 )
 def test_what_is_no_place_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match="is no place that keeps images"):
-        place_of(text)
+        named_cache(text)
 
 
 def test_a_name_becomes_one_that_registries_take() -> None:
@@ -126,7 +125,7 @@ def test_a_name_becomes_one_that_registries_take() -> None:
 
 @pytest.fixture
 def words(place: Path) -> list[str | Path]:
-    """The words that build an image with a Spack that fails: what must not be built is taken."""
+    """The words that build an image with a Spack that fails: what must not be built is fetched."""
     spack = spack_that_only_has_a_version(place / "spack")
     return ["image", "build", ENVIRONMENT, "--spack", spack, "--store", place / "store", "-o", place / "image.squashfs"]
 
@@ -156,12 +155,12 @@ def test_an_image_that_a_place_has_needs_no_spack(cli: Cli, place: Path, monkeyp
     words = ["image", "build", ENVIRONMENT, "--store", place / "store", "--tag", "hash", "-o", place / "image.squashfs"]
 
     without = cli(*words, "--images", place / "empty")
-    taken = cli(*words, "--images", place / "kept", "--json")
+    fetched = cli(*words, "--images", place / "kept", "--json")
 
     assert without.code == 3
     assert "Spack is not here\nhint: git clone --depth 1 --branch v1.1.0 https://" in without.stderr
     assert f"uenvtool image build {ENVIRONMENT} -o {place}/image.squashfs --spack ~/spack" in without.stderr
-    assert json.loads(taken.stdout)["taken_from"] == str(place / "kept")
+    assert json.loads(fetched.stdout)["taken_from"] == str(place / "kept")
     assert not (place / "store").exists()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -30,15 +30,18 @@ def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
     """
     root = _environment(folder)
     with working_folder(LIST_BYTES) as scratch:
-        compiled = _run(python, root, sources(root, folder), scratch, checked=checked)
+        compiled = _run([python], root, sources(root, folder), scratch, checked=checked)
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
-def gather(python: Path, folder: Path, modules: Mapping[bytes, int], scratch: Path, start: int = 0) -> list[Bundle]:
-    """The `unchecked-hash` bytecode of modules; only `scratch` is written to.
+def gather(
+    python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, int], scratch: Path, start: int = 0
+) -> list[Bundle]:
+    """Return the `unchecked-hash` bytecode of modules; only `scratch` is written to.
 
-    modules: paths relative to `folder`, with their sizes in bytes. start: bytes that are kept for
-    definitions before the contents in each bundle's file. Raises ToolFailed if Python does not run.
+    python: the command that starts it. modules: paths relative to `folder`, with their sizes in bytes. start:
+    bytes that are kept for definitions before the contents in each bundle's file. Raises ToolFailed if Python does
+    not run.
     """
     bundles = []
     for data, lengths in _run(python, folder, modules, scratch, start=start):
@@ -99,7 +102,7 @@ def workers() -> int:
 
 
 def _run(
-    python: Path,
+    python: Sequence[str | Path],
     root: Path,
     modules: Mapping[bytes, int],
     scratch: Path,
@@ -119,7 +122,7 @@ def _run(
     def compiled(number: int) -> tuple[Path, dict[bytes, int]]:
         data, list_of_modules = scratch / f"data-{number}", scratch / f"list-{number}"
         words: list[str | Path] = [
-            python,
+            *python,
             "-S",
             "-B",
             WORKER,
@@ -128,7 +131,7 @@ def _run(
             "checked" if checked else "unchecked",
         ]
         completed = tools.run(words if start is None else [*words, data, str(start)], env=_environ())
-        tag, *lengths = _output(completed, python).split()
+        tag, *lengths = _output(completed, python[-1]).split()
         names_of_bytecode = (cache_name(name, tag) for name in shards[number])
         return data, dict(zip(names_of_bytecode, map(int, lengths), strict=True))
 
@@ -155,7 +158,7 @@ def _environ() -> dict[str, str]:
     return {**kept, "PYTHONHASHSEED": "0"}
 
 
-def _output(completed: tools.Completed, python: Path) -> str:
+def _output(completed: tools.Completed, python: str | Path) -> str:
     if completed.code != 0:
         reason = (completed.stderr.strip() or f"it ended with exit code {completed.code}").splitlines()[-1]
         raise ToolFailed(f"{python} cannot compile: {reason}", hint="load the overlay's base, and run it again")
