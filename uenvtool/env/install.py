@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import make_folder, remove_tree, scratch_folder, write, write_all
+from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed, run
 from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push, no_key
@@ -28,6 +28,10 @@ WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
 """The folder in a store where packages are built and logs are kept; no part of an image."""
 STAGE = f"{WORK}/stage"
+LOG = "spack.log"
+"""The file in WORK with all that Spack printed in a run that failed; a run that does not removes it."""
+JOB = "job.json"
+"""The file in WORK that names the Slurm job and the image."""
 BUILDER = "uenvtool"
 """The user's name for a build, whoever runs it. Spack puts the name into the path that packages are built in, which
 gets into them, unless the path has it already (Spack 1.1, stage.py, _resolve_paths): STAGE has this one."""
@@ -37,6 +41,12 @@ LOCK_RACE = "LockUpgradeError"
 """What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
 MAX_RUNS = 5
 """How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
+
+
+def usual_stores() -> Path:
+    """Return the folder of this user's stores, each of one lock, for which no other place is named."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return cache / "uenvtool" / "stores"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +126,7 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsig
     signing = ["--unsigned"] if unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
-        log = _kept(completed, work / "spack.log", environment, store)
+        log = _kept(completed, work / LOG, environment, store)
         raise explain_failed_push(spack, url=url, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
     return completed.stdout.count("] Pushed ")
 
@@ -187,13 +197,14 @@ def _install(
         if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
             break
     _judged(completed, runner.spack, environment, store)
+    remove_file(store / WORK / LOG)
     return Installed(tuple(output.cached), tuple(output.built))
 
 
 def _judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
     """Raise ToolFailed if Spack failed; its whole output is then in a file of the store."""
     if completed.code != 0:
-        log = _kept(completed, store / WORK / "spack.log", environment, store)
+        log = _kept(completed, store / WORK / LOG, environment, store)
         raise explain_failed_install(spack, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
 
 

@@ -10,13 +10,13 @@ from uenvtool.core.result import Progress, Result, Table
 from uenvtool.env.build_order import BuildOrder, build_order
 from uenvtool.env.environment import Environment
 from uenvtool.env.folder import LOCK
+from uenvtool.env.install import usual_stores
 from uenvtool.env.installable import read_installable
 from uenvtool.env.lock import Package
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
 from uenvtool.env.program import find_spack, repository_folder
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.sources import Source, downloaded_bytes, sources_of
-from uenvtool.env.store import usual_stores
 from uenvtool.knowledge.system import NodeType
 
 LOG = ".uenvtool-concretize.log"

@@ -14,13 +14,12 @@ from uenvtool.core.result import Progress, Result, silent
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.folder import PURPOSE
-from uenvtool.env.install import Installed, InstallOptions, folder_of, install, push, require_key
+from uenvtool.env.install import Installed, InstallOptions, folder_of, install, push, require_key, usual_stores
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import REPOSITORY, Spack, find_spack, how_to_get, repository_folder
 from uenvtool.env.request import BuildRequest
-from uenvtool.env.store import usual_stores
 from uenvtool.image.cache import (
     Cache,
     Fetched,

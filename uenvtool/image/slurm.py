@@ -17,8 +17,7 @@ from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import judged, require_sbatch, submitted
 from uenvtool.env.folder import LOCK
-from uenvtool.env.install import ENVIRONMENT, WORK
-from uenvtool.env.store import JOB
+from uenvtool.env.install import ENVIRONMENT, JOB, WORK
 from uenvtool.image.build import ImagePlan, as_url, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
 

@@ -1,77 +1,171 @@
-"""`uenvtool image status`: how far an image is that is built elsewhere, read from its store."""
+"""Shows how far an image is, read from the files of its store: from any node, by anybody."""
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import shutil
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import files, tools
-from uenvtool.core.errors import ExitCode
+from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
-from uenvtool.env.lock import Package
-from uenvtool.env.store import Building, StoreState, store_state
+from uenvtool.env.folder import LOCK
+from uenvtool.env.install import ENVIRONMENT, JOB, LOG, STAGE, WORK
+from uenvtool.env.lock import Package, read_lock
+from uenvtool.image.contents import DATABASE
 
-UNKNOWN = "unknown"
+FAILURES = ".spack-db/failures"
+LARGEST_DATABASE = 200 << 20
+ENDED, UNKNOWN = "ended", "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Build:
+    """A package that was begun and is not installed. log: of its build. idle_seconds: since the log grew."""
+
+    package: Package
+    log: Path
+    idle_seconds: float
+    failed: bool
+
+    def data(self) -> dict[str, object]:
+        """As data for --json."""
+        shown: dict[str, object] = {"package": _named(self.package), "log": str(self.log)}
+        return shown if self.failed else {**shown, "idle_seconds": round(self.idle_seconds, 1)}
 
 
 def status(store: Path) -> Result:
-    """What of a store is installed, built now, failed and left, and the state of the job that builds it.
+    """Tell what of a store is installed, begun, failed and left, if a run works on it, and the state of its job.
 
-    The exit code is NO if a package failed. Raises BadInput if it is no store.
+    The exit code is NO if a package failed, or the last run. Raises BadInput if it is no store.
     """
-    found = store_state(store)
-    job = _job_state(found.job) if found.job else ""
-    total = len(found.installed) + len(found.building) + len(found.failed) + len(found.waiting)
-    summary = f"{len(found.installed)} of {total} packages are there, {len(found.building)} begun"
-    summary += f", {len(found.failed)} failed" if found.failed else ""
-    lines = [f"{summary}, {len(found.waiting)} left"]
-    if found.job:
-        lines.append(f"job {found.job}: {job}; image {found.image}{'' if Path(found.image).is_file() else ', not yet'}")
+    lock = store / ENVIRONMENT / LOCK
+    if not lock.is_file():
+        raise BadInput(f"{store} is no store of uenvtool image build", hint="name the folder that --store named")
+    packages = sorted(read_lock(lock, str(lock)).packages, key=lambda package: (package.name, package.version))
+    done = _installed(store)
+    installed = [package for package in packages if package.external or package.hash in done]
+    begun = [build for build in _begun(store, packages) if build.package not in installed]
+    waiting = [package for package in packages if package not in [*installed, *(build.package for build in begun)]]
+    failed = [build for build in begun if build.failed]
+    building = [build for build in begun if not build.failed]
+    job = _job(store)
+    job_state, silence = _job_state(str(job["job"])) if job.get("job") else ("", "")
+    is_running = _is_locked(store) or job_state.partition(" ")[0] in ("running", "completing")
+    log = store / WORK / LOG
+    run_failed = not is_running and log.is_file()
+    image = str(job.get("image", ""))
+    summary = f"{len(installed)} of {len(packages)} packages are there, {len(building)} begun"
+    summary += f", {len(failed)} failed" if failed else ""
+    lines = [f"{summary}, {len(waiting)} left", "a run works on it" if is_running else "no run is seen to work on it"]
+    lines += [f"the last run failed: {log}"] if run_failed else []
+    lines += (
+        [f"job {job['job']}: {job_state}; image {image}{'' if Path(image).is_file() else ', not yet'}"] if job else []
+    )
     return Result(
-        data=_data(found, job),
+        data={
+            "job": str(job.get("job", "")),
+            "job_state": job_state,
+            "image": image,
+            "running": is_running,
+            "last_run_failed": run_failed,
+            "installed": list(map(_named, installed)),
+            "building": [build.data() for build in building],
+            "failed": [build.data() for build in failed],
+            "waiting": list(map(_named, waiting)),
+        },
         text="\n".join(lines),
-        tables=_tables(found),
-        notes=tuple(f"left: {', '.join(map(_named, found.waiting))}" for _ in found.waiting[:1]),
-        exit_code=ExitCode.NO if found.failed else ExitCode.DONE,
+        tables=_tables(begun),
+        warnings=(silence,) if silence else (),
+        notes=(f"left: {', '.join(map(_named, waiting))}",) if waiting else (),
+        exit_code=ExitCode.NO if failed or run_failed else ExitCode.DONE,
     )
 
 
-def _job_state(number: str) -> str:
-    """What Slurm says of a job; one that it no longer lists has ended."""
+def _installed(store: Path) -> set[str]:
+    """Return the hashes of the packages that Spack has registered."""
+    try:
+        database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))
+        return {key for key, row in database["database"]["installs"].items() if row.get("installed")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return set()
+
+
+def _begun(store: Path, packages: Sequence[Package]) -> list[Build]:
+    """Return the packages that have a folder where they are built, or that Spack has marked as failed."""
+    failures = {path.name.rpartition("-")[2] for path in (store / FAILURES).glob("*")}
+    found = []
+    for package in packages:
+        folder = store / STAGE / f"spack-stage-{package.name}-{package.version}-{package.hash}"
+        if folder.is_dir() or package.hash in failures:
+            log = folder / "spack-build-out.txt"
+            is_failed = package.hash in failures
+            found.append(Build(package=package, log=log, idle_seconds=_idle_seconds(log, folder), failed=is_failed))
+    return found
+
+
+def _idle_seconds(*paths: Path) -> float:
+    for path in paths:
+        try:
+            return max(0.0, time.time() - path.stat().st_mtime)
+        except OSError:
+            continue
+    return 0.0
+
+
+def _is_locked(store: Path) -> bool:
+    """Tell if a run on this machine holds the store (proc_locks(5)); asking the kernel for the lock could refuse it."""
+    try:
+        status = store.stat()
+        text = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    return re.search(rf"(?m)^\d+: FLOCK .* {place} ", text) is not None
+
+
+def _job(store: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((store / WORK / JOB).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _job_state(number: str) -> tuple[str, str]:
+    """Ask Slurm for a job's state, and say why it is not known; a job that Slurm does not know has ended."""
     if shutil.which("squeue") is None:
-        return UNKNOWN
+        return UNKNOWN, f"the state of job {number} is unknown: squeue is not here"
     done = tools.run(["squeue", "--noheader", "--format=%T %N", "--jobs", number])
-    return done.stdout.strip().lower() or "ended"
+    if done.code == 0:
+        return done.stdout.strip().lower() or ENDED, ""
+    reason = (done.stderr.strip() or f"exit code {done.code}").splitlines()[-1]
+    if "Invalid job id" in reason:
+        return ENDED, ""
+    return UNKNOWN, f"the state of job {number} is unknown: {reason}"
 
 
-def _tables(found: StoreState) -> tuple[Table, ...]:
-    rows = [(_named(build.package), "failed", str(build.log)) for build in found.failed]
-    rows += [
-        (_named(build.package), f"log grew {build.idle_seconds:.0f} s ago", str(build.log)) for build in found.building
+def _tables(begun: Sequence[Build]) -> tuple[Table, ...]:
+    rows = [
+        (
+            _named(build.package),
+            "failed" if build.failed else f"log grew {build.idle_seconds:.0f} s ago",
+            str(build.log),
+        )
+        for build in begun
     ]
-    shown = [Table(headings=("package", "state", "log"), rows=rows)] if rows else []
-    shown += [Table(headings=(f"the log of {_named(build.package)}",), rows=_tail(build)) for build in found.failed]
-    return tuple(shown)
-
-
-def _tail(failed: Building) -> Sequence[tuple[str]]:
-    return [(line,) for line in files.last_lines(failed.log)]
-
-
-def _data(found: StoreState, job: str) -> dict[str, object]:
-    return {
-        "job": found.job,
-        "job_state": job,
-        "image": found.image,
-        "installed": list(map(_named, found.installed)),
-        "building": [
-            {"package": _named(build.package), "log": str(build.log), "idle_seconds": round(build.idle_seconds, 1)}
-            for build in found.building
-        ],
-        "failed": [{"package": _named(build.package), "log": str(build.log)} for build in found.failed],
-        "waiting": list(map(_named, found.waiting)),
-    }
+    logs = [
+        Table(headings=(f"the log of {_named(build.package)}",), rows=[(line,) for line in files.last_lines(build.log)])
+        for build in begun
+        if build.failed
+    ]
+    return (Table(headings=("package", "state", "log"), rows=rows), *logs) if rows else ()
 
 
 def _named(package: Package) -> str:

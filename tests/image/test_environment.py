@@ -1,0 +1,176 @@
+"""What of a store gets into an image: the lock's packages alone, valid bytecode, the same bytes of any store."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.needs import needs
+from uenvtool.env.installable import Installable, read_installable
+from uenvtool.image.check import check
+from uenvtool.image.environment import image_tree
+from uenvtool.image.pack import pack
+from uenvtool.image.programs import find_programs
+from uenvtool.image.read import unpack
+
+pytestmark = needs("mksquashfs")
+PYTHON, SIX, ZLIB = ("p" * 32, "s" * 32, "z" * 32)
+VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
+SITE = f"linux-zen/py-six-1.0-{SIX}/lib/python{VERSION}/site-packages"
+TAG = sys.implementation.cache_tag
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Installable:
+    """A resolved environment of one Python package, on this Python, which its system brings."""
+    mount, folder = tmp_path / "mount", tmp_path / "environment"
+    mount.mkdir()
+    folder.mkdir()
+    specs = {
+        PYTHON: {"name": "python", "version": f"{VERSION}.0", "external": {"path": sys.base_prefix}},
+        SIX: {"name": "py-six", "version": "1.0", "dependencies": [{"name": "python", "hash": PYTHON}]},
+    }
+    lock = {"roots": [{"hash": SIX, "spec": "py-six"}], "concrete_specs": specs, "spack": {"version": "1.1.0"}}
+    (folder / "spack.lock").write_text(json.dumps(lock))
+    (folder / "spack.yaml").write_text(
+        "# Generated\n#\n# small: one package\n# of Python.\nspack:\n"
+        f"  config: {{install_tree: {{root: {mount}}}}}\n  view: {{default: {{root: {mount}/env/default}}}}\n"
+    )
+    return read_installable(folder)
+
+
+def filled_store(
+    store: Path, environment: Installable, *, when: float, more: Mapping[str, tuple[str, str]] | None = None
+) -> Path:
+    """A store as Spack leaves it, installed at a time. more: packages of other locks, by hash."""
+    packages = {SIX: ("py-six", "1.0"), **(more or {})}
+    rows = {
+        key: {
+            "spec": {"name": name, "version": version, "dependencies": [{"name": "python", "hash": PYTHON}]},
+            "path": f"{environment.mount}/linux-zen/{name}-{version}-{key}",
+            "installed": True,
+            "explicit": name != "py-six",
+            "ref_count": 7,
+            "installation_time": when,
+        }
+        for key, (name, version) in packages.items()
+    }
+    python = {"spec": {"name": "python", "version": VERSION}, "path": sys.base_prefix, "installed": True}
+    texts = {
+        ".spack-db/index.json": json.dumps({"database": {"version": "8", "installs": {**rows, PYTHON: python}}}),
+        ".spack-db/failures/x": "",
+        f"{SITE}/six.py": "import sys\nx = {'a', 'b', 'c'}\n",
+        **{f"linux-zen/{name}-{version}-{key}/.spack/spec.json": "{}" for key, (name, version) in packages.items()},
+        f"linux-zen/py-six-1.0-{SIX}/.spack/install_times.json": str(when),
+        f"{SITE}/__pycache__/six.{TAG}.opt-1.pyc": "stale",
+        ".uenvtool-install/spack.log": "x",
+        "bin/sbang": "#!/bin/sh\n",
+    }
+    for name, text in texts.items():
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        (store / name).write_text(text)
+    (store / SITE / "__pycache__" / f"six.{TAG}.pyc").write_text(f"stale {when}")
+    view = store / "env" / "._default" / "abc" / "lib" / f"python{VERSION}" / "site-packages"
+    (view / "__pycache__").mkdir(parents=True)
+    for name in ("six.py", f"__pycache__/six.{TAG}.pyc", f"__pycache__/six.{TAG}.opt-1.pyc"):
+        (view / name).symlink_to(f"{environment.mount}/{SITE}/{name}")
+    (store / "env" / "default").symlink_to(f"{environment.mount}/env/._default/abc")
+    (store / "env" / "._default" / "old").mkdir()
+    return store
+
+
+def image_of(store: Path, environment: Installable, target: Path) -> Path:
+    """The image of an environment that was installed into a store."""
+    scratch = target.with_name(f"{target.name}.scratch")
+    scratch.mkdir()
+    pack(find_programs(), image_tree(environment, store, "small", "0" * 12, scratch), target, scratch)
+    return target
+
+
+def test_the_same_bytes_come_from_a_fresh_store_and_one_that_others_used(
+    environment: Installable, tmp_path: Path
+) -> None:
+    fresh = filled_store(tmp_path / "fresh", environment, when=1.0)
+    used = filled_store(tmp_path / "used", environment, when=2.0, more={ZLIB: ("zlib", "1.2")})
+
+    first = image_of(fresh, environment, tmp_path / "first.squashfs")
+    second = image_of(used, environment, tmp_path / "second.squashfs")
+
+    assert first.read_bytes() == second.read_bytes()
+    assert check(first).problems == []
+
+
+def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, tmp_path: Path) -> None:
+    store = filled_store(tmp_path / "store", environment, when=1.0)
+    folder = tmp_path / "image"
+    unpack(image_of(store, environment, tmp_path / "image.squashfs"), folder)
+
+    words = [sys.executable, "-v", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import six", folder / SITE]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+
+    assert f"code object from '{folder / SITE}/six.py'" not in told
+    assert f"{folder / SITE}/__pycache__/six.{TAG}.pyc" in told
+    assert "stale" not in told
+    assert os.listdir(folder / SITE / "__pycache__") == [f"six.{TAG}.pyc"]
+    site = folder / "env" / "._default" / "abc" / "lib" / f"python{VERSION}" / "site-packages"
+    assert os.listdir(site / "__pycache__") == [f"six.{TAG}.pyc"]
+    assert os.listdir(folder / "linux-zen") == [f"py-six-1.0-{SIX}"]
+    assert os.listdir(folder / "linux-zen" / f"py-six-1.0-{SIX}" / ".spack") == ["spec.json"]
+    assert os.listdir(folder / "env" / "._default") == ["abc"]
+
+
+def test_spacks_database_has_the_locks_packages_as_if_they_came_at_once(
+    environment: Installable, tmp_path: Path
+) -> None:
+    store = filled_store(tmp_path / "store", environment, when=5.0, more={ZLIB: ("zlib", "1.2")})
+    folder = tmp_path / "image"
+    unpack(image_of(store, environment, tmp_path / "image.squashfs"), folder)
+
+    installs = json.loads((folder / ".spack-db" / "index.json").read_text())["database"]["installs"]
+
+    assert sorted(installs) == [PYTHON, SIX]
+    assert installs[PYTHON]["ref_count"] == 1
+    assert (installs[SIX]["explicit"], installs[SIX]["ref_count"]) == (True, 0)
+    assert os.listdir(folder / ".spack-db") == ["index.json"]
+
+
+def test_an_image_says_of_itself_what_its_recipe_says(environment: Installable, tmp_path: Path) -> None:
+    store = filled_store(tmp_path / "store", environment, when=1.0)
+    folder = tmp_path / "image"
+    unpack(image_of(store, environment, tmp_path / "image-0123456789ab.squashfs"), folder)
+
+    env = json.loads((folder / "meta" / "env.json").read_text())
+
+    assert (env["name"], env["description"]) == ("small", "one package of Python.")
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (f"linux-zen/zlib-1.2-{ZLIB}/lib/libz.a", f"linux-zen/zlib-1.2-{ZLIB} lies between its packages"),
+        (".spack-db/index.json", r"zlib@1\.2 \(/zzzzzzz\) is installed in it, and its lock does not have that"),
+    ],
+)
+def test_what_the_lock_does_not_have_is_wrong_in_an_image(
+    environment: Installable, tmp_path: Path, name: str, problem: str
+) -> None:
+    store = filled_store(tmp_path / "store", environment, when=1.0)
+    folder = tmp_path / "image"
+    unpack(image_of(store, environment, tmp_path / "image.squashfs"), folder)
+    other = filled_store(tmp_path / "other", environment, when=1.0, more={ZLIB: ("zlib", "1.2")})
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    content = (other / name).read_bytes() if (other / name).exists() else b"x"
+    (folder / name).write_bytes(content)
+    words = ["mksquashfs", folder, tmp_path / "wrong.squashfs", "-quiet", "-no-progress"]
+    subprocess.run(words, check=True, capture_output=True)
+
+    found = check(tmp_path / "wrong.squashfs").problems
+
+    assert any(re.search(problem, line) for line in found), found
