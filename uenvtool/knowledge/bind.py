@@ -25,7 +25,7 @@ from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
 from uenvtool.knowledge.extend import NOT_INHERITED, Extended, is_abstract
 from uenvtool.knowledge.locate import Location
-from uenvtool.knowledge.pattern import Pattern, PatternError, compiled
+from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Version, Versions, versions
@@ -255,16 +255,6 @@ def _versions(binder: Binder, node: Node, _key: str) -> Versions:
         return versions("0")
 
 
-def _pattern(binder: Binder, node: Node, _key: str) -> Pattern:
-    try:
-        return compiled(str(node.value))
-    except PatternError as error:
-        binder.problem(
-            f"not a regular expression: {error}", node.position, "see https://github.com/google/re2/wiki/Syntax"
-        )
-        return compiled("")
-
-
 _READERS: dict[Any, Read] = {
     str: _text,
     Verbatim: _verbatim,
@@ -276,5 +266,5 @@ _READERS: dict[Any, Read] = {
     Spec: _spec,
     Version: lambda _binder, node, _: Version(str(node.value)),
     Versions: _versions,
-    Pattern: _pattern,
+    Pattern: lambda binder, node, key: Pattern(_verbatim(binder, node, key)),
 }

@@ -126,7 +126,7 @@ def _load(location: Location) -> FindingFile:
     binder = Binder.of(load_extended(location, FINDINGS))
     file = binder.whole(FindingFile, name=location.name)
     for fact in file.facts.values():
-        if not all(line.value or (line.match and "value" in line.match.groupindex) for line in fact.log):
+        if not all(line.value or (line.match and "value" in line.match.groups) for line in fact.log):
             hint = "write `value`, or a group (?P<value>...)"
             binder.problem("a line of this fact gives no value", fact.position, hint)
     binder.finish()

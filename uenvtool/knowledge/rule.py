@@ -12,7 +12,7 @@ from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.pattern import Pattern, compiled
+from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.sound import elsewhere, sound, twice
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
@@ -45,7 +45,7 @@ class Look:
     def __post_init__(self) -> None:
         kind = next((kind for kind in KINDS if getattr(self, kind)), KINDS[0])
         object.__setattr__(self, "kind", kind)
-        object.__setattr__(self, "name", getattr(self, kind) or compiled(""))
+        object.__setattr__(self, "name", getattr(self, kind) or Pattern(""))
 
     def matches(self, name: str, text: str, scope: str) -> bool:
         """Tell if a part of this kind is one that the rule looks for. A line is searched for the name."""

@@ -10,6 +10,7 @@ from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.sound import sound
 
 VIEWS, SYSTEM = "views", "system"
@@ -55,7 +56,7 @@ class Runtime:
     forms: tuple[str, ...]
     use: tuple[Use, ...] = ()
     mount: Verbatim = ""
-    paths: Verbatim = ""
+    paths: Pattern | None = None
     limits: tuple[str, ...] = ()
     common: bool = False
     chain: tuple[Location, ...]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Problem, did_you_mean
+from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.source import Node
 
 SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
@@ -58,7 +59,7 @@ def _validator(name: str) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
-    validator = extend(Draft202012Validator, {"pattern": _whole_pattern})  # type: ignore[no-untyped-call]
+    validator = extend(Draft202012Validator, {"pattern": _whole_pattern, "format": _regular_expression})  # type: ignore[no-untyped-call]
     return validator(json.loads(schema_text(name)))
 
 
@@ -69,6 +70,17 @@ def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
     whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
     if isinstance(instance, str) and not re.search(whole, instance):
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    """`format: regex` as the engine of knowledge takes it."""
+    from jsonschema import ValidationError
+
+    if form == "regex" and isinstance(instance, str):
+        try:
+            _ = Pattern(instance).compiled
+        except re.error as error:
+            yield ValidationError(f"no regular expression of RE2: {error}")
 
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:

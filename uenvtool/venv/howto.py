@@ -72,7 +72,7 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
         "BASE_TOML": quoting.toml(re.sub(r"^([^/]+\.[^/]+)/", r"\1#", base_image) or "IMAGE"),  # [REGISTRY#]IMAGE
         "COMMAND": f"{mount}/bin/python script.py" if runtime.container else "python script.py",
     }
-    odd = re.search(runtime.paths, path) if runtime.paths else None
+    odd = runtime.paths.search(path) if runtime.paths else None
     caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename or move the image" if odd else ""
     unnamed = runtime.container and not base_image
     caveat = caveat or ("IMAGE stands for the container that this was made in" if unnamed else "")
