@@ -26,7 +26,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
 from uenvtool.env.environment import plan_environment
 from uenvtool.job.make import planned as planned_job
-from uenvtool.job.render.files import job_files
+from uenvtool.job.render import job_files
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system
@@ -71,7 +71,7 @@ def assert_harmless(files: Mapping[str, str]) -> None:
         for line in ends.split(text):
             assert not line.lstrip().startswith(MARK), (name, line)
         if name.endswith((".yaml", ".yml")):
-            assert MARK not in str(list(names_of(yaml.safe_load(text)))), name
+            assert MARK not in str([list(names_of(part)) for part in yaml.safe_load_all(text)]), name
         if name.endswith((".toml", "edf")):
             assert MARK not in str(list(names_of(tomlkit.parse(text).unwrap()))), name
 
@@ -128,14 +128,14 @@ def test_environments_of_spack_and_stackinator(environment: Any, words: str) -> 
 def job(request: pytest.FixtureRequest) -> Any:
     system, runtime = request.param
     of_slurm = {} if runtime == "runai" else {"account": "g123", "time": "1:00"}
-    wanted = JobRequest(command=("train.py",), runtime=runtime, image="pytorch/v2.6.0:v1", **of_slurm)
-    return planned_job(wanted, system=system).plan
+    wanted = JobRequest(words=("train.py",), system=system, runtime=runtime, image="pytorch/v2.6.0:v1", **of_slurm)
+    return planned_job(wanted).plan
 
 
 @hostile_words
 def test_jobs_and_edf(job: Any, words: str) -> None:
     hostile = poisoned(job, words)
-    hostile = dataclasses.replace(hostile, request=dataclasses.replace(hostile.request, again=f"uenvtool job {words}"))
+    hostile = dataclasses.replace(hostile, again=f"uenvtool job {words}")
 
     with contextlib.suppress(BadInput):
         assert_harmless(job_files(hostile, "#!/bin/bash\n"))
@@ -164,7 +164,7 @@ def test_the_words_do_reach_the_writers(activation: Any, environment: Any, job: 
         "container": str(image_of(poisoned(container, MARK), "").files),
     }
 
-    if job.runtime == "runai":
+    if job.runtime.name == "runai":
         del found["job"]  # its files explain nothing: a script beside them does
 
     assert [name for name, text in found.items() if MARK not in text] == []

@@ -82,7 +82,7 @@ def test_the_check_finds_nothing(cli: Cli, place: Path, job: str) -> None:
 def test_a_person_can_read_it(cli: Cli, job: str) -> None:
     lines = script(cli, *JOBS[job], *TRAIN).splitlines()
 
-    assert len(lines) <= 66 or "everything" in job
+    assert len(lines) <= 76 or "everything" in job
     head = "\n".join(lines[: 20 if "everything" in job else 15])
     assert "train.py --lr 0.1" in head
     assert "nodes" in head or "pods" in head
@@ -95,7 +95,7 @@ def test_the_edf_is_toml_with_the_hook_and_without_users(cli: Cli) -> None:
     edf: dict[str, Any] = tomlkit.parse(written(cli, *CE, *TRAIN)["job.toml"]).unwrap()
 
     assert edf["image"] == "nvcr.io#nvidia/pytorch:25.06-py3"
-    assert edf["mounts"] == ["/capstor", "/iopsstor"]
+    assert edf["mounts"] == ["/capstor", "/iopsstor", "${PWD}:${PWD}"]
     assert edf["workdir"] == "${PWD}"
     hook = edf["annotations"]["com"]["hooks"]["aws_ofi_nccl"]
     assert hook == {"enabled": "true", "variant": "cuda-dl"}
@@ -105,7 +105,12 @@ def test_the_edf_is_toml_with_the_hook_and_without_users(cli: Cli) -> None:
 
 
 def test_nothing_of_the_tuning_is_set_on_the_host_of_a_container(cli: Cli) -> None:
-    assert set(re.findall(r"^export (\w+)", script(cli, *CE, *TRAIN), re.MULTILINE)) == {"MASTER_ADDR"}
+    assert set(re.findall(r"^export (\w+)", script(cli, *CE, *TRAIN), re.MULTILINE)) == {
+        "LOGS",
+        "MASTER_ADDR",
+        "NNODES",
+        "PYTHONUNBUFFERED",
+    }
 
 
 def test_an_extended_image_gets_its_entry_point_and_no_hook(cli: Cli) -> None:
@@ -120,7 +125,9 @@ def test_an_extended_image_gets_its_entry_point_and_no_hook(cli: Cli) -> None:
 
 
 def test_the_manifest_is_a_job_of_kubeflow_with_roce(cli: Cli) -> None:
-    manifest = yaml.safe_load(written(cli, *PODS, "--nodes", "3", "--gpus", "8", *TRAIN)["train.yaml"])
+    files = written(cli, *PODS, "--nodes", "3", "--gpus", "8", *TRAIN)
+    scripts, manifest = yaml.safe_load_all(files["train.yaml"])
+    assert scripts["data"] == {name: files[name].rstrip("\n") + "\n" for name in ("train.sh", "train.activate.sh")}
 
     assert (manifest["apiVersion"], manifest["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
     replicas = manifest["spec"]["pytorchReplicaSpecs"]
@@ -131,7 +138,7 @@ def test_the_manifest_is_a_job_of_kubeflow_with_roce(cli: Cli) -> None:
         assert container["name"] == "pytorch"
         assert container["resources"]["limits"] == {"nvidia.com/gpu": "8", "rdma/rdma": "1"}
         assert pod["metadata"]["annotations"] == {"k8s.v1.cni.cncf.io/networks": "kube-system/roce"}
-        assert pod["spec"]["volumes"] == [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
+        assert pod["spec"]["volumes"][0] == {"name": "shm", "emptyDir": {"medium": "Memory"}}
 
 
 def test_the_pods_are_submitted_with_what_brings_the_device(cli: Cli, place: Path) -> None:
@@ -140,10 +147,10 @@ def test_the_pods_are_submitted_with_what_brings_the_device(cli: Cli, place: Pat
 
     (argv,) = recorded(place, "runai", ["sh", "train.submit.sh"])
 
-    assert argv == [
+    assert argv[:-1] == [
         "submit-dist", "pytorch", "--name", "train", "--workers=1", "-g", "4", "-i", "reg/x:v1", "--large-shm",
         "--annotation", "k8s.v1.cni.cncf.io/networks=kube-system/roce", "--extended-resource", "rdma/rdma=1",
-        "--", "bash", "train.sh",
+        "--", "bash", "-c",
     ]  # fmt: skip
 
 
@@ -160,9 +167,62 @@ def test_a_pod_starts_torchrun_with_what_runai_gives_it(cli: Cli, place: Path) -
     (argv,) = recorded(place, "torchrun", [], call=lambda: pod(place, "PET_NNODES=1", "RANK=0"))
 
     assert argv == [
-        "--nnodes=1", "--node-rank=0", "--nproc-per-node=4", "--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.1:2222",
+        "--nnodes=1", "--nproc-per-node=4", "--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.1:2222",
         "--max-restarts=0", "--log-dir=logs", "--tee=3", "train.py", "--lr", "0.1",
     ]  # fmt: skip
+
+
+def test_the_scripts_travel_into_the_pod(cli: Cli, place: Path) -> None:
+    """What runai is given starts the job in a pod that has none of its files."""
+    assert cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *TRAIN).code == 0
+    (submitted,) = recorded(place, "runai", ["sh", "train.submit.sh"])
+    (place / "train.sh").unlink()
+    path = f"{place}/stand-ins:/usr/bin:/bin"
+    words = [
+        "env",
+        "-i",
+        f"PATH={path}",
+        "RUNAI_NUM_OF_GPUS=2",
+        "PET_NNODES=1",
+        *submitted[submitted.index("--") + 1 :],
+    ]
+
+    (argv,) = recorded(place, "torchrun", [], call=lambda: subprocess.run(words, check=True))
+
+    assert argv[1] == "--nproc-per-node=2"
+    assert argv[-3:] == ["train.py", "--lr", "0.1"]
+
+
+def test_pods_get_storage_project_user_and_variables(cli: Cli, place: Path) -> None:
+    more = ("--pvc", "scratch:/mnt/s", "--project", "p1", "--uid", "12:34", "--env", "A=$(x) b", "--workdir", "/mnt/s")
+    answer = cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "train.sh", *more, *TRAIN)
+    assert answer.code == 0, answer.stderr
+
+    (argv,) = recorded(place, "runai", ["sh", "train.submit.sh"])
+
+    own = argv[argv.index("-p") : argv.index("--")]
+    assert own == [
+        "-p", "p1", "--run-as-uid", "12", "--run-as-gid", "34", "--existing-pvc", "claimname=scratch,path=/mnt/s",
+        "-e", "A=$(x) b", "--working-dir", "/mnt/s",
+    ]  # fmt: skip
+    _, manifest = yaml.safe_load_all((place / "train.yaml").read_text())
+    pod = manifest["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"] == {"runAsUser": 12, "runAsGroup": 34}
+    assert container["env"] == [{"name": "A", "value": "$$(x) b"}]
+    assert container["workingDir"] == "/mnt/s"
+    assert {"name": "storage-0", "mountPath": "/mnt/s"} in container["volumeMounts"]
+    assert {"name": "storage-0", "persistentVolumeClaim": {"claimName": "scratch"}} in pod["volumes"]
+
+
+def test_an_interactive_pod_waits(cli: Cli, place: Path) -> None:
+    answer = cli("job", "--system", "rcp", "--image", "reg/x:v1", "-o", "debug.sh", "--interactive")
+    assert answer.code == 0, answer.stderr
+
+    (argv,) = recorded(place, "runai", ["sh", "debug.submit.sh"])
+
+    assert argv[:3] == ["submit", "sleep", "--interactive"]
+    assert "command=(sleep infinity)" in (place / "debug.sh").read_text()
 
 
 def test_a_pod_ends_with_the_exit_code_of_torchrun(cli: Cli, place: Path) -> None:
@@ -217,11 +277,11 @@ REFUSED = {
     "no such file": (("--system", "olivia", "-A", "a", "--image", "./no.sif", *TRAIN), "there is no such file"),
     "a runtime that the system lacks": ((*OLIVIA, "--runtime", "uenv", *TRAIN), "known: apptainer, local"),
     "an unknown system": (("--system", "claridn", *TRAIN), "did you mean 'clariden'?"),
-    "a launcher": ((*UENV, "--launcher", "mpirun", *TRAIN), "known: srun, torchrun"),
+    "a launcher": ((*UENV, "--launcher", "mpirun", *TRAIN), "'srun', 'torchrun', 'none'"),
     "srun in a pod": ((*PODS, "--launcher", "srun", *TRAIN), "runai has no srun"),
     "Slurm's option in a pod": ((*PODS, "--array", "0-3", *TRAIN), "--array: only for Slurm"),
     "an unknown workaround": ((*UENV, "--workaround", "x", *TRAIN), "unknown workaround 'x'"),
-    "an option that is none": ((*UENV, "--option", "exclusive", *TRAIN), "is no option of sbatch"),
+    "an option that is none": ((*UENV, "--option", "exclusive", *TRAIN), "cannot stand in a job"),
     "a line break in a name": ((*UENV, "--name", "a\nb", *TRAIN), "cannot stand in a job"),
     "a time": ((*UENV, "--time", "soon", *TRAIN), "--time 'soon' cannot stand in a job"),
     "no overlay": ((*UENV, "--venv", "nothing", *TRAIN), "--venv nothing: there is no such file or folder"),
@@ -383,7 +443,7 @@ class TestApptainer:
         system = place / "systems" / "mine.yaml"
         system.parent.mkdir()
         system.write_text(
-            "extends: olivia-2025\njobs:\n  apptainer:\n    binds:\n"
+            "extends: olivia-2025\njobs:\n runtimes:\n  apptainer:\n    binds:\n"
             f"    - {{host: {host}, inside: /opt/libfabric/lib, reason: libfabric}}\n    monitor: sleep 1000\n"
         )
         made = cli("job", "-s", "mine", "-A", "a", "--image", str(image), "-o", "job.sh", *words)
@@ -439,9 +499,7 @@ def test_the_container_engine_gets_its_file_with_srun(cli: Cli, place: Path) -> 
 
     (argv,) = recorded(place, "srun", [], call=lambda: subprocess.run(["bash", "job.sh"], env=env, check=True))
 
-    assert argv[:7] == [
-        "-ul", "--output=logs/slurm-%x-%j.log", "-c", "72", "--cpu-bind=sockets", "--environment=./job.toml", "bash",
-    ]  # fmt: skip
+    assert argv[:6] == ["-l", "-c", "72", "--cpu-bind=sockets", "--environment=./job.toml", "bash"]
     assert argv[-4:] == ["rank", "python", "train.py", "a b"]
 
 
@@ -463,9 +521,9 @@ def test_a_time_that_is_none_is_refused(cli: Cli, cost: str, mtbf: str) -> None:
 
 def test_the_command_that_is_named_makes_the_same_job_again(cli: Cli) -> None:
     first = script(cli, *UENV, "--option", "--exclusive", "--nodes", "4", *TRAIN)
-    again = shlex.split(re.findall(r"again: uenvtool job (.*) -- COMMAND", first)[0])
+    again = shlex.split(re.findall(r"again: uenvtool job (.*)", first)[0])
 
-    assert script(cli, *again, *TRAIN) == first
+    assert script(cli, *again) == first
 
 
 def test_staged_images_of_apptainer_are_bound_and_removed(cli: Cli, place: Path) -> None:
@@ -504,3 +562,243 @@ def test_hostile_words_reach_torchrun_in_a_pod(cli: Cli, place: Path) -> None:
 
     assert argv[-len(words) - 1 :] == ["train.py", *words]
     assert not (place / "hacked").exists()
+
+
+ONE_RANK_EACH = ("ntasks-per-node", "4")
+ONE_A_NODE = ("ntasks-per-node", "1")
+LAUNCHED = {
+    "python train.py": ("srun", "python train.py"),
+    "python -m pkg --x": ("srun", "python -m pkg --x"),
+    "OMP_NUM_THREADS=3 python x.py": ("srun", "env OMP_NUM_THREADS=3 python x.py"),
+    "torchrun --nproc_per_node=4 train.py": ("torchrun", "--nproc_per_node=4 train.py"),
+    "/opt/bin/torchrun train.py": ("torchrun", "train.py"),
+    "python3.12 -m torch.distributed.run train.py": ("torchrun", "train.py"),
+    "A=1 B=2 torchrun train.py": ("torchrun", "train.py"),
+    "accelerate launch --mixed_precision bf16 train.py": ("accelerate", "--mixed_precision bf16 train.py"),
+    "deepspeed train.py --deepspeed_config d.json": ("deepspeed", "train.py --deepspeed_config d.json"),
+    "echo torchrun": ("srun", "echo torchrun"),
+}
+
+
+@pytest.mark.parametrize("command", LAUNCHED)
+def test_a_launcher_in_the_command_is_recognised(cli: Cli, command: str) -> None:
+    launcher, left = LAUNCHED[command]
+
+    data = json.loads(cli("job", "--json", *UENV, "--", *command.split()).stdout)
+
+    assert (data["launcher"], data["command"]) == (launcher, left.split())
+    assert data["tasks_per_node"] == (4 if launcher == "srun" else 1)
+    assert data["options"]["gpus-per-node"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("word", "words"),
+    [
+        ("python train.py --lr 0.1", ["python", "train.py", "--lr", "0.1"]),
+        ("A=1 python 'a b.py'", ["env", "A=1", "python", "a b.py"]),
+        ("cd x && python train.py", ["bash", "-c", "cd x && python train.py"]),
+    ],
+)
+def test_a_command_line_in_one_word_is_taken_apart(cli: Cli, word: str, words: list[str]) -> None:
+    assert json.loads(cli("job", "--json", *UENV, "--", word).stdout)["command"] == words
+
+
+ALONE = "each node would train by itself"
+WORLDS = {
+    "mpirun": (("mpirun", "-n", "8", "python", "train.py"), "leave mpirun and its options out"),
+    "srun": (("srun", "python", "train.py"), "the job itself is what srun starts"),
+    "torchrun alone": (("torchrun", "--standalone", "train.py"), "--standalone of torchrun is the job's own"),
+    "an address": (("torchrun", "--master_addr=n1", "train.py"), "--master_addr of torchrun is the job's own"),
+    "accelerate": (
+        ("accelerate", "launch", "--num_machines", "2", "t.py"),
+        "--num_machines of accelerate is the job's own",
+    ),
+    "a script": (("bash", "run.sh"), f"run.sh:3:1: torchrun gets no address of the other nodes: {ALONE}"),
+    "a script itself": (("./run.sh",), ALONE),
+    "bash -c": (("bash", "-c", "cd x; torchrun --nproc-per-node 4 train.py"), ALONE),
+    "mpirun in a script": (("bash", "mpi.sh"), "mpi.sh:2:1: mpirun in each task"),
+    "none": (("--launcher", "none", "--", "torchrun", "train.py"), ALONE),
+    "srun and torchrun": (("--launcher", "srun", "--", "torchrun", "train.py"), "once for each GPU"),
+    "one GPU and torchrun": (("--gpu-per-rank", "--", "torchrun", "train.py"), "--gpu-per-rank: torchrun starts"),
+}
+
+
+@pytest.mark.parametrize("case", WORLDS)
+def test_what_would_be_several_worlds_is_refused_with_the_right_line(cli: Cli, place: Path, case: str) -> None:
+    words, message = WORLDS[case]
+    (place / "run.sh").write_text("#!/bin/bash\n# torchrun\nexec torchrun --nproc-per-node=4 train.py\n")
+    (place / "mpi.sh").write_text("#!/bin/bash\nmpirun python train.py\n")
+
+    answer = cli("job", *UENV, *(() if "--" in words else ("--",)), *words)
+
+    assert answer.code == 2
+    assert message in answer.stderr
+
+
+def test_a_script_whose_launcher_takes_the_address_runs_once_a_node(cli: Cli, place: Path) -> None:
+    line = 'torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py\n'
+    (place / "run.sh").write_text(line)
+
+    data = json.loads(cli("job", "--json", *UENV, "--", "bash", "run.sh").stdout)
+
+    assert (data["launcher"], data["tasks_per_node"]) == ("none", 1)
+
+
+def test_on_one_node_a_launcher_of_a_script_needs_no_address(cli: Cli, place: Path) -> None:
+    (place / "run.sh").write_text("torchrun --nproc-per-node=4 train.py\n")
+
+    data = json.loads(cli("job", "--json", *UENV, "--nodes", "1", "--", "bash", "run.sh").stdout)
+
+    assert data["launcher"] == "none"
+
+
+def test_one_gpu_for_each_rank_is_said(cli: Cli) -> None:
+    text = script(cli, *UENV, "--gpu-per-rank", *TRAIN)
+
+    assert "#SBATCH --gpus-per-task=1" in text
+    assert "its own as device 0" in text
+    assert "--gpus-per-node" not in text
+
+
+def test_torchrun_binds_its_ranks_where_its_version_can(cli: Cli) -> None:
+    old = script(cli, *UENV, "--launcher", "torchrun", *TRAIN)
+    new = script(cli, *UENV[:-1], "pytorch-2.9", "--launcher", "torchrun", *TRAIN)
+
+    assert "--numa-binding" not in old
+    assert "bind=--numa-binding=node" in new
+
+
+def test_cores_are_bound_by_the_systems_topology(cli: Cli, write: Callable[..., Path]) -> None:
+    masks = "mask_cpu:0xff,0xff00,0xff0000,0xff000000"
+    gpu = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
+    binding = f"binding: {{srun: {{value: '{masks}', reason: as lstopo shows}}}}"
+    node = f"nodes: {{gh200: {{target: neoverse_v2, os: sles15, cores: 288, {gpu}, {binding}}}}}\n"
+    write("systems/mine.yaml", f"extends: clariden\n{node}")
+
+    assert f"--cpu-bind={masks} " in script(cli, "--system", "mine", *UENV[2:], *TRAIN)
+    assert "--cpu-bind=cores " in script(cli, "--system", "mine", *UENV[2:], "--gpus", "2", *TRAIN)
+
+
+def test_what_was_changed_by_hand_stays(cli: Cli, place: Path) -> None:
+    assert cli("job", *CE, "-o", "train.sh", *TRAIN).code == 0
+    edf = place / "train.toml"
+    edf.write_text(edf.read_text().replace('"/capstor"', '"/users/me"'))
+
+    refused = cli("job", *CE, "-o", "train.sh", "--nodes", "4", *TRAIN)
+
+    assert refused.code == 2
+    assert "train.toml was changed since uenvtool wrote it" in refused.stderr
+    assert '-  "/users/me",' in refused.stderr
+    assert "--nodes=2" in (place / "train.sh").read_text()  # all of the files, or none
+    assert cli("job", *CE, "-o", "train.sh", "--nodes", "4", "--force", *TRAIN).code == 0
+    assert "/users/me" not in edf.read_text()
+
+
+def test_a_file_of_somebody_else_is_not_replaced(cli: Cli, place: Path) -> None:
+    (place / "train.sh").write_text("mine\n")
+
+    assert cli("job", *UENV, "-o", "train.sh", "--force", *TRAIN).code == 2
+    assert (place / "train.sh").read_text() == "mine\n"
+
+
+def test_jobs_beside_each_other_do_not_disturb(cli: Cli, place: Path) -> None:
+    assert cli("job", *UENV, "-o", "one.sh", *TRAIN).code == 0
+    (place / "one.sh").write_text("changed\n")
+
+    assert cli("job", *UENV, "-o", "two.sh", *TRAIN).code == 0
+    assert cli("job", *UENV, "-o", "two.sh", "--nodes", "4", *TRAIN).code == 0
+    assert cli("job", *UENV, "-o", "one.sh", *TRAIN).code == 2
+
+
+@pytest.mark.parametrize(
+    ("system", "image", "runtime", "spelled"),
+    [
+        ("clariden", "nvcr.io/nvidia/pytorch:25.06-py3", "ce", "nvcr.io#nvidia/pytorch:25.06-py3"),
+        ("clariden", "docker://nvcr.io/nvidia/pytorch:25.06-py3", "ce", "nvcr.io#nvidia/pytorch:25.06-py3"),
+        ("olivia", "nvcr.io#nvidia/pytorch:25.06-py3", "apptainer", "docker://nvcr.io/nvidia/pytorch:25.06-py3"),
+        ("clariden", "pytorch/v2.6.0:v1", "uenv", "pytorch/v2.6.0:v1"),
+    ],
+)
+def test_an_image_of_a_registry_means_a_container_as_it_spells_it(
+    cli: Cli, system: str, image: str, runtime: str, spelled: str
+) -> None:
+    data = json.loads(cli("job", "--json", "-s", system, "-A", "a", "--image", image, *TRAIN).stdout)
+
+    assert (data["runtime"], data["image"]) == (runtime, spelled)
+
+
+def test_a_uenv_is_no_image_of_a_registry(cli: Cli) -> None:
+    answer = cli("job", "-s", "clariden", "-A", "a", "--runtime", "uenv", "--image", "nvcr.io/nvidia/x:1", *TRAIN)
+
+    assert answer.code == 2
+    assert "is an image of a registry, and uenv runs none" in answer.stderr
+
+
+def test_mounts_variables_and_folder_reach_each_runtime(cli: Cli, tmp_path: Path) -> None:
+    more = ("--mount", "/data/a:/a", "--env", "HF_HOME=/a/$x", "--workdir", "/a/w")
+    edf = tomlkit.parse(written(cli, *CE, *more, *TRAIN)["job.toml"]).unwrap()
+    batch = script(cli, *OLIVIA, *more, *TRAIN)
+
+    assert edf["mounts"][2:] == ["/a/w:/a/w", "/data/a:/a"]
+    assert (edf["workdir"], edf["env"]["HF_HOME"]) == ("/a/w", "/a/$x")
+    assert "  /data/a:/a" in batch
+    assert "export HF_HOME='/a/$x'" in batch
+    assert "#SBATCH --chdir=/a/w" in batch
+    assert cli("job", *UENV, "--mount", "/data", *TRAIN).code == 2
+
+
+def test_data_that_the_container_would_not_see_is_refused(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uenvtool.job.make._HOST_FOLDERS", re.compile(r"/usr(/|\Z)"))
+    data = place.parent / "data"
+    data.mkdir()
+
+    answer = cli("job", *CE, *TRAIN, f"--data={data}")
+
+    assert answer.code == 2
+    assert f"{data} is not mounted in the container\nhint: --mount {data.parent}" in answer.stderr
+    assert cli("job", *CE, "--mount", str(data), *TRAIN, f"--data={data}").code == 0
+
+
+def test_what_is_not_here_is_said(cli: Cli, place: Path) -> None:
+    (place / "there.py").touch()
+
+    assert "train.py is not here" in cli("job", *UENV, *TRAIN).stderr
+    assert "is not here" not in cli("job", *UENV, "--", "python", "there.py").stderr
+    assert "-m pkg.train: pkg is not here" in cli("job", *UENV, "--", "python", "-m", "pkg.train").stderr
+
+
+def test_a_dry_run_shows_the_edf_too(cli: Cli) -> None:
+    assert "\n# job.toml\n" in cli("job", *CE, "--dry-run", *TRAIN).stdout
+
+
+ENROOT = """\
+description: Containers of enroot, started in each task.
+container: true
+libraries: system
+forms: [dotenv]
+job:
+  registry: docker://@HOST@#@NAME@
+  step: enroot start --mount "$(IFS=:; echo "${binds[*]}")" "$image"
+"""
+
+
+def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Callable[..., Path]) -> None:
+    """To the end: the job of a runtime that no line of Python knows runs what is asked for."""
+    write("runtimes/enroot.yaml", ENROOT)
+    write("systems/mine.yaml", "extends: olivia-2025\nruntimes: [enroot]\njobs: {runtimes: {enroot: {env: {A: b}}}}\n")
+    write("image.sqsh", "")
+    made = cli("job", "-s", "mine", "-A", "a", "--image", "./image.sqsh", "-o", "job.sh", "--", "printf", "<%s>", "a b")
+    assert made.code == 0, made.stderr
+
+    recorded(place, "enroot", [], call=lambda: None, run=True)
+    srun = place / "stand-ins" / "srun"
+    srun.write_text('#!/bin/bash\nwhile [[ $1 != enroot ]]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
+    env |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NNODES": "1"}
+    ran = subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (ran.returncode, ran.stdout) == (0, "<a b>"), ran.stderr
+    assert (place / "enroot.argv").read_bytes().split(b"\0")[1:3] == [b"start", b"--mount"]

@@ -26,7 +26,8 @@ def manifest(cli: Callable[..., Answer]) -> dict[str, Any]:
     answer = cli("job", *words, "--", "python", "train.py", "--lr", "0.1")
     assert answer.code == 0, answer.stderr
     (text,) = [text for name, text in json.loads(answer.stdout)["files"].items() if name.endswith(".yaml")]
-    loaded: dict[str, Any] = yaml.safe_load(text)
+    loaded: dict[str, Any]
+    _, loaded = yaml.safe_load_all(text)
     return loaded
 
 

@@ -45,7 +45,10 @@ ABSENT = {
         "APPTAINERENV_SLURM_GPUS_ON_NODE": "a number in the job",
     },
 }
-OPTIONS_ABSENT = {"--error": "one file for both; docs-2025, note 1 of its job"}
+OPTIONS_ABSENT = {
+    "--error": "one file for both; docs-2025, note 1 of its job",
+    "--gpus-per-task": "all GPUs are visible, and LOCAL_RANK is the index of a rank's own: as frameworks expect",
+}
 OURS = {
     (0, "--uenv"): (*ALPS, "--image", "pytorch/v2.6.0:v1"),
     (0, "--environment"): (*ALPS, "--runtime", "ce", "--image", "nvcr.io#nvidia/pytorch:25.04-py3"),

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import subprocess
 import tempfile
 import time
@@ -167,14 +168,15 @@ def _configured(folder: Path, plugin: Path | None) -> Path:
     for name in NODES:
         (folder / f"spool-{name}").mkdir()
     gpus = [folder / f"gpu{number}" for number in range(GPUS)]
-    for gpu in gpus:
-        gpu.touch()
+    for gpu in gpus:  # a plain file is refused by slurmd, and then no rank gets CUDA_VISIBLE_DEVICES
+        os.mknod(gpu, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
     host = socket.gethostname().split(".")[0]
     port, *ports = _free_ports(1 + len(NODES))
     lines = [NODE.format(name=name, host=host, port=each, gpus=GPUS) for name, each in zip(NODES, ports, strict=True)]
     text = CONFIGURATION.format(host=host, folder=folder, port=port) + "".join(lines) + PARTITION
     (folder / "slurm.conf").write_text(text)
-    (folder / "gres.conf").write_text(f"NodeName=n[1-{len(NODES)}] Name=gpu File={folder}/gpu[0-{GPUS - 1}]\n")
+    devices = f"NodeName=n[1-{len(NODES)}] Name=gpu File={folder}/gpu[0-{GPUS - 1}] Flags=nvidia_gpu_env\n"
+    (folder / "gres.conf").write_text(devices)
     (folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin else "")
     return folder / "slurm.conf"
 

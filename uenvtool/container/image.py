@@ -16,8 +16,8 @@ from uenvtool.container.plan import ContainerPlan
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.job.render.edf import EdfEntries, render_edf
-from uenvtool.knowledge.jobs import ContainerEngine
+from uenvtool.job.render import edf_text
+from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.settings import Settings, settings_for
 from uenvtool.venv.protect import rules
@@ -66,7 +66,7 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
         again=command,
         labels=_labels(plan, base),
     )
-    engine = plan.system.jobs.ce
+    engine = plan.system.jobs.of(_reads_edf(plan))
     own = bool(activation and plan.kind)
     name = f"{plan.container.name}.toml"
     variables = dict(values(activation.for_format(DOCKER))) if own and activation else {}
@@ -103,8 +103,9 @@ def _activation(plan: ContainerPlan) -> Settings | None:
     return activation
 
 
-def _reads_edf(plan: ContainerPlan) -> bool:
-    return any(EDF in load_runtime(name).forms for name in plan.system.runtimes)
+def _reads_edf(plan: ContainerPlan) -> str:
+    """Return the runtime of the system that reads an EDF; empty if there is none."""
+    return next((name for name in plan.system.runtimes if EDF in load_runtime(name).forms), "")
 
 
 def _runtime_texts(activation: Settings, kind: str) -> RuntimeTexts:
@@ -134,22 +135,20 @@ def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
     }
 
 
-def _srun(engine: ContainerEngine) -> list[str]:
+def _srun(engine: RuntimeJob) -> list[str]:
     if engine.extended is None:
         return []
     network = [f"--network={engine.extended.network}"] if engine.extended.network else []
     return [*engine.extended.srun, *network]
 
 
-def _edf(plan: ContainerPlan, engine: ContainerEngine, activation: Settings | None, command: str) -> str:
+def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
     """Return the EDF."""
     settings = activation.beside_image().for_format(EDF) if activation else None
-    return render_edf(
-        EdfEntries(
-            knowledge=engine,
-            extended=bool(plan.kind),
-            image=f"{IMAGES}/{squashfs_name(plan)}",
-            env=edf_lines(settings) if settings else (),
-            again=command,
-        )
+    return edf_text(
+        engine,
+        extended=bool(plan.kind),
+        image=f"{IMAGES}/{squashfs_name(plan)}",
+        env=edf_lines(settings) if settings else (),
+        again=command,
     )

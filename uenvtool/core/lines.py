@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
@@ -28,22 +29,23 @@ def in_comment(text: str) -> str:
 
 
 def aligned(rows: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Iterator[str]:
-    """Texts with their reasons as comments, in one column as far as the lines allow it."""
+    """Yield texts with their reasons as comments, in one column as far as the lines allow it."""
     width = max((len(text) for text, reason in rows if reason and len(text) <= 50), default=0)
     for text, reason in rows:
-        yield commented(text.ljust(width), reason) if reason else text
+        yield from commented(text.ljust(width), reason) if reason else [text]
     for option in more:
         yield option if option.startswith("#SBATCH ") else f"#SBATCH {option}"
 
 
-def commented(text: str, reason: str) -> str:
-    """A line with as much of the reason as fits: whole, without its source, or its first clauses."""
+def commented(text: str, reason: str) -> Iterator[str]:
+    """Yield a line with its whole reason beside it, without the source if that does not fit, or above it."""
     reason = in_comment(reason)
-    clauses = re.sub(r" \[[^]]*\]$", "", reason)
-    for shown in (reason, clauses, clauses.rsplit(", ", 1)[0], clauses.split(", ")[0]):
+    for shown in (reason, re.sub(r" \[[^]]*\]$", "", reason)):
         if len(text) + len(shown) + 3 <= LONGEST_LINE:
-            return f"{text} # {shown}"
-    return f"{text} # {clauses}"[: LONGEST_LINE - 4].rsplit(" ", 1)[0] + " ..."
+            yield f"{text} # {shown}"
+            return
+    yield from (f"# {line}" for line in textwrap.wrap(reason, LONGEST_LINE - 2, break_long_words=False))
+    yield text.rstrip()
 
 
 def option_value(value: str) -> str:

@@ -1,89 +1,96 @@
-"""Jobs by names as a user gives them: the plan, its files, written and submitted."""
+"""Makes jobs of requests: the plan, its files, written and submitted."""
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.core.submit import require_program, require_sbatch, submitted
-from uenvtool.job.plan import CE, LOCAL, RUNAI, UENV, WRITTEN, JobPlan, nodes_of, plan_job, refuse_unfit
-from uenvtool.job.render.files import job_files
-from uenvtool.job.request import JobRequest, Overlay, checked
-from uenvtool.knowledge.jobs import Jobs
+from uenvtool.job.plan import (
+    CONTAINER,
+    HERE,
+    KUBERNETES,
+    UENV,
+    JobPlan,
+    Overlay,
+    image_for,
+    image_runtime,
+    nodes_of,
+    plan_job,
+    refuse_unfit,
+)
+from uenvtool.job.render import job_files
+from uenvtool.job.request import JobRequest, check
+from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.settings import Settings, recipe_of_label, settings_for
 
 _IS_PATH = re.compile(r"[/.]")
+_HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
+"""Folders that a container has of its own, or that no data of a user's lie in."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class JobFiles:
-    """A planned job and the text of each of its files, the one to submit first."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A planned job and the text of each of its files, the one to submit first. warnings: what may fail."""
 
     plan: JobPlan
     texts: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
 
 
-def make(
-    request: JobRequest,
-    *,
-    system: str | None = None,
-    recipe: str | None = None,
-    venv: str | None = None,
-    workarounds: Sequence[str] = (),
-    output: Path | None = None,
-    submit: bool = False,
-    dry_run: bool = False,
-) -> Result:
-    """Write a job, and submit it if that is wanted. Raises BadInput for what cannot be.
-
-    output: the file of the job; without it the script is the answer. dry_run: nothing is written or submitted.
-    """
-    job = planned(request, system=system, recipe=recipe, venv=venv, workarounds=workarounds)
+def make(request: JobRequest) -> Result:
+    """Write a job, and submit it if that is wanted. Raises BadInput for what cannot be."""
+    job = planned(request)
     data = {**job.plan.data(), "files": dict(job.texts)}
     main = next(iter(job.texts))
-    if submit and not dry_run:
-        return _submitted(job, output or Path(request.file), data)
-    if output is None or dry_run:
+    if request.submit and not request.dry_run:
+        return replace(_submitted(job, data), warnings=job.warnings)
+    if request.output is None or request.dry_run:
         others = [name for name in job.texts if name != main]
         note = (f"this job needs {', '.join(others)} too: -o FILE writes all of them",) if others else ()
-        return Result(data=data, file=job.texts[main], notes=note)
-    _write(job)
-    lost = job.plan.runtime == RUNAI and not main.startswith("/")
-    notes = (
-        (f"the pods start {main} where their image begins: name it by its path there, -o /PATH/{main}",) if lost else ()
+        shown = job.texts[main]
+        if request.dry_run:
+            shown += "".join(f"\n# {name}\n{job.texts[name]}" for name in others if name.endswith(".toml"))
+        return Result(data=data, file=shown, notes=note, warnings=job.warnings)
+    files.write_beside(
+        Path(main).parent, {Path(name).name: text for name, text in job.texts.items()}, force=request.force
     )
-    return Result(data=data, text="\n".join(job.texts), notes=notes, next=(_start(job.plan, main),))
+    notes = tuple(_logs(job.plan))
+    return Result(
+        data=data, text="\n".join(job.texts), notes=notes, warnings=job.warnings, next=(_start(job.plan, main),)
+    )
 
 
-def planned(
-    request: JobRequest,
-    *,
-    system: str | None = None,
-    recipe: str | None = None,
-    venv: str | None = None,
-    workarounds: Sequence[str] = (),
-) -> JobFiles:
-    """A job by names, rendered. Raises BadInput for a name that nobody knows and for what cannot be."""
-    request = checked(request)
-    found = on_this_machine(load_system(system or _here(request.runtime)))
-    runtime = request.runtime or next((name for name in found.runtimes if name in WRITTEN), LOCAL)
-    uarch = next(iter(found.nodes))
-    loaded = read_recipe(recipe) if recipe else None
-    overlay = _overlay(venv) if venv else None
-    image = request.image or (_published(loaded, found, uarch) if loaded and runtime == UENV else "")
-    image = image or (_loaded_image() if runtime == UENV and not (overlay and overlay.base_image) else "")
+def _logs(plan: JobPlan) -> Iterator[str]:
+    """Yield where the output of a job goes."""
+    if plan.use.scheduler not in (HERE, KUBERNETES):
+        one = "node" if plan.command.once_a_node else "rank"
+        yield f"output: slurm-{plan.name}-JOB.log has all of it, logs/{plan.name}-JOB/ a file for each {one}"
+
+
+def planned(request: JobRequest) -> Job:
+    """Return a job, rendered. Raises BadInput for a name that nobody knows and for what cannot be."""
+    check(request)
+    system = on_this_machine(load_system(request.system or _here(request.runtime)))
+    uarch = next(iter(system.nodes))
+    runtime = _runtime(request, system)
+    knowledge = system.jobs.of(runtime.name)
+    refuse_unfit(request, system, runtime)
     if (
         request.image
         and _IS_PATH.match(request.image)
@@ -91,27 +98,47 @@ def planned(
         and not Path(request.image).exists()
     ):
         raise BadInput(f"--image {request.image}: there is no such file", hint="check the path, or name a label")
-    request = dataclasses.replace(request, runtime=runtime, image=image, overlay=overlay)
-    knowledge = found.jobs
-    refuse_unfit(request, found, knowledge)
-    settings = _settings(found, request, knowledge, recipe, workarounds) if runtime != LOCAL else None
-    held = settings.for_job(inside=runtime in (CE, RUNAI)) if settings else ()  # Apptainer's job exports them outside
-    plan = plan_job(found, uarch, request, knowledge, held)
-    return JobFiles(plan=plan, texts=job_files(plan, _activation(plan, settings)))
+    data = _described(request.venv) if request.venv else {}
+    overlay = _overlay(request.venv, data) if request.venv else None
+    published = ""
+    if runtime.job.image == UENV and not request.image:
+        published = _published(read_recipe(request.recipe), system, uarch) if request.recipe else _loaded_image()
+    image = image_for(request, runtime, knowledge, overlay, published)
+    settings = _settings(system, runtime, knowledge, request, image)
+    inside = runtime.job.variables in ("edf", "activation")  # others export outside
+    plan = plan_job(
+        request, system, uarch, runtime,
+        image=image, overlay=overlay, facts={**system.facts(uarch), **(settings.versions if settings else {})},
+        settings=settings.for_job(inside=inside) if settings else (), again=_again(request, system.name),
+    )  # fmt: skip
+    _refuse_unmounted(plan)
+    texts = job_files(plan, _activation(plan, settings))
+    return Job(plan=plan, texts=texts, warnings=tuple(_warnings(plan, data, system, uarch)))
+
+
+def _runtime(request: JobRequest, system: System) -> Runtime:
+    """Return the runtime of a job: the one that is named, or the system's first. Raises BadInput for one it lacks."""
+    everywhere = [found for found in all_runtimes() if found.job.scheduler == HERE]
+    own = [load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes]
+    known = {found.name: found for found in (*own, *everywhere) if found.job.scheduler}
+    if request.runtime and request.runtime not in known:
+        raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
+    return known[request.runtime] if request.runtime else image_runtime(request.image, list(known.values()))
 
 
 def _settings(
-    system: System, request: JobRequest, knowledge: Jobs, recipe: str | None, workarounds: Sequence[str]
-) -> Settings:
-    """Return the settings that hold for a job, with the workarounds that are named."""
-    extended = request.runtime == CE and knowledge.ce.extended and knowledge.ce.extended.image.search(request.image)
-    label = request.image or (request.overlay.base_image if request.overlay else "")
+    system: System, runtime: Runtime, knowledge: RuntimeJob, request: JobRequest, image: str
+) -> Settings | None:
+    """Return the settings that hold for a job; None if it sets nothing."""
+    if runtime.job.variables == "nowhere":
+        return None
+    extended = knowledge.extended and knowledge.extended.image.search(image)
     return settings_for(
         system.name,
-        runtime=request.runtime,
-        recipe=recipe or (recipe_of_label(label) if request.runtime == UENV else None),
-        facts={"nodes": str(nodes_of(request, system)), **({"image": "alps"} if extended else {})},
-        workarounds=workarounds,
+        runtime=runtime.name,
+        recipe=request.recipe or (recipe_of_label(image) if runtime.job.image == UENV else None),
+        facts={"nodes": str(nodes_of(request, system, runtime.job)), **({"image": "alps"} if extended else {})},
+        workarounds=request.workaround,
     )
 
 
@@ -135,17 +162,20 @@ def _published(recipe: Recipe, system: System, uarch: str) -> str:
 
 
 def _loaded_image() -> str:
-    """The image of the uenv that is loaded in this shell, if there is one."""
+    """Return the image of the uenv that is loaded in this shell, if there is one."""
     return next((view.image for view in loaded_views(os.environ) if view.image), "")
 
 
-def _overlay(path: str) -> Overlay:
-    """An overlay by the path of its image or folder. Raises BadInput if it is none."""
+def _described(path: str) -> dict[str, Any]:
+    """Return what is known of an overlay by the path of its image or folder. Raises BadInput if it is none."""
     from uenvtool.venv.info import described
 
     if not os.path.lexists(path):
         raise BadInput(f"--venv {path}: there is no such file or folder", hint="make one: uenvtool venv PATH --squash")
-    data = described(Path(path))
+    return described(Path(path))
+
+
+def _overlay(path: str, data: Mapping[str, Any]) -> Overlay:
     base = data.get("base") or {}
     packed = os.path.isfile(path)
     return Overlay(
@@ -157,52 +187,129 @@ def _overlay(path: str) -> Overlay:
     )
 
 
+def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: str) -> Iterator[str]:
+    """Yield what the job may miss when it runs: its script, and an overlay that fits."""
+    folder = Path(plan.request.workdir or ".")
+    for before, word in zip(("", *plan.command.words), plan.command.words, strict=False):
+        if word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-")) and not (folder / word).exists():
+            yield f"{word} is not here: it is looked for in the folder where the job is submitted"
+            break
+        package = word.partition(".")[0]
+        if before == "-m" and not any((folder / f"{package}{end}").exists() for end in ("", ".py")):
+            names = {row["name"].replace("-", "_") for row in overlay.get("packages", ())}
+            if package not in names:
+                yield f"-m {word}: {package} is not here; the image or the overlay must have it"
+            break
+    if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
+        yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
+    if not overlay:
+        return
+    path, base = plan.request.venv, overlay.get("base") or {}
+    newer = overlay.get("overlay") or {}
+    if newer.get("newer"):
+        yield f"{path} is older than {newer['path']}: pack it again with uenvtool venv {newer['path']} --squash"
+    platform, target = str(base.get("platform") or ""), _machine(system.nodes[uarch].target)
+    if target and platform and target not in platform.replace("-", "_"):
+        yield f"{path} was made for {platform}, and the nodes of {system.name} are {target}: make it anew there"
+    if plan.use.image == CONTAINER and base.get("kind") == "uenv":
+        yield f"{path} was made on the uenv {base.get('name')}: a container has another Python, make it anew inside"
+    if plan.use.image == UENV and base.get("in_container"):
+        yield f"{path} was made in a container: a uenv has another Python, make it anew with the uenv loaded"
+
+
+def _machine(target: str) -> str:
+    """Return the machine of a CPU target of archspec's, as `uname -m` has it; empty if it is not known."""
+    import archspec.cpu
+
+    found = archspec.cpu.TARGETS.get(target)
+    return str(found.family.name) if found else ""
+
+
+def _refuse_unmounted(plan: JobPlan) -> None:
+    """Raise BadInput for a path in the command that is here, and that the container would not see."""
+    if plan.use.image != CONTAINER or plan.use.scheduler == KUBERNETES:
+        return
+    home = [os.path.expanduser("~")] if plan.use.step else []
+    seen = [mount.partition(":")[0] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
+    seen += [bind.inside for bind in plan.knowledge.binds] + [plan.request.workdir or os.getcwd(), *home]
+    inside = [mount.rpartition(":")[2] for mount in plan.request.mount]
+    for word in plan.command.words:
+        path = word.rpartition("=")[2]
+        if not path.startswith("/") or _HOST_FOLDERS.match(path) or not os.path.exists(path):
+            continue
+        if not any(path == mount or path.startswith(f"{mount.rstrip('/')}/") for mount in (*seen, *inside)):
+            raise BadInput(f"{path} is not mounted in the container", hint=f"--mount {os.path.dirname(path)}")
+
+
 def _activation(plan: JobPlan, settings: Settings | None) -> str:
     """Return the script that sets a pod up; other runtimes have their variables in the job."""
-    if plan.runtime != RUNAI or settings is None:
+    if plan.use.variables != "activation" or settings is None:
         return ""
     from uenvtool.activation import activate
 
-    again = activate.command(settings, "bash", None, RUNAI, {})
-    return activate.text(settings, "bash", again)
+    facts = {"nodes": str(plan.nodes)}
+    return activate.text(settings, "bash", activate.command(settings, "bash", None, plan.runtime.name, facts))
+
+
+def _again(request: JobRequest, system: str) -> str:
+    """Return the command that makes the same files, wherever it is run."""
+    wanted = replace(request, system=system, submit=False, dry_run=False, force=False)
+    words = ["uenvtool", "job", *given(wanted), *(["--", *request.words] if request.words else [])]
+    return " ".join(_word(word) for word in words)
+
+
+def _word(text: str) -> str:
+    """Return a word of bash on one line, whatever is in it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    return (
+        "$'"
+        + "".join(_ESCAPES.get(one, one) if one.isprintable() or one in _ESCAPES else _coded(one) for one in text)
+        + "'"
+    )
+
+
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _coded(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
 
 
 def _here(runtime: str) -> str:
-    """The system that this machine is; `local` for a job of this machine if it is none of those that are known."""
-    if runtime == LOCAL and recognised() is None:
-        return LOCAL
+    """Return the system that this machine is; `local` for a job of this machine if it is none of those known."""
+    if runtime == "local" and recognised() is None:
+        return "local"
     return this_system()
 
 
-def _write(job: JobFiles) -> None:
-    for name, text in job.texts.items():
-        files.write(Path(name), text)
-
-
 def _start(plan: JobPlan, main: str) -> str:
-    """The command that starts a job that is written."""
-    if plan.runtime == RUNAI:
-        return f"sh {shlex.quote(_submit_file(main))}"
-    return f"{'bash' if plan.runtime == LOCAL else 'sbatch'} {shlex.quote(main)}"
+    """Return the command that starts a job that is written."""
+    program = {KUBERNETES: "sh", HERE: "bash"}.get(plan.use.scheduler, "sbatch")
+    return f"{program} {shlex.quote(_submit_file(main) if plan.use.scheduler == KUBERNETES else main)}"
 
 
 def _submit_file(main: str) -> str:
-    """The file that submits the pods."""
+    """Return the file that submits the pods."""
     return main.removesuffix(".sh") + ".submit.sh"
 
 
-def _submitted(job: JobFiles, output: Path, data: dict[str, object]) -> Result:
+def _submitted(job: Job, data: Mapping[str, object]) -> Result:
     """Write the job and submit it; the answer is its id. Raises ToolMissing and ToolFailed."""
-    plan = job.plan
-    if plan.runtime == LOCAL:
-        raise BadInput("--submit: a local job is started, not submitted", hint=f"bash {output}")
+    plan, request = job.plan, job.plan.request
     main = next(iter(job.texts))
-    if plan.runtime == RUNAI:
+    if plan.use.scheduler == HERE:
+        raise BadInput("--submit: a local job is started, not submitted", hint=f"bash {main}")
+    pods = plan.use.scheduler == KUBERNETES
+    if pods:
         require_program("runai")
-        _write(job)
-        number = submitted(["sh"], _submit_file(main), program="runai")
     else:
         require_sbatch()
-        _write(job)
+    texts = {Path(name).name: text for name, text in job.texts.items()}
+    files.write_beside(Path(main).parent, texts, force=request.force)
+    if pods:
+        number = submitted(["sh"], _submit_file(main), program="runai")
+    else:
         number = submitted(["sbatch", "--parsable"], main, program="sbatch")
-    return Result(data={**data, "id": number}, text=number, notes=(f"written: {', '.join(job.texts)}",))
+    notes = (f"written: {', '.join(job.texts)}", *_logs(plan))
+    return Result(data={**data, "id": number}, text=number, notes=notes)

@@ -1,4 +1,4 @@
-"""What a job is: nodes, ranks, options, variables and files for one runtime; pure."""
+"""Plans a job: nodes, ranks, options, images and variables for one runtime; pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,51 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from uenvtool.core.errors import BadInput, unknown
-from uenvtool.job.request import NCCL_TEST, SRUN, TORCHRUN, JobRequest, Overlay
-from uenvtool.knowledge.jobs import Explained, Jobs
-from uenvtool.knowledge.system import System
+from uenvtool.job.launch import Command, command_of
+from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
+from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.jobs import Explained, RuntimeJob
+from uenvtool.knowledge.runtime import JobUse, Runtime
+from uenvtool.knowledge.system import Binding, NodeType, System
 from uenvtool.knowledge.tuning import Setting
 
-UENV, CE, APPTAINER, RUNAI, LOCAL = "uenv", "ce", "apptainer", "runai", "local"
-WRITTEN = (UENV, CE, APPTAINER, RUNAI, LOCAL)
-"""The runtimes that jobs are written for."""
-SLURM = "slurm"
-DEFAULT_OUTPUT = "logs/slurm-%x-%j.log"
+SLURM, KUBERNETES, HERE = "slurm", "kubernetes", "none"
+"""Who starts a job, as the files of runtimes say it."""
+UENV, CONTAINER, NO_IMAGE = "uenv", "container", "none"
+"""What a job runs, as the files of runtimes say it."""
+NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
+"""All-reduce from 8 bytes to 4 GB, one GPU a rank (https://github.com/NVIDIA/nccl-tests)."""
 _UENV_PATH = re.compile(r"[A-Za-z0-9_./@%:-]+")
 """What the uenv plugin takes as the name or path of an image; a comma would part two of them."""
+REGISTRY = re.compile(
+    r"(?:docker://)?(?P<host>[\w-]+(?:\.[\w-]+)+(?::\d+)?|localhost(?::\d+)?)[/#](?P<name>[\w./-]+(?:[:@][\w.:-]+)*)"
+)
+"""An image of a registry: a host name with a dot, as docker knows it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlay:
+    """A Python overlay that the job uses.
+
+    path: an image, or the folder of a loose one. mount: where the image is mounted; empty for a loose one. view:
+    its uenv and view, `NAME:VIEW`. base_image, base_view: the uenv that it was made on, if it was one.
+    """
+
+    path: str
+    mount: str = ""
+    view: str = ""
+    base_image: str = ""
+    base_view: str = ""
+
+    @property
+    def bin(self) -> str:
+        """Return the folder of its programs, where the job sees it."""
+        return f"{self.mount or self.path}/bin"
+
+    @property
+    def image(self) -> str:
+        """Return its path as uenv and Slurm take it for a path and not for a label."""
+        return self.path if self.path.startswith(("/", ".", "$")) else f"./{self.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,15 +59,16 @@ class JobPlan:
     """Everything that a job's files are rendered from.
 
     directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
-    the training a node. cores: of a task. settings: variables that the job sets, in order. files: the name of each
-    file that it needs beside its own.
+    the training a node. cores: of a task. settings: variables that the job sets, in order. binding: of a rank to
+    the cores beside its GPU. extended: for an image with a network stack of its own. again: what makes the job again.
     """
 
     request: JobRequest
-    knowledge: Jobs
+    knowledge: RuntimeJob
     system: str
-    runtime: str
-    launcher: str
+    runtime: Runtime
+    use: JobUse
+    command: Command
     nodes: int
     ranks: int
     tasks: int
@@ -42,22 +76,33 @@ class JobPlan:
     time: str
     name: str
     image: str
+    overlay: Overlay | None
     extended: bool
-    directives: tuple[Explained, ...]
     settings: tuple[Setting, ...]
-    output: str
+    binding: Binding | None
+    again: str
+    directives: tuple[Explained, ...] = ()
 
     @property
-    def overlay(self) -> Overlay | None:
-        """The Python overlay that the job uses."""
-        return self.request.overlay
+    def images(self) -> tuple[str, ...]:
+        """Return the images that the job mounts: the base, and a packed overlay."""
+        packed = self.overlay.image if self.overlay and self.overlay.mount else ""
+        return (self.image, packed) if packed else (self.image,)
+
+    @property
+    def views(self) -> str:
+        """Return the views that the uenv plugin loads, the overlay's last, so that its programs come first."""
+        overlay = self.overlay
+        own = overlay.base_view if overlay and self.request.view == "default" else ""
+        base = own or self.request.view
+        return f"{base},{overlay.view}" if overlay and overlay.mount else base
 
     def data(self) -> dict[str, object]:
-        """As data for --json."""
+        """Return it as data for --json."""
         return {
             "system": self.system,
-            "runtime": self.runtime,
-            "launcher": self.launcher,
+            "runtime": self.runtime.name,
+            "launcher": self.command.launcher,
             "nodes": self.nodes,
             "ranks_per_node": self.ranks,
             "tasks_per_node": self.tasks,
@@ -66,109 +111,154 @@ class JobPlan:
             "name": self.name,
             "image": self.image or None,
             "overlay": self.overlay.path if self.overlay else None,
-            "command": list(self.request.command),
+            "command": list(self.command.words),
             "options": {directive.name: directive.value for directive in self.directives},
-            "variables": {setting.name: setting.value for setting in self.settings},
+            "variables": {**{setting.name: setting.value for setting in self.settings}, **self.request.variables},
         }
 
 
-def plan_job(system: System, uarch: str, request: JobRequest, knowledge: Jobs, settings: Sequence[Setting]) -> JobPlan:
-    """The plan of a job. Raises BadInput for what the system or runtime cannot do, and says what it can."""
-    runtime = request.runtime
-    node = system.node(uarch)
+def plan_job(
+    request: JobRequest,
+    system: System,
+    uarch: str,
+    runtime: Runtime,
+    *,
+    image: str,
+    overlay: Overlay | None,
+    settings: Sequence[Setting],
+    facts: Facts,
+    again: str,
+) -> JobPlan:
+    """Return the plan of a job. Raises BadInput for what the system or runtime cannot do, and says what it can.
+
+    facts: what is known of the versions, for the binding.
+    """
+    use, knowledge = runtime.job, system.jobs.of(runtime.name)
+    node = system.nodes[uarch]
     defaults = system.scheduler.defaults
+    ranks = _ranks(request, system, node)
+    nodes = nodes_of(request, system, use)
+    command = _command(request, use, runtime.name, nodes, ranks)
     most = node.gpu.count if node.gpu else 0
-    ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or most or 2
+    tasks = 1 if command.once_a_node else ranks
+    extended = bool(knowledge.extended and knowledge.extended.image.search(image))
+    binding = node.binding.get(command.launcher) if ranks == most else None
+    plan = JobPlan(
+        request=request, knowledge=knowledge, system=system.name, runtime=runtime, use=use, command=command,
+        nodes=nodes, ranks=ranks, tasks=tasks, cores=node.cores * ranks // most // tasks if most else 0,
+        time=request.time or defaults.get("time", ""), name=request.name or _name_of(command.words), image=image,
+        overlay=overlay, extended=extended, settings=tuple(settings), again=again,
+        binding=binding if binding and binding.when.holds(facts) else None,
+    )  # fmt: skip
+    return replace(plan, directives=tuple(_directives(plan, system))) if use.scheduler == SLURM else plan
+
+
+def nodes_of(request: JobRequest, system: System, use: JobUse) -> int:
+    """Return how many nodes a job has: what is asked for, else the system's usual number."""
+    if use.scheduler == HERE or request.interactive:
+        return 1
+    return request.nodes or int(system.scheduler.defaults.get("nodes", 1))
+
+
+def _ranks(request: JobRequest, system: System, node: NodeType) -> int:
+    """Return the ranks of a node: one for each GPU."""
+    most = node.gpu.count if node.gpu else 0
+    ranks = request.gpus or int(system.scheduler.defaults.get("gpus-per-node", 0)) or most or 2
     if most and ranks > most:
         raise BadInput(f"--gpus {ranks}: a node of {system.name} has {most}", hint=f"at most --gpus {most}")
-    launcher = _launcher(request, system)
-    tasks = 1 if launcher == TORCHRUN else ranks
-    image = _image(request, knowledge)
-    extended = bool(knowledge.ce.extended and knowledge.ce.extended.image.search(image)) and runtime == CE
-    nodes = nodes_of(request, system)
-    name = request.name or _name_of(request.command)
-    if runtime == LOCAL and request.nodes not in (None, 1):
-        raise BadInput(f"--nodes {request.nodes}: `local` runs on this machine alone", hint="leave --nodes out")
-    time = request.time or defaults.get("time", "")
-    plan = JobPlan(
-        request=request, knowledge=knowledge, system=system.name, runtime=runtime, launcher=launcher, nodes=nodes,
-        ranks=ranks, tasks=tasks, cores=node.cores * ranks // most // tasks if most else 0, time=time, name=name,
-        image=image, extended=extended, directives=(), settings=tuple(settings),
-        output=defaults.get("output", DEFAULT_OUTPUT),
-    )  # fmt: skip
-    directives = tuple(_directives(plan, system)) if runtime in (UENV, CE, APPTAINER) else ()
-    return replace(plan, directives=directives)
+    return ranks
 
 
-def nodes_of(request: JobRequest, system: System) -> int:
-    """Return how many nodes a job has: what is asked for, else the system's usual number."""
-    return 1 if request.runtime == LOCAL else request.nodes or int(system.scheduler.defaults.get("nodes", 1))
+def _command(request: JobRequest, use: JobUse, runtime: str, nodes: int, ranks: int) -> Command:
+    """Return what runs. Raises BadInput for a launcher that cannot start it there."""
+    if request.launcher and request.launcher not in use.launchers:
+        hint = f"leave it out: {use.launchers[0]} starts the ranks; known: {', '.join(use.launchers)}"
+        raise BadInput(f"--launcher {request.launcher}: {runtime} has no {request.launcher}", hint=hint)
+    if request.nccl_test:
+        if request.launcher == TORCHRUN or SRUN not in use.launchers:
+            raise BadInput("--nccl-test: the tests are no Python", hint="srun starts them: leave --launcher out")
+        return Command(words=NCCL_TEST, launcher=SRUN)
+    words = request.words or ("sleep", "infinity")
+    default = use.launchers[0] if request.words else NONE
+    command = command_of(words, launcher=request.launcher or "", default=default, nodes=nodes, ranks=ranks)
+    if request.gpu_per_rank and command.launcher != SRUN:
+        raise BadInput(
+            f"--gpu-per-rank: {command.launcher} starts the ranks of a node, and they see all of its GPUs",
+            hint='take --launcher srun; or in the program: torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))',
+        )
+    return command
 
 
-def refuse_unfit(request: JobRequest, system: System, knowledge: Jobs) -> None:
-    """Raise BadInput for a runtime or an option that the system lacks."""
-    known = [name for name in WRITTEN if name in system.runtimes] + [LOCAL]
-    if request.runtime not in known:
-        raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
-    slurm = {
-        "--account": request.account, "--partition": request.partition, "--array": request.array,
-        "--dependency": request.dependency, "--requeue": request.requeue, "--stage": request.stage,
-        "--large": request.large, "--option": request.options,
-    }  # fmt: skip
-    given = [option for option, value in slurm.items() if value]
-    in_slurm = system.scheduler.name == SLURM and request.runtime != LOCAL
-    if given and not in_slurm:
-        raise BadInput(f"{', '.join(given)}: only for Slurm", hint=f"{system.name}, {request.runtime}: leave it out")
-    values = {"account": request.account}
-    lacking = [name for name in knowledge.required if in_slurm and not values.get(name)]
+def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
+    """Raise BadInput for an option that the system or runtime lacks."""
+    use, jobs = runtime.job, system.jobs
+    in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
+    only_slurm = ("account", "partition", "array", "dependency", "requeue", "stage", "large", "option")
+    only_pods = ("pvc", "project", "uid", "interactive")
+    for is_there, names, where in (
+        (in_slurm, only_slurm, "Slurm"),
+        (use.scheduler == KUBERNETES, only_pods, "pods"),
+        (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
+    ):
+        given = [f"--{name}" for name in names if getattr(request, name)]
+        if given and not is_there:
+            raise BadInput(f"{', '.join(given)}: only for {where}", hint=f"{system.name}, {runtime.name}: leave it out")
+    lacking = [name for name in jobs.required if in_slurm and not getattr(request, name)]
     if lacking:
         missing = ", ".join(f"--{name}" for name in lacking)
         raise BadInput(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
-    limit = knowledge.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
-    if in_slurm and limit and nodes_of(request, system) > limit.nodes:
+    limit = jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
+    nodes = nodes_of(request, system, use)
+    if in_slurm and limit and nodes > limit.nodes:
         raise BadInput(
-            f"{nodes_of(request, system)} nodes: a job in {limit.name} of {system.name} has at most {limit.nodes}",
+            f"{nodes} nodes: a job in {limit.name} of {system.name} has at most {limit.nodes}",
             hint=f"{limit.reason}; --nodes {limit.nodes}, or another --partition",
         )
-    if request.large and knowledge.large is None:
+    if request.large and jobs.large is None:
         raise BadInput(f"--large: {system.name} says nothing of large runs", hint="use --option '--constraint=...'")
-    if request.stage and request.runtime == APPTAINER and request.overlay is None and not request.image:
+    if request.stage and use.step and not (request.venv or request.image):
         raise BadInput("--stage: no image is named", hint="name it with --image")
-
-
-def _launcher(request: JobRequest, system: System) -> str:
-    if request.runtime in (RUNAI, LOCAL) and request.launcher == SRUN:
+    if use.scheduler == HERE and request.nodes not in (None, 1):
         raise BadInput(
-            f"--launcher srun: {request.runtime} has no srun", hint="leave it out: torchrun starts the ranks"
+            f"--nodes {request.nodes}: `{runtime.name}` runs on this machine alone", hint="leave --nodes out"
         )
-    if request.nccl_test and request.launcher == TORCHRUN:
-        raise BadInput("--nccl-test: the tests are no Python", hint="leave --launcher out: srun starts them")
-    if request.runtime in (RUNAI, LOCAL) or (request.runtime == APPTAINER and not request.nccl_test):
-        return request.launcher or TORCHRUN
-    return request.launcher or SRUN
 
 
-def _image(request: JobRequest, knowledge: Jobs) -> str:
-    """The image of a job: the one that is named, the overlay's base, or the system's."""
-    overlay = request.overlay
-    if request.runtime == LOCAL:
+def image_for(
+    request: JobRequest, runtime: Runtime, knowledge: RuntimeJob, overlay: Overlay | None, published: str
+) -> str:
+    """Return the image of a job as its runtime spells it: the one that is named, the overlay's base, or another.
+
+    published: the uenv of the recipe that is named, or the one that is loaded. Raises BadInput for one that it
+    cannot run.
+    """
+    use = runtime.job
+    if use.image == NO_IMAGE:
         return ""
-    base = overlay.base_image if overlay and request.runtime == UENV else ""
-    if request.image and base and request.runtime == UENV and overlay and not _same_image(request.image, base):
-        raise BadInput(
-            f"{overlay.path} was made on {base}, not on {request.image}",
-            hint="leave --image out, or make the overlay anew on that image",
-        )
-    found = request.image or base or (knowledge.apptainer.image if request.runtime == APPTAINER else "")
-    if not found:
-        raise BadInput(f"no image is named, and {request.runtime} needs one", hint="name it with --image or --recipe")
-    if request.runtime == UENV:
+    named = request.image
+    of_registry = REGISTRY.fullmatch(named)
+    if use.image == CONTAINER:
+        found = named or knowledge.image
+        if of_registry:
+            found = use.registry.replace("@HOST@", of_registry["host"]).replace("@NAME@", of_registry["name"])
+    else:
+        if of_registry:
+            hint = "name a uenv by its label, or a runtime for containers with --runtime"
+            raise BadInput(f"{named} is an image of a registry, and {runtime.name} runs none", hint=hint)
+        base = overlay.base_image if overlay else ""
+        if named and base and overlay and not _same_image(named, base):
+            raise BadInput(
+                f"{overlay.path} was made on {base}, not on {named}",
+                hint="leave --image out, or make the overlay anew on that image",
+            )
+        found = named or base or published
         for path in filter(None, (found, overlay.path if overlay and overlay.mount else "")):
             if not _UENV_PATH.fullmatch(path):
-                raise BadInput(
-                    f"the uenv plugin cannot take the path {path!r}",
-                    hint="letters, digits and _ . / - @ % only: move it",
-                )
+                hint = "letters, digits and _ . / - @ % only: move it"
+                raise BadInput(f"the uenv plugin cannot take the path {path!r}", hint=hint)
+    if not found:
+        hint = "name it with --image or --recipe" if use.image == UENV else "name it with --image"
+        raise BadInput(f"no image is named, and {runtime.name} needs one", hint=hint)
     return found
 
 
@@ -178,18 +268,18 @@ def _same_image(one: str, other: str) -> bool:
     return one == other or (labels[0] == labels[1] and not one.startswith(("/", ".")))
 
 
-def _name_of(command: Sequence[str]) -> str:
-    """A job's name: of the script that runs."""
-    for word in command:
-        if word.endswith((".py", ".sh")):
-            name = re.sub(r"[^\w.-]+", "-", word.rsplit("/", 1)[-1].rsplit(".", 1)[0]).strip("-")
-            if name:
-                return name
-    return re.sub(r"[^\w.-]+", "-", command[0].rsplit("/", 1)[-1]).strip("-") or "job"
+def _name_of(words: Sequence[str]) -> str:
+    """Return a job's name: of the script that runs."""
+    scripts = [word.rsplit("/", 1)[-1].rsplit(".", 1)[0] for word in words if word.endswith((".py", ".sh"))]
+    for word in (*scripts, words[0].rsplit("/", 1)[-1]):
+        name = re.sub(r"[^\w.-]+", "-", word).strip("-")
+        if name:
+            return name
+    return "job"
 
 
 def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
-    """The options of sbatch in the order in which a reader looks for them."""
+    """Yield the options of sbatch in the order in which a reader looks for them."""
     request = plan.request
     defaults = system.scheduler.defaults
     yield Explained("job-name", plan.name, "")
@@ -199,29 +289,36 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("partition", request.partition or defaults["partition"], "")
     yield Explained("nodes", str(plan.nodes), "")
     yield Explained("time", plan.time, "")
-    starter = "torchrun starts the ranks" if plan.launcher == TORCHRUN else "one rank for each GPU"
-    yield Explained("ntasks-per-node", str(plan.tasks), starter)
+    once = {NONE: "the command starts its ranks itself"}.get(
+        plan.command.launcher, f"{plan.command.launcher} starts the ranks"
+    )
+    yield Explained("ntasks-per-node", str(plan.tasks), once if plan.command.once_a_node else "one rank for each GPU")
     if plan.cores:
         yield Explained("cpus-per-task", str(plan.cores), "")
-    per = "gpus-per-node" if plan.launcher == TORCHRUN else "gpus-per-task"
-    yield Explained(per, str(plan.ranks if plan.launcher == TORCHRUN else 1), "")
+    if request.gpu_per_rank:
+        yield Explained("gpus-per-task", "1", "each rank sees its own as device 0, also where LOCAL_RANK is 1 or more")
+    else:
+        yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all; its own is device LOCAL_RANK")
     if "mem" in defaults:
         yield Explained("mem", defaults["mem"], "")
-    if plan.runtime == UENV and not request.stage:
-        yield Explained("uenv", ",".join(mounted_images(plan)), "")
-        yield Explained("view", uenv_views(plan), "")
-    yield Explained("output", "slurm-%x-%j.log", "of this script; the ranks write below")
-    yield from _further_directives(plan)
+    if not request.stage:
+        for name, value in plan.use.sbatch.items():
+            text = value.replace("@IMAGES@", ",".join(plan.images)).replace("@VIEWS@", plan.views)
+            yield Explained(name, text, "")
+    if request.workdir:
+        yield Explained("chdir", request.workdir, "")
+    yield Explained("output", "slurm-%x-%j.log", "all ranks, each line with its task")
+    yield from _further_directives(plan, system)
 
 
-def _further_directives(plan: JobPlan) -> Iterator[Explained]:
+def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     request, knowledge = plan.request, plan.knowledge
     needed = dict.fromkeys(setting.needs.contains for setting in plan.settings if setting.needs)
-    network = ",".join(needed) or (knowledge.ce.extended.network if knowledge.ce.extended and plan.extended else "")
+    network = ",".join(needed) or (knowledge.extended.network if knowledge.extended and plan.extended else "")
     if network:
         yield Explained("network", network, "FI_CXI_RDZV_PROTO=alt_read needs it")
-    if request.large and knowledge.large:
-        yield Explained("constraint", knowledge.large.constraint, knowledge.large.reason)
+    if request.large and system.jobs.large:
+        yield Explained("constraint", system.jobs.large.constraint, system.jobs.large.reason)
     if request.array:
         yield Explained("array", request.array, "")
     if request.dependency:
@@ -232,35 +329,14 @@ def _further_directives(plan: JobPlan) -> Iterator[Explained]:
         yield Explained("open-mode", "append", "a later run writes on in the same file")
 
 
-def mounted_images(plan: JobPlan) -> tuple[str, ...]:
-    """The images that a job mounts: the base, and a packed overlay."""
-    overlay = plan.overlay
-    return (plan.image, overlay_path(overlay)) if overlay and overlay.mount else (plan.image,)
+def image_runtime(image: str, runtimes: Sequence[Runtime]) -> Runtime:
+    """Return the first runtime of a system that a job can be written for; for an image of a registry, a container's.
 
-
-def uenv_views(plan: JobPlan) -> str:
-    """The views that the uenv plugin loads, the overlay's last, so that its programs come first."""
-    overlay = plan.overlay
-    base = overlay.base_view if overlay and overlay.base_view and plan.request.view == "default" else plan.request.view
-    return f"{base},{overlay.view}" if overlay and overlay.mount else base
-
-
-def overlay_path(overlay: Overlay) -> str:
-    """The path of an overlay's image as uenv and Slurm take it for a path and not for a label."""
-    return overlay.path if overlay.path.startswith(("/", ".", "$")) else f"./{overlay.path}"
-
-
-def torchrun_words(command: Sequence[str]) -> tuple[str, ...]:
-    """What torchrun takes in place of a command: a script, a module, or a program with --no-python."""
-    first = command[0].rsplit("/", 1)[-1]
-    if re.fullmatch(r"python3?(\.\d+)?", first) and len(command) > 1:
-        if command[1] == "-m" or not command[1].startswith("-"):
-            return tuple(command[1:])
-    elif command[0].endswith(".py"):
-        return tuple(command)
-    return ("--no-python", *command)
-
-
-def run_command(request: JobRequest) -> tuple[str, ...]:
-    """The words of what runs: the command, or the test of NCCL in its place."""
-    return NCCL_TEST if request.nccl_test else request.command
+    Raises BadInput if there is none.
+    """
+    written = [runtime for runtime in runtimes if runtime.job.scheduler]
+    if REGISTRY.fullmatch(image):
+        written = [runtime for runtime in written if runtime.job.image == CONTAINER] or written
+    if not written:
+        raise BadInput([unknown("runtime that jobs are written for", "", [runtime.name for runtime in runtimes])])
+    return written[0]

@@ -1,104 +1,120 @@
-"""What a user wants to run, checked before anything is planned."""
+"""What a user asks of `uenvtool job`, checked before anything is planned."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typer import Option
 
 from uenvtool.core.errors import BadInput, Problem
+from uenvtool.core.options import BEHIND
+from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
 
-SRUN, TORCHRUN = "srun", "torchrun"
-LAUNCHERS = (SRUN, TORCHRUN)
-NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
-"""All-reduce from 8 bytes to 4 GB, one GPU a rank (https://github.com/NVIDIA/nccl-tests)."""
+SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*")
 _TIME = re.compile(r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}")
-_ARRAY = re.compile(r"[0-9,:%-]+")
-_JOB_NAME = re.compile(r"[^/\n\r\0]+")
-_PATH = re.compile(r"[^\n\r\0]+")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlay:
-    """A Python overlay that the job uses.
-
-    path: an image, or the folder of a loose one. mount: where the image is mounted; empty for a loose one. view:
-    its uenv and view, `NAME:VIEW`. base_image, base_view: the uenv that it was made on, if it was one.
-    """
-
-    path: str
-    mount: str = ""
-    view: str = ""
-    base_image: str = ""
-    base_view: str = ""
-
-    @property
-    def bin(self) -> str:
-        """The folder of its programs, where the job sees it."""
-        return f"{self.mount or self.path}/bin"
+_FORMS = {
+    "time": (_TIME, "01:00:00"),
+    "account": (_WORD, "g123"),
+    "partition": (_WORD, "normal"),
+    "array": (re.compile(r"[0-9,:%-]+"), "0-7%2"),
+    "dependency": (_WORD, "afterok:123"),
+    "name": (re.compile(r"[^/\n\r\0]+"), "train"),
+    "image": (re.compile(r"[^\n\r\0]+"), "pytorch/v2.6.0:v1"),
+    "project": (_WORD, "course-cs-433-user"),
+    "workdir": (re.compile(r"/[^\n\r\0]*"), "/capstor/scratch/cscs/me"),
+}
+"""The form of each text, and an example."""
+_MOUNT = re.compile(r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?")
+_CLAIM = re.compile(r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*")
+_VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """The options of `uenvtool job`. Zero and empty: the system's own.
+    """A request for a job. What is not given is the system's own."""
 
-    command: what runs, as its words. gpus: of a node. options: further lines of the batch script. file: the name
-    of the job's file, which others are named after. again: the command that makes the job again.
-    """
+    system: ThisSystemName = None
+    runtime: Annotated[
+        str, Option(metavar="NAME", help="A runtime of the system, such as uenv, ce or apptainer; or local.")
+    ] = ""
+    recipe: Annotated[str | None, Option(metavar="RECIPE", help="The published uenv of this recipe.")] = None
+    image: Annotated[str, Option(metavar="IMAGE", help="A uenv's label, an image of a registry, or a file.")] = ""
+    view: Annotated[str, Option(metavar="VIEW", help="The view of the uenv.")] = "default"
+    venv: Annotated[str | None, Option(metavar="PATH", help="A Python overlay, packed or a folder.")] = None
+    nodes: Annotated[int | None, Option("-N", metavar="N", help="Nodes, or pods.")] = None
+    gpus: Annotated[int | None, Option(metavar="N", help="GPUs of a node; default: all.")] = None
+    launcher: Annotated[
+        Literal["srun", "torchrun", "none"] | None,
+        Option(metavar="NAME", help="srun or torchrun: what starts the ranks; none: the command does, once a node."),
+    ] = None
+    gpu_per_rank: Annotated[bool, Option(help="Each rank sees its own GPU alone, as device 0; default: all.")] = False
+    time: Annotated[str, Option("-t", metavar="TIME", help="The time limit, as in 01:00:00.")] = ""
+    account: Annotated[str, Option("-A", metavar="NAME", help="Your project in Slurm.")] = ""
+    partition: Annotated[str, Option("-p", metavar="NAME", help="The partition.")] = ""
+    name: Annotated[str, Option("-J", metavar="NAME", help="The job's name; default: the script's.")] = ""
+    workaround: Workarounds = ()
+    option: Annotated[tuple[str, ...], Option(metavar="OPTION", help="A further option of sbatch.")] = ()
+    mount: Annotated[tuple[str, ...], Option(metavar="PATH[:PATH]", help="A folder that the container sees too.")] = ()
+    env: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="A variable of the ranks.")] = ()
+    workdir: Annotated[str, Option(metavar="PATH", help="Where it runs; default: where sbatch is called.")] = ""
+    stage: Annotated[bool, Option(help="Copy the images to the memory of each node first.")] = False
+    array: Annotated[str, Option(metavar="LIST", help="A job array, as in 0-7%2.")] = ""
+    dependency: Annotated[str, Option(metavar="LIST", help="Jobs to wait for, as in afterok:123.")] = ""
+    requeue: Annotated[bool, Option(help="SIGUSR1 to the ranks before the limit, then queue again.")] = False
+    large: Annotated[bool, Option(help="Ask for what the system has for large runs.")] = False
+    nccl_test: Annotated[bool, Option(help="Run the test of NCCL that the image has.")] = False
+    pvc: Annotated[tuple[str, ...], Option(metavar="CLAIM:PATH", help="Storage of the pods.")] = ()
+    project: Annotated[str, Option(metavar="NAME", help="Your project in Run:ai.")] = ""
+    uid: Annotated[str, Option(metavar="UID[:GID]", help="The user that the pods run as.")] = ""
+    interactive: Annotated[bool, Option(help="A pod that waits for you, for debugging.")] = False
+    output: Annotated[Path | None, Option("-o", metavar="FILE", help="Write the job to this file.")] = None
+    force: Annotated[bool, Option(help="Replace files of uenvtool's that were changed by hand.")] = False
+    submit: Annotated[bool, Option(help="Submit it and print its id.")] = False
+    dry_run: Annotated[bool, Option(help="Print the job; write and submit nothing.")] = False
+    words: Annotated[tuple[str, ...] | None, BEHIND] = None
 
-    command: tuple[str, ...]
-    runtime: str = ""
-    image: str = ""
-    view: str = "default"
-    overlay: Overlay | None = None
-    nodes: int | None = None
-    gpus: int | None = None
-    launcher: str = ""
-    time: str = ""
-    account: str = ""
-    partition: str = ""
-    name: str = ""
-    options: tuple[str, ...] = ()
-    stage: bool = False
-    array: str = ""
-    dependency: str = ""
-    requeue: bool = False
-    large: bool = False
-    nccl_test: bool = False
-    file: str = "job.sh"
-    again: str = "uenvtool job"
+    @property
+    def file(self) -> str:
+        """Return the name of the job's file, which others are named after."""
+        return str(self.output) if self.output else "job.sh"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the variables of the ranks. Raises BadInput for a word that names none."""
+        return named_texts(self.env, "--env")
 
 
-def checked(request: JobRequest) -> JobRequest:
-    """The request, or BadInput with everything that is wrong in it by itself."""
+def check(request: JobRequest) -> None:
+    """Raise BadInput with everything that is wrong in a request by itself."""
     problems = list(_problems(request))
     if problems:
         raise BadInput(problems)
-    return request
 
 
 def _problems(request: JobRequest) -> Iterator[Problem]:
-    if not request.command:
+    if not request.words and not (request.nccl_test or request.interactive):
         yield Problem("nothing runs: there is no command", hint="write it behind `--`: -- python train.py")
-    elif any("\0" in word for word in request.command):
+    elif any("\0" in word for word in request.words or ()):
         yield Problem("a word of the command has a zero byte", hint="no program can take one")
     for option, number in (("--nodes", request.nodes), ("--gpus", request.gpus)):
         if number is not None and number < 1:
             yield Problem(f"{option} {number}: a job needs at least one", hint=f"for example {option} 2")
-    if request.launcher not in ("", *LAUNCHERS):
-        yield Problem(f"--launcher {request.launcher} is not known", hint=f"known: {', '.join(LAUNCHERS)}")
-    for option, value, form, example in (
-        ("--time", request.time, _TIME, "01:00:00"),
-        ("--account", request.account, _WORD, "g123"),
-        ("--partition", request.partition, _WORD, "normal"),
-        ("--array", request.array, _ARRAY, "0-7%2"),
-        ("--dependency", request.dependency, _WORD, "afterok:123"),
-        ("--name", request.name, _JOB_NAME, "train"),
-        ("--image", request.image, _PATH, "pytorch/v2.6.0:v1"),
-    ):
+    for option, (form, example) in _FORMS.items():
+        value = getattr(request, option)
         if value and not form.fullmatch(value):
-            yield Problem(f"{option} {value!r} cannot stand in a job", hint=f"for example {option} {example}")
-    for option in request.options:
-        if not re.fullmatch(r"(#SBATCH )?-[^\n\r]+", option):
-            yield Problem(f"--option {option!r} is no option of sbatch", hint="for example --option '--mem=0'")
+            yield Problem(f"--{option} {value!r} cannot stand in a job", hint=f"for example --{option} {example}")
+    for words, form, option, example in (
+        (request.option, re.compile(r"(#SBATCH )?-[^\n\r]+"), "option", "'--mem=0'"),
+        (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
+        (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
+        ([request.uid] if request.uid else [], re.compile(r"\d+(:\d+)?"), "uid", "1234:5678"),
+        (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),
+    ):
+        for word in words:
+            if not form.fullmatch(word):
+                yield Problem(f"--{option} {word!r} cannot stand in a job", hint=f"for example --{option} {example}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from uenvtool.knowledge.bind import Key
 from uenvtool.knowledge.pattern import Pattern
@@ -13,9 +14,10 @@ from uenvtool.knowledge.pattern import Pattern
 class Explained:
     """A value and why it is so."""
 
+    shorthand: ClassVar = "value"
     name: Key
     value: str
-    reason: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,33 +50,6 @@ class Extended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerEngine:
-    """What an EDF has. netstack: where the hooks take the network stack from, if the EDF does not say."""
-
-    mounts: tuple[str, ...] = ()
-    workdir: str = ""
-    netstack: str = ""
-    annotations: tuple[Explained, ...] = ()
-    extended: Extended | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Apptainer:
-    """What a container takes from the host. image: of jobs that name none. modules: those that the job loads first.
-
-    monitor: a program that logs the GPUs.
-    """
-
-    image: str = ""
-    modules: tuple[str, ...] = ()
-    binds: tuple[Bind, ...] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
-    library_path: tuple[str, ...] = ()
-    include_path: tuple[str, ...] = ()
-    monitor: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
     """The most that a job may have in a partition, and why."""
 
@@ -85,23 +60,42 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAI:
-    """What a pod asks for: annotations, and resources with their count."""
+class RuntimeJob:
+    """What the jobs of one runtime need on a system, see the system's schema.
 
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    image: of jobs that name none. mounts, binds: what a container sees of the host. netstack: where hooks take the
+    network stack from, if an EDF does not say. modules: what the job loads first. monitor: a program that logs the
+    GPUs. resources: of a pod, with their count.
+    """
+
+    image: str = ""
+    mounts: tuple[str, ...] = ()
+    workdir: str = ""
+    netstack: str = ""
+    modules: tuple[str, ...] = ()
+    binds: tuple[Bind, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    library_path: tuple[str, ...] = ()
+    include_path: tuple[str, ...] = ()
+    monitor: str = ""
+    annotations: tuple[Explained, ...] = ()
     resources: Mapping[str, str] = field(default_factory=dict)
+    extended: Extended | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jobs:
     """Everything of a system that only its jobs need.
 
-    large: the constraint of large runs, if there is one. partitions: those whose jobs are limited, by name.
+    required: options that a user must give. large: the constraint of large runs, if there is one. partitions: those
+    whose jobs are limited, by name.
     """
 
     required: tuple[str, ...] = ()
     large: Large | None = None
     partitions: Mapping[str, Partition] = field(default_factory=dict)
-    ce: ContainerEngine = field(default_factory=ContainerEngine)
-    apptainer: Apptainer = field(default_factory=Apptainer)
-    runai: RunAI = field(default_factory=RunAI)
+    runtimes: Mapping[str, RuntimeJob] = field(default_factory=dict)
+
+    def of(self, runtime: str) -> RuntimeJob:
+        """Return what the jobs of a runtime need; nothing if the file says nothing of it."""
+        return self.runtimes.get(runtime, RuntimeJob())

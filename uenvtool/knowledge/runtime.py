@@ -38,6 +38,22 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobUse:
+    """How a job uses a runtime, see its schema. scheduler: empty if no job is written for it."""
+
+    scheduler: str = "slurm"
+    launchers: tuple[str, ...] = ("srun", "torchrun", "none")
+    variables: str = "script"
+    image: str = "container"
+    registry: str = "@HOST@/@NAME@"
+    sbatch: dict[str, str] = field(default_factory=dict)
+    srun: Verbatim = ""
+    staged: Verbatim = ""
+    step: Verbatim = ""
+    address: Verbatim = "hostname"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
     """One runtime, as its file in `runtimes/` describes it.
 
@@ -59,6 +75,7 @@ class Runtime:
     paths: Pattern | None = None
     limits: tuple[str, ...] = ()
     common: bool = False
+    job: JobUse = field(default_factory=lambda: JobUse(scheduler=""))
     chain: tuple[Location, ...]
 
 

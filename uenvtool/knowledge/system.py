@@ -52,8 +52,17 @@ class Gpu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """How a launcher gives a rank the cores beside its GPU: the value of its option."""
+
+    value: str
+    when: Condition = ALWAYS
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeType:
-    """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node."""
+    """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node. binding: by launcher."""
 
     uarch: Key
     target: str
@@ -61,6 +70,7 @@ class NodeType:
     cores: int = 0
     memory: int = 0
     gpu: Gpu | None = None
+    binding: dict[str, Binding] = field(default_factory=dict)
     reason: str = ""
 
 

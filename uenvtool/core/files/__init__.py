@@ -9,6 +9,7 @@ from uenvtool.core.files.generated import (
     left_over,
     read_record,
     refuse_foreign,
+    write_beside,
     write_generated,
 )
 from uenvtool.core.files.places import memory_folder, scratch_folder, working_folder, workplace
@@ -69,6 +70,7 @@ __all__ = [
     "workplace",
     "write",
     "write_all",
+    "write_beside",
     "write_error",
     "write_generated",
 ]

@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from uenvtool.core.drift import differences
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.files.atomic import Rewrite, rewrite
+from uenvtool.core.files.atomic import Rewrite, locked, rewrite
 from uenvtool.core.files.reading import read_bytes
 
 RECORD = ".uenvtool.json"
@@ -167,6 +168,27 @@ def write_generated(
             afterwards=final.text(),
         ),
     )
+
+
+def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
+    """Write files into a folder of the user's, beside whatever is there.
+
+    Raises BadInput, with what would change, for a file that the tool did not write or that was changed since. `force`
+    replaces the changed ones.
+    """
+    with locked(folder):
+        record = read_record(folder)
+        for name, content in _present(folder, contents):
+            if content == contents[name].encode() or record.has(name, content):
+                continue
+            diff = "".join(differences({name: contents[name]}, folder)).rstrip()
+            if name not in record.names:
+                hint = "it stays as it is, also with --force: move it away, or choose another name with -o"
+                raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
+            if not force:
+                hint = "keep your change: choose another name with -o; or replace it with --force"
+                raise BadInput(f"{folder / name} was changed since uenvtool wrote it\n{diff}", hint=hint)
+        write_generated(folder, contents, keep=record.names - set(contents))
 
 
 def _digests(found: Any) -> dict[str, str]:

@@ -181,7 +181,7 @@ def _netstack(source: Source, system: System | None) -> str | None:
     entries = {part.name: part.text for part in source.parts if part.kind == "entry"}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None
-    default = system.jobs.ce.netstack if system else ""
+    default = system.jobs.of(runtime_of(source) or "").netstack if system else ""
     return entries.get("annotations.com.hooks.netstack.source", default) or None
 
 

@@ -1,2 +1,3 @@
-  exec torchrun --nnodes="$SLURM_NNODES" --nproc-per-node=@RANKS@ --rdzv-backend=c10d \
-    --rdzv-id="$SLURM_JOB_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" "$@"
+@SIGNAL@  export NODE_RANK="$SLURM_NODEID" TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE="[rank \${rank}] "
+@NUMA@  exec @PROGRAM@@BINDING@ \
+    --log-dir="$LOGS" --tee=3 "$@"

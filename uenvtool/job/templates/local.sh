@@ -5,4 +5,4 @@ command=(@COMMAND@)
 
 set -e      # a training that fails ends the script with its exit code
 ulimit -c 0 # no core dumps
-@INSIDE@torchrun --standalone --nproc-per-node=@RANKS@ "${command[@]}"
+@INSIDE@@PROGRAM@"${command[@]}"

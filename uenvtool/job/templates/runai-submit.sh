@@ -1,5 +1,8 @@
 #!/bin/sh
 # Made by uenvtool, again: @AGAIN@
-# @PODS@ pods: the master is not counted as a worker.
-exec runai submit-dist pytorch --name @NAME@ --workers=@WORKERS@ -g @RANKS@ -i @IMAGE@ --large-shm \
-  @FLAGS@ -- bash @SCRIPT@
+# @PODS@ pods: the master is not counted as a worker. The two scripts travel with the command.
+cd "$(dirname "$0")" || exit
+scripts=$(tar -cz @SCRIPT@ @ACTIVATION@ | base64 | tr -d '\n')
+exec runai @SUBMIT@ \
+  @FLAGS@ -- \
+  bash -c "mkdir -p /tmp/job && echo $scripts | base64 -d | tar -xz -C /tmp/job && exec bash /tmp/job/@SCRIPT@"

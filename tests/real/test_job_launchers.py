@@ -1,0 +1,173 @@
+"""Training code as people write it, through the jobs of `uenvtool job` in a real Slurm: two nodes of four ranks.
+
+Each rank has a real torch (gloo) and a CUDA that counts its devices as the real one does.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.real.test_job_slurm import RANKS, Site, said, site, slurm, torch_python
+from tests.support.needs import skip_without
+
+__all__ = ["site", "slurm"]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
+FAKE_CUDA = Path(__file__).parent.parent / "support" / "fake_cuda"
+HEAD = """\
+import json, os
+import torch, torch.distributed as dist
+def tell():
+    ranks = torch.tensor([float(dist.get_rank())])
+    dist.all_reduce(ranks)
+    names = ("RANK", "LOCAL_RANK", "OMP_NUM_THREADS", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
+    env = {name: os.environ.get(name) for name in names}
+    env |= {"RANK": str(dist.get_rank()), "WORLD": dist.get_world_size(), "sum": ranks.item()}
+    print(json.dumps(env), flush=True)
+"""
+DDP = f"""{HEAD}
+device = int(os.environ["LOCAL_RANK"])
+torch.cuda.set_device(device)
+assert torch.cuda.device_count() == 4
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+model(torch.ones(1, 2)).sum().backward()
+tell()
+"""
+ONE_GPU = DDP.replace('device = int(os.environ["LOCAL_RANK"])', "device = 0").replace("== 4", "== 1")
+LIGHTNING = f"""{HEAD}
+import lightning
+from lightning.pytorch.accelerators import CUDAAccelerator
+from lightning.pytorch.strategies import DDPStrategy
+class OnCpu(DDPStrategy):
+    root_device = property(lambda self: torch.device("cpu"))
+CUDAAccelerator.setup_device = lambda self, device: None
+CUDAAccelerator.setup = lambda self, trainer: None
+class Model(lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+    def training_step(self, batch, index):
+        return self.layer(batch).sum()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+    def on_train_end(self):
+        tell()
+data = torch.utils.data.DataLoader(torch.ones(16, 2), batch_size=1)
+trainer = lightning.Trainer(
+    accelerator="gpu", devices=4, num_nodes=2, strategy=OnCpu(process_group_backend="gloo"), max_epochs=1,
+    logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+)
+trainer.fit(Model(), data)
+"""
+TRAINER = f"""{HEAD}
+import transformers
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+    def forward(self, x, labels=None):
+        out = self.layer(x)
+        return {{"loss": out.sum(), "logits": out}}
+data = [{{"x": torch.ones(2), "labels": torch.ones(1)}}] * 16
+args = transformers.TrainingArguments(
+    "out", use_cpu=True, ddp_backend="gloo", max_steps=1, report_to=[], save_strategy="no", disable_tqdm=True
+)
+transformers.Trainer(Model(), args, train_dataset=data).train()
+assert args.world_size == 8
+tell()
+"""
+ACCELERATE = f"""{HEAD}
+from accelerate import PartialState
+state = PartialState(cpu=True)
+assert state.num_processes == 8
+tell()
+"""
+SCRIPT = """\
+#!/bin/bash
+torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py
+"""
+RUN = {
+    "set_device(LOCAL_RANK), DDP": (DDP, "python train.py", ()),
+    "torchrun of the job": (DDP, "python train.py", ("--launcher", "torchrun")),
+    "one GPU for each rank": (ONE_GPU, "python train.py", ("--gpu-per-rank",)),
+    "Lightning devices=4, num_nodes=2": (LIGHTNING, "python train.py", ()),
+    "Lightning, torchrun": (LIGHTNING, "python train.py", ("--launcher", "torchrun")),
+    "HF Trainer": (TRAINER, "python train.py", ()),
+    "accelerate launch": (ACCELERATE, "accelerate launch train.py", ()),
+    "python -m accelerate": (ACCELERATE, "python -m accelerate.commands.launch train.py", ()),
+    "deepspeed": (DDP, "deepspeed train.py", ()),
+    "torchrun in the command": (DDP, "torchrun --nproc-per-node=4 train.py", ()),
+    "python -m torch.distributed.run": (DDP, "python -m torch.distributed.run --nproc_per_node 4 train.py", ()),
+    "a script with torchrun": (DDP, "bash run.sh", ()),
+    "a module": (DDP, "python -m pkg", ()),
+    "a variable before it": (DDP, "OMP_NUM_THREADS=3 python train.py", ()),
+    "a variable before torchrun": (DDP, "OMP_NUM_THREADS=3 torchrun train.py", ()),
+}
+PACKAGES = {"Lightning": "lightning", "HF": "transformers", "accelerate": "accelerate", "deepspeed": "deepspeed"}
+
+
+def run(site: Site, place: Path, case: str, one_word: bool = False) -> tuple[int, str]:
+    """Submit the job of a case; its exit code and output."""
+    program, command, options = RUN[case]
+    python = torch_python()
+    for word, package in PACKAGES.items():
+        if (
+            word in case
+            and subprocess.run([python, "-c", f"import {package}"], capture_output=True, check=False).returncode
+        ):
+            skip_without(f"{package} beside torch", f"pip install {package} into that environment")
+    (place / "train.py").write_text(program)
+    (place / "pkg").mkdir(exist_ok=True)
+    (place / "pkg" / "__main__.py").write_text(program)
+    (place / "run.sh").write_text(SCRIPT)
+    path = site.job(*([command] if one_word else command.split()), options=options)
+    env = {"PATH": f"{Path(python).parent}:/usr/bin:/bin", "PYTHONPATH": str(FAKE_CUDA), "HF_HUB_OFFLINE": "1"}
+    return site.run(path, env=env)
+
+
+def assert_one_world(code: int, output: str) -> list[dict[str, str]]:
+    ranks = said(output)
+    assert code == 0, output
+    assert [env["RANK"] for env in ranks] == [str(rank) for rank in range(RANKS)], output
+    assert {env["WORLD"] for env in ranks} == {RANKS}
+    assert {env["sum"] for env in ranks} == {float(sum(range(RANKS)))}
+    assert {env["SLURMD_NODENAME"] for env in ranks} == {"n1", "n2"}
+    return ranks
+
+
+@pytest.mark.parametrize("case", RUN)
+def test_all_ranks_are_one_world(site: Site, place: Path, case: str) -> None:
+    ranks = assert_one_world(*run(site, place, case))
+
+    if case.startswith("a variable"):
+        assert {env["OMP_NUM_THREADS"] for env in ranks} == {"3"}
+
+
+def test_a_command_in_one_word_is_taken_apart(site: Site, place: Path) -> None:
+    assert_one_world(*run(site, place, "set_device(LOCAL_RANK), DDP", one_word=True))
+
+
+def test_each_rank_has_a_log_of_its_own_and_whole_lines(site: Site, place: Path) -> None:
+    code, output = run(site, place, "set_device(LOCAL_RANK), DDP")
+
+    assert code == 0, output
+    logs = sorted(place.glob("logs/*/rank-*.log"))
+    assert [json.loads(log.read_text().splitlines()[-1])["RANK"] for log in logs] == [str(i) for i in range(RANKS)]
+    assert all(line.split(":")[0].strip().isdecimal() for line in output.splitlines() if '"RANK"' in line)
+
+
+def test_the_launcher_none_starts_one_process_a_node_with_what_it_needs(site: Site, place: Path) -> None:
+    names = "$NODE_RANK of $NNODES at $MASTER_ADDR:$MASTER_PORT with $CUDA_VISIBLE_DEVICES"
+    path = site.job("bash", "-c", f'echo "node {names}"', options=("--launcher", "none"))
+
+    code, output = site.run(path)
+
+    assert code == 0, output
+    lines = sorted(line.partition(": ")[2] for line in output.splitlines() if "node " in line)
+    assert [line.split(" at ")[0] for line in lines] == ["node 0 of 2", "node 1 of 2"]
+    assert all(" at n1:" in line or " at " in line for line in lines)
+    assert {line.rpartition(" ")[2] for line in lines} == {"0,1,2,3"}

@@ -1,0 +1,538 @@
+"""Renders the files of a job: templates in their own languages, filled with a plan; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+
+from uenvtool.core import quoting, rendezvous
+from uenvtool.core.errors import BadInput
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import (
+    aligned,
+    bash_word,
+    bash_words,
+    beside,
+    in_comment,
+    mountable,
+    option_value,
+    yaml_mapping,
+)
+from uenvtool.job.launch import LAUNCHERS
+from uenvtool.job.plan import CONTAINER, HERE, KUBERNETES, UENV, JobPlan
+from uenvtool.job.request import SRUN, TORCHRUN
+from uenvtool.knowledge.jobs import Explained, RuntimeJob
+from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, Setting
+
+TEMPLATES = Path(__file__).parent / "templates"
+MEMORY = "/dev/shm"  # noqa: S108  a folder of the compute node, named in the job
+POD_FOLDER = "/tmp/job"  # noqa: S108  a folder of the pod, where the scripts of a job are
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
+"""What may stand within double quotes and braces."""
+_PATH_STARTS = ("/", ".", "$")
+
+
+def template(name: str) -> str:
+    """Return the text of a template."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def job_files(plan: JobPlan, activation: str = "") -> dict[str, str]:
+    """Return the files of a job by their names, its script first.
+
+    activation: the script that sets a pod up. Raises BadInput for a text that a file cannot hold.
+    """
+    if plan.use.scheduler == KUBERNETES:
+        return _pod_files(plan, activation)
+    if plan.use.scheduler == HERE:
+        return {plan.request.file: _local_script(plan)}
+    files = {plan.request.file: _batch_script(plan)}
+    return {**files, edf_name(plan): _edf(plan)} if plan.use.variables == "edf" else files
+
+
+def edf_name(plan: JobPlan) -> str:
+    """Return the name of the environment definition file beside the job."""
+    return beside(plan.request.file, ".toml")
+
+
+def _batch_script(plan: JobPlan) -> str:
+    """Return the batch script: options, what the container gets, variables, and how the ranks start."""
+    rows = [(_directive(directive), directive.reason) for directive in plan.directives]
+    requeue = plan.request.requeue
+    in_file = plan.use.variables == "edf"
+    why = "has the container's variables: what is set here, srun would hand on into it"
+    shown = f"# {bash_word(edf_name(plan))} {why}.\n"
+    return filled(
+        template("slurm.sh"),
+        DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
+        COMMAND=bash_words(plan.command.words),
+        AGAIN=in_comment(plan.again),
+        CONTAINER=_container(plan) if plan.use.step else "",
+        SETTINGS=shown if in_file else _exports(plan),
+        ADDRESS=plan.use.address.partition(" #")[0],
+        PORT=rendezvous.PORT_OF_JOB,
+        STAGE=_staging(plan) + _host_file(plan),
+        END=_at_the_end(plan),
+        BEFORE=template("before-requeue.sh") if requeue else "",
+        CORES=' -c "$SLURM_CPUS_PER_TASK"' if plan.cores else "",
+        BIND=_bind(plan),
+        OPTIONS=_srun_options(plan),
+        STEP=_step(plan),
+        INSIDE=_inside(plan),
+        LAUNCH=_launch(plan).removesuffix("\n"),
+        NAME=plan.command.launcher if plan.command.once_a_node else "rank",
+        AFTER=template("requeue.sh").removesuffix("\n") if requeue else "",
+    )
+
+
+def _directive(directive: Explained) -> str:
+    """Return a line of sbatch's options; an option may have no value."""
+    value = f"={option_value(directive.value)}" if directive.value else ""
+    return f"#SBATCH --{directive.name}{value}"
+
+
+def _bind(plan: JobPlan) -> str:
+    """Return the value of --cpu-bind: each rank on the cores beside its GPU, as far as the system's file knows them."""
+    if plan.command.once_a_node:
+        return "none"
+    return plan.binding.value if plan.binding else "cores"
+
+
+def _srun_options(plan: JobPlan) -> str:
+    """Return the options of srun that load the images."""
+    staged = plan.request.stage and plan.use.staged
+    copies = ",".join(copy_of(index, image) for index, image in enumerate(plan.images))
+    text = staged or plan.use.srun
+    marks = {"@COPIES@": copies, "@VIEWS@": bash_word(plan.views), "@EDF@": bash_word(_named_as_path(edf_name(plan)))}
+    for mark, value in marks.items():
+        text = text.replace(mark, value)
+    extended = plan.knowledge.extended.srun if plan.knowledge.extended and plan.extended else ()
+    return "".join(f" {option}" for option in extended) + (f" \\\n  {text}" if text else "")
+
+
+def _named_as_path(name: str) -> str:
+    return name if "/" in name else f"./{name}"
+
+
+def _step(plan: JobPlan) -> str:
+    """Return the command that starts the container in each task, if one does."""
+    if not plan.use.step:
+        return ""
+    env = " ".join(f"--env {name}={bash_word(value)}" for name, value in plan.knowledge.env.items())
+    step = plan.use.step.replace("@ENV@", f" \\\n  {env}" if env else "").replace("@IMAGE@", bash_word(plan.image))
+    return f"\\\n  {step} "
+
+
+def _container(plan: JobPlan) -> str:
+    """Return the lines that name the image and what it gets of the host, and look if all of that is there."""
+    image, modules = plan.image, plan.knowledge.modules
+    return ("module reset\n" if modules else "") + filled(
+        template("container.sh"),
+        IMAGE=bash_word(image),
+        MODULES="".join(f"module load {bash_word(name)}\n" for name in modules),
+        BINDS="\n".join(aligned([(f"  {word}", reason) for word, reason in _binds(plan)])),
+        CHECKED=' "$image"' if image.startswith(_PATH_STARTS) or "://" not in image else "",
+    )
+
+
+def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
+    """Yield what the container sees of the host, with the reason. A staged overlay is added when it is there."""
+    for bind in plan.knowledge.binds:
+        variable, _, rest = bind.host.removeprefix("${").partition("}")
+        before = f'"${{{variable}:?}}"' if bind.host.startswith("${") else ""
+        yield before + bash_word(f"{rest if before else bind.host}:{bind.inside}"), bind.reason
+    for mount in plan.knowledge.mounts:
+        yield bash_word(mount), ""
+    for mount in plan.request.mount:
+        yield bash_word(mount), "--mount"
+    if plan.overlay is None:
+        return
+    path = mountable(plan.overlay.image)
+    if not plan.overlay.mount:
+        yield bash_word(f"{path}:{path}"), "the Python overlay"
+    elif not plan.request.stage:
+        yield bash_word(_mounted(plan, path)), "the packed Python overlay"
+
+
+def _mounted(plan: JobPlan, image: str) -> str:
+    """Return an overlay's image as its runtime mounts it."""
+    mount = plan.overlay.mount if plan.overlay else ""
+    return plan.runtime.mount.replace("@IMAGE@", image).replace("@MOUNT@", mount)
+
+
+def _launch(plan: JobPlan) -> str:
+    """Return how the ranks start, in what srun runs, within single quotes."""
+    launcher, requeue = plan.command.launcher, plan.request.requeue
+    if launcher == SRUN:
+        return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK)
+    program = _program(plan, str(plan.ranks)).replace("'", "'\\''")
+    if launcher != TORCHRUN:
+        return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
+    ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
+    bound = f"--numa-binding={plan.binding.value}" if plan.binding else ""
+    numa = f"  bind=; command -v numactl >/dev/null && bind={bound} # {plan.binding.reason}\n" if plan.binding else ""
+    return filled(
+        template("launch-torchrun.sh"),
+        PROGRAM=program.rstrip(),
+        SIGNAL=ignored if requeue else "",
+        NUMA=in_comment(numa.rstrip()) + "\n" if numa else "",
+        BINDING=" $bind" if numa else "",
+    )
+
+
+def _program(plan: JobPlan, ranks: str) -> str:
+    """Return the launcher with its options for a node of a job, in words of bash, and a space; nothing without one."""
+    launcher = LAUNCHERS.get(plan.command.launcher)
+    if launcher is None:
+        return ""
+    words = f"{bash_words(plan.command.program)} {launcher.line(ranks)}".split(" --")
+    lines, rest = " --".join(words[:4]), "".join(f" --{word}" for word in words[4:])
+    return f"{lines} \\\n   {rest} " if rest else f"{lines} "
+
+
+def _host_file(plan: JobPlan) -> str:
+    """Return the line that writes the nodes down for a launcher that reads a file of them."""
+    if plan.command.launcher != "deepspeed":
+        return ""
+    return f'scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s/$/ slots={plan.ranks}/" >"$LOGS/hostfile"\n'
+
+
+def _inside(plan: JobPlan) -> str:
+    """Return the lines of a step before its ranks start, within single quotes."""
+    known = plan.knowledge
+    folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
+    lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
+    if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
+        lines.append(_path_line(plan, "  "))
+    return "".join(lines)
+
+
+def _path_line(plan: JobPlan, indent: str = "") -> str:
+    """Return the line that puts an overlay's programs first; none without an overlay.
+
+    Raises BadInput for a path that bash would not take as it is.
+    """
+    if plan.overlay is None:
+        return ""
+    folder = plan.overlay.bin
+    if not quoting.PLAIN_WORD.fullmatch(folder):
+        hint = "letters, digits and _ . / - only: move it"
+        raise BadInput(f"the overlay's path {folder!r} cannot stand in a job", hint=hint)
+    return f"{indent}export PATH={folder}:$PATH # python and torchrun of the overlay\n"
+
+
+def _exports(plan: JobPlan) -> str:
+    """Return the variables of a job, a line each, with the reason."""
+    rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in _threads(plan)]
+    rows += [(_export(setting), _reason(setting)) for setting in plan.settings]
+    given = [(f"export {name}={bash_word(value)}", "--env") for name, value in plan.request.variables.items()]
+    if not rows and not given:
+        return ""
+    head = [
+        "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."
+    ]
+    return "\n".join([*(head if rows else []), *aligned(rows), *aligned(given)]) + "\n\n"
+
+
+def _export(setting: Setting) -> str:
+    """Return a setting by its policy: removed, set in any case, over a larger number, or only if it is unset."""
+    name, value = setting.name, setting.value
+    if setting.removes or value is None:
+        return f"unset {name}"
+    if setting.policy == REQUIRED:
+        return f"export {name}={bash_word(value)}"
+    if setting.policy == AT_MOST:
+        return f'[ "${{{name}:-none}}" -le {value} ] 2>/dev/null || export {name}={value}'
+    if not _PLAIN_VALUE.fullmatch(value):
+        return f'[ -n "${{{name}+x}}" ] || export {name}={bash_word(value)}'
+    return f'export {name}="${{{name}-{value}}}"'
+
+
+def _threads(plan: JobPlan) -> list[Explained]:
+    """Return OMP_NUM_THREADS, if the system's file says how many cores a node has."""
+    cores = plan.cores * plan.tasks // plan.ranks if plan.cores else 0
+    why = "the cores of a rank; fewer if data loaders fork"
+    return [Explained("OMP_NUM_THREADS", str(cores), why)] if cores else []
+
+
+def _reason(setting: Setting) -> str:
+    """Return why a variable is set, and who says so."""
+    return in_comment(f"{setting.reason} [{setting.source.name}]")
+
+
+def copy_of(index: int, image: str) -> str:
+    """Return where each node has its copy of the image with that index."""
+    suffix = PurePath(image).suffix if image.startswith(_PATH_STARTS) else ""
+    return f"{MEMORY}/$SLURM_JOB_ID-{index}{suffix if re.fullmatch(r'[.][A-Za-z]+', suffix) else '.squashfs'}"
+
+
+def _staging(plan: JobPlan) -> str:
+    """Return the lines that copy the images to all nodes; empty if that is not wanted."""
+    if not plan.request.stage:
+        return ""
+    lines = ["# Each node mounts its own copy of the images, in memory."]
+    for index, image in enumerate(plan.images):
+        copy = copy_of(index, image)
+        lines.append(f'sbcast --force {_source(plan, image)} "{copy}"')
+        if plan.use.step:
+            packed = f'binds+=("{_mounted(plan, copy)}") # the packed Python overlay'
+            lines.append(packed if index else f'image="{copy}"')
+    return "\n".join(lines) + "\n"
+
+
+def _source(plan: JobPlan, image: str) -> str:
+    """Return the word of bash that names the file of an image. Raises BadInput if there is no such file."""
+    if image.startswith(_PATH_STARTS):
+        return bash_word(image)
+    if plan.use.image == CONTAINER:
+        raise BadInput(f"--stage: {image} is no file", hint="import it with enroot, and name the .sqsh file")
+    return f"\"$(uenv image inspect --format='{{sqfs}}' {bash_word(image)})\""
+
+
+def _at_the_end(plan: JobPlan) -> str:
+    """Return the lines that start a monitor and, however the job ends, end it and remove copies; empty if none is."""
+    monitor, parts = plan.knowledge.monitor, []
+    if monitor:
+        parts.append('kill "$monitor" 2>/dev/null || :')
+    if plan.request.stage:
+        copies = " ".join(f'"{copy_of(index, image)}"' for index, image in enumerate(plan.images))
+        parts.append(f'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -f {copies}')
+    start = f'{monitor} >"$LOGS/gpu.csv" &\nmonitor=$!\n' if monitor else ""
+    return start + template("at-the-end.sh").replace("@PARTS@", "; ".join(parts)) if parts else ""
+
+
+def _local_script(plan: JobPlan) -> str:
+    """Return the script of a job on this machine alone."""
+    alone = {TORCHRUN: f"--standalone --nproc-per-node={plan.ranks} ", "accelerate": f"--num_processes={plan.ranks} "}
+    program = (
+        f"{bash_words(plan.command.program)} {alone.get(plan.command.launcher, '')}" if plan.command.program else ""
+    )
+    return filled(
+        template("local.sh"),
+        RANKS=str(plan.ranks),
+        COMMAND=bash_words(plan.command.words),
+        AGAIN=in_comment(plan.again),
+        INSIDE=_path_line(plan) + _exports(plan),
+        PROGRAM=program,
+    )
+
+
+# --- the Container Engine's environment definition file
+
+
+def _edf(plan: JobPlan) -> str:
+    """Return image, mounts, hook and variables."""
+    env = [
+        *table_lines(_threads(plan)),
+        *(f"{setting.name} = {_edf_value(setting)} # {_reason(setting)}" for setting in plan.settings),
+        *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
+    ]
+    return edf_text(
+        plan.knowledge,
+        extended=plan.extended,
+        image=_as_mounted(plan, 0, plan.image),
+        mounts=[*_edf_mounts(plan)],
+        env=env,
+        again=plan.again,
+        workdir=plan.request.workdir,
+    )
+
+
+def _edf_mounts(plan: JobPlan) -> Iterator[str]:
+    """Yield the lines that mount the folder of the job, what the user names, and an overlay."""
+    folder = plan.request.workdir or "${PWD}"
+    if not any(folder == mount or folder.startswith(f"{mount}/") for mount in plan.knowledge.mounts):
+        yield f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs"
+    for mount in plan.request.mount:
+        yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
+    if plan.overlay is None:
+        return
+    path = mountable(plan.overlay.image)
+    if not plan.overlay.mount:
+        yield f"  {quoting.toml(path)}, # the Python overlay"
+    else:
+        yield f"  {quoting.toml(_mounted(plan, _as_mounted(plan, 1, path)))}, # the packed Python overlay"
+
+
+def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
+    """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
+    if plan.request.stage:
+        return copy_of(index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
+    return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
+
+
+def _edf_value(setting: Setting) -> str:
+    """Return a variable in an EDF; an empty text unsets it there."""
+    return '""' if setting.removes or setting.value is None else quoting.edf(setting.name, setting.value)
+
+
+def edf_text(
+    known: RuntimeJob,
+    *,
+    extended: bool,
+    image: str,
+    again: str,
+    mounts: Sequence[str] = (),
+    env: Sequence[str] = (),
+    workdir: str = "",
+) -> str:
+    """Return the text of an EDF.
+
+    extended: for an image with a network stack of its own. mounts, env: further lines, as they stand in the file.
+    """
+    own = known.extended if extended else None
+    return filled(
+        template("ce.toml"),
+        AGAIN=in_comment(again),
+        IMAGE=quoting.toml(image),
+        MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *mounts]),
+        WORKDIR=quoting.toml(workdir or known.workdir or "${PWD}"),
+        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if own else "",
+        ANNOTATIONS="\n".join(table_lines(own.annotations if own else known.annotations)),
+        ENV="\n".join([*table_lines(own.env if own else ()), *env]),
+    )
+
+
+def table_lines(entries: Sequence[Explained]) -> list[str]:
+    """Return entries of a table, each with its reason."""
+    return [
+        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {in_comment(entry.reason)}" if entry.reason else "")
+        for entry in entries
+    ]
+
+
+# --- pods
+
+
+def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
+    """Return the files by their names, the pod's script first. activation: the script that sets a pod up."""
+    file = plan.request.file
+    activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", ".submit.sh", ".yaml"))
+    again = in_comment(plan.again)
+    script = filled(
+        template("pod.sh"),
+        PODS=str(plan.nodes),
+        RANKS=str(plan.ranks),
+        AGAIN=again,
+        COMMAND=bash_words(plan.command.words),
+        SUBMIT=f"sh {in_comment(bash_word(submit))}",
+        ACTIVATION=PurePath(activate).name,
+        FLAGS=_network_flags(plan).replace('"', ""),
+        INSIDE=_path_line(plan),
+        PROGRAM=_pod_program(plan),
+    )
+    line = filled(
+        template("runai-submit.sh"),
+        AGAIN=again,
+        PODS=str(plan.nodes),
+        SUBMIT=_submit_words(plan),
+        FLAGS=_flags(plan),
+        SCRIPT=bash_word(PurePath(file).name),
+        ACTIVATION=bash_word(PurePath(activate).name),
+    )
+    scripts = {PurePath(file).name: script, PurePath(activate).name: activation}
+    return {file: script, activate: activation, submit: line, manifest: _manifest(plan, manifest, scripts)}
+
+
+def _pod_program(plan: JobPlan) -> str:
+    """Return the launcher of a pod with its options; torchrun keeps a log for each rank."""
+    program = _program(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
+    if plan.command.launcher != TORCHRUN:
+        return program
+    return f'{program}--max-restarts=0 \\\n  --log-dir="$LOGS" --tee=3 '
+
+
+def _network_flags(plan: JobPlan) -> str:
+    """Return the options of runai that bring the network's devices."""
+    known = plan.knowledge
+    pairs = [("--annotation", entry.name, entry.value) for entry in known.annotations]
+    pairs += [("--extended-resource", name, value) for name, value in known.resources.items()]
+    return " ".join(f"{option} {bash_word(f'{name}={value}')}" for option, name, value in pairs)
+
+
+def _submit_words(plan: JobPlan) -> str:
+    """Return the verb of runai with the job's name, image and GPUs."""
+    common = f"-g {plan.ranks} -i {bash_word(plan.image)} --large-shm"
+    if plan.request.interactive:
+        return f"submit {bash_word(_pod_name(plan))} --interactive {common}"
+    return f"submit-dist pytorch --name {bash_word(_pod_name(plan))} --workers={plan.nodes - 1} {common}"
+
+
+def _flags(plan: JobPlan) -> str:
+    """Return the further options of runai: devices, project, user, storage, variables, folder."""
+    request = plan.request
+    user, _, group = request.uid.partition(":")
+    storage = [claim.partition(":") for claim in request.pvc]
+    words = [
+        *(["-p", request.project] if request.project else []),
+        *(["--run-as-uid", user] if user else []),
+        *(["--run-as-gid", group] if group else []),
+        *(word for name, _, path in storage for word in ("--existing-pvc", f"claimname={name},path={path}")),
+        *(word for name, value in request.variables.items() for word in ("-e", f"{name}={value}")),
+        *(["--working-dir", request.workdir] if request.workdir else []),
+    ]
+    return " ".join(filter(None, [_network_flags(plan), bash_words(words)]))
+
+
+def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
+    """Return the job as Kubernetes objects: the scripts, and a PyTorchJob that runs them."""
+    request = plan.request
+    user, _, group = request.uid.partition(":")
+    context = {"runAsUser": user, **({"runAsGroup": group} if group else {})} if user else {}
+    storage = [claim.partition(":") for claim in request.pvc]
+    own = "".join(
+        [
+            f"            workingDir: {quoting.toml(request.workdir)}\n" if request.workdir else "",
+            "            env:\n" if request.variables else "",
+            *(
+                f"            - {{name: {key}, value: {quoting.toml(value.replace('$(', '$$('))}}}\n"
+                for key, value in request.variables.items()
+            ),
+        ]
+    )
+    return filled(
+        template("pytorchjob.yaml"),
+        AGAIN=in_comment(plan.again),
+        RANKS=str(plan.ranks),
+        FILE=in_comment(bash_word(name)),
+        NAME=quoting.toml(_pod_name(plan)),
+        IMAGE=quoting.toml(plan.image),
+        SCRIPTS="\n".join(_literal(key, text) for key, text in scripts.items()),
+        SCRIPT=quoting.toml(f"{POD_FOLDER}/{PurePath(request.file).name}".replace("$(", "$$(")),
+        ANNOTATIONS=yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
+        LIMITS=yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
+        CONTAINER=own,
+        MOUNTS="".join(
+            f"            - {{name: storage-{index}, mountPath: {quoting.toml(path)}}}\n"
+            for index, (_, _, path) in enumerate(storage)
+        ),
+        USER=f"          securityContext: {{{', '.join(f'{key}: {value}' for key, value in context.items())}}}\n"
+        if user
+        else "",
+        VOLUMES="".join(
+            f"          - {{name: storage-{index}, persistentVolumeClaim: {{claimName: {quoting.toml(claim)}}}}}\n"
+            for index, (claim, _, _) in enumerate(storage)
+        ),
+        WORKER=_workers(plan.nodes - 1),
+    )
+
+
+def _literal(name: str, text: str) -> str:
+    """Return a text as a block of YAML, or in quotes if a line of it could not stand in one."""
+    if all(line.isprintable() for line in text.split("\n")):
+        lines = "".join(f"    {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
+        return f"  {quoting.toml(name)}: |\n{lines}".rstrip("\n")
+    return f"  {quoting.toml(name)}: {quoting.toml(text)}"
+
+
+def _pod_name(plan: JobPlan) -> str:
+    """Return a name as Kubernetes takes it (RFC 1123)."""
+    return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"
+
+
+def _workers(count: int) -> str:
+    """Return the pods beside the master, if there are any."""
+    if count == 0:
+        return ""
+    return f"    Worker:\n      replicas: {count}\n      restartPolicy: Never\n      template: *pod"

@@ -1,1 +1,0 @@
-"""The files of a job: each a template in its own language, filled with a plan; pure."""
