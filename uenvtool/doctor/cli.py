@@ -31,7 +31,8 @@ def doctor(request: DoctorRequest) -> Result | None:
     if logs:
         from uenvtool.doctor.log.read import examine_logs
 
-        return show(examine_logs(logs), what="the log" if len(logs) == 1 else f"{len(logs)} logs")
+        what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
+        return show(examine_logs(logs, system=request.system), what=what)
     if request.job:
         from uenvtool.doctor.job import examine_job
 

@@ -54,7 +54,7 @@ def examine_job(
     script = read_source(record.script, SCRIPT) if record.script else None
     options = dict(_options(record, script))
     outputs = [path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if path.is_file()]
-    logs = examine_logs(outputs) if outputs else Examination(unseen=(NO_OUTPUT,))
+    logs = examine_logs(outputs, system=system) if outputs else Examination(unseen=(NO_OUTPUT,))
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
     findings = [*found.values(), *_flaws(record, system, found)]
     facts = [(label, record.facts[name]) for name, label in LABELS.items() if name in record.facts]

@@ -260,6 +260,7 @@ _READERS: dict[Any, Read] = {
     Verbatim: _verbatim,
     SpecText: lambda binder, node, key: _spec(binder, node, key).text,
     int: lambda _binder, node, _: int(node.value),
+    float: lambda _binder, node, _: float(node.value),
     bool: _boolean,
     Node: lambda _binder, node, _: node,
     Condition: _condition,

@@ -138,6 +138,18 @@ class Mpi:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Bandwidth:
+    """A bus bandwidth, in GB/s, that was measured on the system, of messages of so many bytes on so many nodes."""
+
+    test: str
+    nodes: int
+    bytes: int
+    busbw: float
+    source: str
+    position: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scheduler:
     """What starts jobs.
 
@@ -155,6 +167,7 @@ class System:
 
     configuration: files of Spack configuration that every environment includes, the first with the last word.
     libraries: folders where the system's NCCL may lie, beside the usual ones. notes: what its users should know.
+    bandwidth: how fast its network has been.
     """
 
     unread: ClassVar = ("additions", "configuration")
@@ -176,6 +189,7 @@ class System:
     tuning: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    bandwidth: tuple[Bandwidth, ...] = ()
     recognise: tuple[Marker, ...] = ()
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)

@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.doctor.finding import Examination
@@ -17,14 +17,32 @@ from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
+from uenvtool.knowledge.recognise import recognised
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.system import Bandwidth
 
 STANDARD_INPUT = Path("-")
 
 
-def examine_logs(files: Sequence[Path]) -> Examination:
-    """What the logs say together; `-` is standard input. Raises BadInput for a file that cannot be opened."""
+def examine_logs(files: Sequence[Path], *, system: str | None = None) -> Examination:
+    """Return what the logs say together; `-` is standard input.
+
+    system: whose network a test of it is compared with, by default this one. Raises BadInput for a file that cannot be
+    opened, and for a system that does not exist.
+    """
     known = load_findings()
-    return examined(read_logs(_opened(files), Scanner(known)), known)
+    seen = read_logs(_opened(files), Scanner(known))
+    return examined(seen, known, _reference(system) if seen.rows.busbw else ())
+
+
+def _reference(system: str | None) -> Sequence[Bandwidth]:
+    """Return how fast the network of a system has been; of one that nobody names nothing is known."""
+    from uenvtool.knowledge.system import load_system
+
+    here = None if system else recognised(os.environ)
+    name = system or (here[0] if here else None)
+    return load_system(name).bandwidth if name else ()
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:

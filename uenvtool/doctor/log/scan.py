@@ -216,7 +216,7 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
-    node = origin.node(around.before)
+    node = groups.get("node") or origin.node(around.before)
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
@@ -225,6 +225,9 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
             sighting.details[str(groups["detail"])].shown = _safe_detail(target.line, around)
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
+        return
+    if "busbw" in groups:
+        seen.rows.add(groups)
         return
     value, rank = groups.get("value") or "", groups.get("rank") or ""
     if groups.get("group") is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from uenvtool.doctor.log.bandwidth import Rows
 from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000
@@ -84,15 +85,16 @@ class Progress:
 class Sightings:
     """Everything that was seen: findings by id, the values of facts with the nodes that have each, and who is behind.
 
-    collectives: how often each did not end. hosts: the nodes that printed a line. refuted: the ids of findings whose
-    `missing` lines were seen. logs, lines: how many were read. unread: why a log could not be read to its end.
-    settled, printed: the texts that can say nothing new, of all and of one process.
+    collectives: how often each did not end. rows: of a test's table. hosts: the nodes that printed a line. refuted: the
+    ids of findings whose `missing` lines were seen. logs, lines: how many were read. unread: why a log could not be
+    read to its end. settled, printed: the texts that can say nothing new, of all and of one process.
     """
 
     findings: dict[str, Sighting] = field(default_factory=dict)
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
+    rows: Rows = field(default_factory=Rows)
     hosts: set[str] = field(default_factory=set)
     refuted: set[str] = field(default_factory=set)
     logs: int = 0

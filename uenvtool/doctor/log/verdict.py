@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.log.bandwidth import judged
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.system import Bandwidth
 
 WATCHDOG, FAILED = "watchdog-timeout", "failed"
 """The findings whose detail says more than their lines: who is behind, and who ended first."""
@@ -16,11 +21,20 @@ COUNTS = ("nodes", "nodes-at-least")
 """The facts that say how many nodes there are."""
 
 
-def examined(seen: Sightings, known: Known) -> Examination:
-    """Return the findings of what was seen, the worst and of those the first one first, and the facts."""
+def examined(seen: Sightings, known: Known, reference: Sequence[Bandwidth] = ()) -> Examination:
+    """Return the findings of what was seen, the worst and of those the first one first, and the facts.
+
+    reference: how fast the network of the system has been.
+    """
     shown = _shown(seen, known)
     ordered = sorted(shown, key=lambda name: seen.findings[name].order)
     findings = [_finding(known.findings[name], seen.findings[name], seen) for name in ordered]
+    nodes = int(_alternatives(seen)[0].get("nodes") or 0)
+    for fault in judged(seen.rows, reference, next(iter(seen.facts.get("test", ())), ""), nodes):
+        wrong = known.findings[fault.id]
+        explained = {fault.id, FAILED} if wrong.severity == BROKEN else {fault.id}
+        findings = [found for found in findings if found.known.id not in explained]
+        findings.append(Finding(known=wrong, detail=fault.detail))
     return Examination(
         findings=tuple(worst_first(findings)),
         facts=tuple(_facts(seen, known)),
@@ -114,6 +128,8 @@ def _facts(seen: Sightings, known: Known) -> Iterator[tuple[str, str]]:
         values: Mapping[str, set[str]] = seen.facts.get(name) or {}
         if fact.label and values:
             yield fact.label, "; ".join(_value(value, nodes, len(values)) for value, nodes in sorted(values.items()))
+    if seen.rows.busbw:
+        yield "bus bandwidth", seen.rows.summary()
     if len(seen.facts.get("network", ())) and "gpudirect" not in seen.facts:
         yield known.facts["gpudirect"].label, "not seen"
 
