@@ -24,7 +24,7 @@ SEEDS = {
     (1, "--uenv"): {"placeholder", "cores-not-asked", "output-folder", "tuning-missing", "venv-unpacked"},
     (3, "submit-dist"): {"runai-small-shm"},
     (3, "tee rank_"): {"roce-gid-from-grep", "tee-hides-failure"},
-    (4, "apptainer"): {"placeholder", "failure-hidden", "kill-by-pattern", "tuning-guard"},
+    (4, "apptainer"): {"placeholder", "failure-hidden", "kill-by-pattern"},
 }
 """The flaws of each script of the seeds: what their own later pages correct, and what was seen in a real Slurm."""
 
@@ -208,6 +208,15 @@ QUIET = {
     "a name with token in it": ONE + "export TOKENIZER_NAME=meta-llama/Llama-3-8B-Instruct\n",
     "each process is waited for": ONE + "python a.py & pid=$!\nwait $pid\n",
     "redirections": HEAD + "srun -c 8 python t.py < in > out\n",
+    "options in a text that is written": 'echo "#!/bin/bash\n#SBATCH --nodes=1\nls" > job.sh\n',
+    "a folder of a rank, worked out in the step": FOUR
+    + 'LOG_PATH="log_\\$SLURM_PROCID"\nsrun sh -c "python t.py >$LOG_PATH"\n',
+    "a longer list": "X=a\nX+=b\nX+=c\n",
+    "a container of no known site": FOUR
+    + "export NCCL_SOCKET_IFNAME=ib0\nsrun singularity exec x.sif bash -c 'python t.py'\n",
+    "a program that starts its own ranks": ONE.replace("--gpus=1", "--gpus=4")
+    + "export WORLD_SIZE=4\nsrun python t.py\n",
+    "a placeholder in a comment": "cd $WORK # /work/<username>\n",
     "a usage text": "echo 'Usage: job.sh <ACCOUNT>'\n",
 }
 
@@ -322,7 +331,9 @@ BY_HOST = IMAGE + 'com.hooks.netstack.source = "host"\n'
 def test_a_way_to_wrong_numbers_is_an_error(
     cli: Cli, write: Write, name: str, text: str, system: str | None, is_found: bool
 ) -> None:
-    data = found(cli, write(name, text), options=("--system", system) if system else ())
+    options = ("--system", system) if system else ("--all",)  # a hint where nothing shows the system
+
+    data = found(cli, write(name, text), options=options)
 
     assert ("tuning-guard" in rules(data)) == is_found, data
 
@@ -403,4 +414,4 @@ def test_rules_of_the_users_own_are_used_and_checked(cli: Cli, write: Write) -> 
                   "    severity: error\n    what: w\n    cost: c\n    fix: f\n    source: s\n")  # fmt: skip
     answer = cli("validate", wrong)
     assert answer.code == 2
-    assert "rules/site.yaml:4:19: not a regular expression" in answer.stderr
+    assert "rules/site.yaml:4:19: line: no regular expression" in answer.stderr

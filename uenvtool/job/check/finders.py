@@ -326,6 +326,15 @@ def cores_not_handed_on(context: Context) -> Iterator[Found]:
             yield Found(offset=step.offset, end=end, fix='srun -c "$SLURM_CPUS_PER_TASK" ...')
 
 
+def rank_of_batch_script(context: Context) -> Iterator[Found]:
+    """Folders and files of a rank that the batch script names, which has one rank for all."""
+    for part in context.source.parts:
+        raw = context.source.text[part.offset : part.end]
+        is_path = part.kind == "variable" and re.search(r"CACHE|DIR|HOME|PATH|FOLDER|LOG|FILE", part.name)
+        if is_path and part.scope == BATCH and re.search(r"(^|[^\\])\$\{?SLURM_(PROCID|LOCALID)\b", raw):
+            yield at(part)
+
+
 def glued_bracket(context: Context) -> Iterator[Found]:
     """`[ -z "$5"]`: the closing bracket is part of the word before it."""
     for part in context.commands:
@@ -431,7 +440,8 @@ def wrong_world_size(context: Context) -> Iterator[Found]:
                 yield at(part)
             number = context.values.number(part.text.replace(OUTER, "$"))
             counts = {other.nodes * other.tasks for other in own if other.nodes and other.tasks}
-            if number is not None and tasks is not None and counts == {tasks} and number != tasks:
+            spawned = (shape.nodes or 1) * (shape.gpus or 1)  # by the program itself
+            if number is not None and tasks is not None and counts == {tasks} and number not in (tasks, spawned):
                 yield at(part, f"it is {number}, and srun starts {tasks}")
 
 
@@ -484,8 +494,10 @@ Finder = Callable[[Context], Iterator[Found]]
 
 def _of_tuning(search: tuned.Search) -> Finder:
     def find(context: Context) -> Iterator[Found]:
+        settings = context.knowledge()
+        is_known = settings is not None and "fabric" in settings.known
         for part, detail in search(context.source, context.knowledge):
-            yield at(part, detail)
+            yield Found(offset=part.offset, end=part.end, detail=detail, is_certain=is_known)
 
     return find
 
@@ -510,6 +522,7 @@ FINDERS: Mapping[str, Finder] = {
     "rank-for-all-tasks": nobody_exports,
     "rank-variable": wrong_rank_variable,
     "world-size": wrong_world_size,
+    "rank-of-batch-script": rank_of_batch_script,
     "hook-variant": hook_variant,
     "required-options": required_options,
     "tuned-value": _of_tuning(tuned.other_value),

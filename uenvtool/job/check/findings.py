@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from uenvtool.core.errors import Position
@@ -82,14 +82,13 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     ]
     lines = Lines(source.text)
     ignored = _ignored(source.text)
-    secrets = {_value(source.text[hit.offset : hit.end]) for rule, hit in found if rule.secret}
-    shown = [_finding(rule, hit, lines, context, secrets) for rule, hit in found]
+    shown = [_finding(rule, hit, lines, context) for rule, hit in found]
     unique = {(hit.position.line, hit.position.column, hit.rule.id): hit for hit in reversed(shown)}
     return [unique[key] for key in sorted(unique) if not {key[2], "all"} & ignored.get(key[0], set())]
 
 
-def _finding(rule: Rule, found: Found, lines: Lines, context: Context, secrets: Iterable[str]) -> Finding:
-    """A finding as it is shown; a secret of the file is not."""
+def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Finding:
+    """What was found, as it is shown."""
     line, column = lines(found.offset)
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
@@ -100,24 +99,37 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context, secrets: 
         rule=rule,
         severity=severity,
         position=Position(context.source.shown, line, column),
-        line=_hidden(text, secrets),
+        line=text,
         width=max(min(found.end - found.offset, len(text) - column + 1), 1),
-        fix=_hidden(fix, secrets),
-        detail=_hidden(with_outer(found.detail), secrets),
+        fix=fix,
+        detail=with_outer(found.detail),
         edits=edits,
     )
 
 
-def _value(text: str) -> str:
-    """The value of `NAME=VALUE`, or the last word."""
-    return re.split(r"[=\s]", text.rstrip("\"'"), maxsplit=0)[-1].strip("\"'")
+def secrets(text: str, found: Iterable[Finding]) -> set[str]:
+    """The secrets of a file that the findings name: the value of `NAME=VALUE`, or the last word."""
+    lines = Lines(text)
+    marked = [lines.line(hit.position.line)[hit.position.column - 1 :][: hit.width] for hit in found if hit.rule.secret]
+    values = {re.split(r"[=\s]", words.rstrip("\"'"))[-1].strip("\"'") for words in marked}
+    return {value for value in values if len(value) >= 8}
 
 
-def _hidden(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        if len(secret) >= 8:
-            text = text.replace(secret, HIDDEN)
+def without(hidden: Iterable[str], text: str) -> str:
+    """The text with each secret hidden."""
+    for secret in hidden:
+        text = text.replace(secret, HIDDEN)
     return text
+
+
+def without_secrets(text: str, found: Iterable[Finding]) -> list[Finding]:
+    """The findings of a file with its secrets hidden."""
+    found = list(found)
+    hidden = secrets(text, found)
+    return [
+        replace(hit, line=without(hidden, hit.line), fix=without(hidden, hit.fix), detail=without(hidden, hit.detail))
+        for hit in found
+    ]
 
 
 def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], ...]:

@@ -12,7 +12,7 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, unknown
 from uenvtool.core.files import is_stream, read_named, write
 from uenvtool.core.result import Result
 from uenvtool.job.check.finders import Context
-from uenvtool.job.check.findings import Finding, findings, read_source
+from uenvtool.job.check.findings import Finding, findings, read_source, secrets, without, without_secrets
 from uenvtool.job.check.fix import difference, fixed
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.request import CheckRequest
@@ -51,7 +51,7 @@ def check(request: CheckRequest) -> Result:
         here = _flaws(source, rules, request.system, folder=file.parent)
         if request.fix or request.diff:
             new = fixed(text, here)
-            changes.append(difference(name, text, new))
+            changes.append(without(secrets(text, here), difference(name, text, new)))
             if request.fix and new != text:
                 _rewrite(file, text, new)
                 source = read_source(new, name)
@@ -61,7 +61,7 @@ def check(request: CheckRequest) -> Result:
 
             here += shellcheck(file, name, source)
         warnings += [f"{name}: directives of {source.foreign} are skipped"] if source.foreign else []
-        found += here
+        found += without_secrets(source.text, here)
     visible = [finding for finding in found if request.all or finding.severity != HINT]
     is_wrong = any(finding.severity != HINT for finding in found)
     form = {"sarif": sarif, "gitlab": code_quality}.get(request.format)
@@ -91,7 +91,7 @@ def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, s
     given: the variables that it is started with, which it need not set.
     """
     source = dataclasses.replace(read_source(text, name), given=given or {})
-    return _flaws(source, load_rules().values(), system)
+    return without_secrets(text, _flaws(source, load_rules().values(), system))
 
 
 def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Finding]:
@@ -157,7 +157,9 @@ def _settings(system: System | None, source: Source) -> Settings | None:
     loaded = load_runtime(runtime)
     found = settings_of(systems, [loaded], facts=facts)
     is_of_one_site = system or not loaded.common
-    return found if is_of_one_site else dataclasses.replace(found, known={**facts, "runtime": runtime})
+    if is_of_one_site:
+        return found
+    return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=(), possible=())
 
 
 def _scheduler(system: System | None, source: Source) -> Facts:

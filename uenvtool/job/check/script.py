@@ -47,7 +47,7 @@ def read_script(text: str, shown: str) -> Source:
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
     """A script that stands in a file, each character at its offset there."""
     written = list(commands(text))
-    heredocs = [command.body for command in written if command.body and _submits(text, command.body)]
+    heredocs = [piece for command in written for piece in _scripts(text, command)]
     parts = [part for command in written for part in _command(text, offsets, BATCH, 0, -1, (), command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
     first = top[0].offset if top else len(whole)
@@ -63,21 +63,25 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source
         text=whole,
         parts=tuple(_with_exports(parts)),
         kinds=_kinds(own, parts),
-        inner=tuple(_heredoc(text, piece, offsets, whole, shown) for piece in heredocs),
+        inner=tuple(_written_script(text, piece, offsets, whole, shown) for piece in heredocs),
         foreign=_SCHEDULERS.get(foreign[1], "flux") if foreign else "",
     )
 
 
-def _submits(text: str, heredoc: Piece) -> bool:
-    """Tell if a heredoc is a batch script itself."""
-    return _DIRECTIVE.search(text, heredoc.start, heredoc.end) is not None
+def _scripts(text: str, command: Command) -> Iterator[Piece]:
+    """The batch scripts that a command writes: its heredoc, or a text in quotes."""
+    quoted = (piece for word in command.words for piece in word if piece.kind in ("single", "double"))
+    for piece in (*quoted, *([command.body] if command.body else [])):
+        if _DIRECTIVE.search(text, piece.start, piece.end):
+            yield piece
 
 
-def _heredoc(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> Source:
-    kind = "double" if piece.kind == "heredoc" else "plain"
-    if kind == "plain":
+def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> Source:
+    """A batch script within a script, each of its characters at its offset in the file."""
+    if piece.kind == "quoted":
         return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown)
-    script, places = body(text, [Piece("double", piece.start, piece.end)])
+    kind = "double" if piece.kind == "heredoc" else piece.kind
+    script, places = body(text, [Piece(kind, piece.start, piece.end)])
     return _source(script, [offsets[place] for place in places], whole, shown)
 
 
@@ -109,8 +113,11 @@ def _named(option: re.Match[str]) -> tuple[str, str]:
 
 
 def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
+    """The lines that are no comments, without the comments at their ends."""
     for line in re.finditer(r"^[ \t]*([^#\s].*)", text, re.MULTILINE):
-        yield Part(kind="line", name="", text=line[1], offset=offsets[line.start(1)], end=offsets[line.end() - 1] + 1)
+        words = line[1].partition(" #")[0]
+        start = line.start(1)
+        yield Part(kind="line", name="", text=words, offset=offsets[start], end=offsets[start + len(words) - 1] + 1)
 
 
 def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
@@ -194,7 +201,7 @@ def _variable(word: str, place: tuple[int, int], scope: str, step: int, path: Pa
     name, _, value = word.partition("=")
     return Part(
         kind="variable",
-        name=name,
+        name=name.rstrip("+"),
         text=value,
         offset=place[0],
         end=place[1],

@@ -1,0 +1,270 @@
+"""How `uenvtool job check` answers: on a terminal, in a pipe, as reports, and what it changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support import needs
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+
+JOB = """\
+#!/bin/bash
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=4
+#SBATCH --time=1:0:0
+set -x cat $0
+srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value --another=one-that-goes-on-and-on-and-on
+"""
+LATE = "#!/bin/bash\n#SBATCH --time=1\nls\n#SBATCH --mem=4G # much\n#SBATCH --partition=x\npython a.py\n"
+TOKEN = "hf_" + "aB3" * 11 + "x"
+
+
+def seen_on_a_terminal(place: Path, columns: int, *options: str, **environ: str) -> str:
+    """What stands on a terminal of that many columns after `job check job.sh`, escapes and all."""
+    head, tail = pty.openpty()
+    code = "import sys; from uenvtool.__main__ import main; sys.argv[0] = 'uenvtool'; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "job", "check", *options, "job.sh"], cwd=place, stdout=tail, stderr=tail,
+        env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm", **environ},
+    )  # fmt: skip
+    os.close(tail)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(head, 4096)
+        except OSError:
+            break
+    process.wait()
+    os.close(head)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_on_a_terminal_a_finding_has_its_place_a_sentence_the_line_with_carets_and_the_fix(
+    write: Write, place: Path
+) -> None:
+    write("job.sh", JOB)
+
+    assert seen_on_a_terminal(place, 80, NO_COLOR="1") == (
+        "job.sh:5:1: warning[set-x-cat]\n"
+        '  set takes "cat" and the file as the positional parameters $1 and $2\n'
+        "  5 | set -x cat $0\n"
+        "    | ^^^^^^^^^^^^^\n"
+        "  fix: set -x; cat $0\n"
+        "\n"
+        "job.sh:6:1: error[launcher-in-launcher]\n"
+        "  a launcher of several ranks is started several times on a node: srun starts 4\n"
+        "  tasks on each node, and torchrun in each 4 ranks\n"
+        "  6 | srun torchrun --nproc-per-node=4 train.py --a-long-option=with-a-value ...\n"
+        "    | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  fix: srun --ntasks-per-node=1 ..., or start python itself with one task a GPU\n"
+        "1 error and 1 warning in 1 file (1 hint: --all); --fix mends 1\n"
+    )
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_no_line_is_longer_than_the_terminal_and_no_word_is_broken(write: Write, place: Path, columns: int) -> None:
+    write("job.sh", JOB)
+
+    shown = seen_on_a_terminal(place, columns, "--all", "--explain", NO_COLOR="1").splitlines()
+
+    assert max(map(len, shown[:-1])) <= columns
+    assert "positional" in " ".join(shown).split()
+
+
+def test_severities_have_their_colour(write: Write, place: Path) -> None:
+    write("job.sh", JOB)
+
+    shown = seen_on_a_terminal(place, 80, NO_COLOR="")
+
+    assert "\x1b[31merror[launcher-in-launcher]\x1b[0m" in shown
+    assert "\x1b[33mwarning[set-x-cat]\x1b[0m" in shown
+
+
+def test_what_was_found_far_to_the_right_is_shown(write: Write, place: Path) -> None:
+    write("job.sh", "#!/bin/bash\n" + "true " * 60 + "; set -x cat $0\n")
+
+    shown = seen_on_a_terminal(place, 80, NO_COLOR="1").splitlines()
+
+    line, carets = shown[2], shown[3]
+    assert line[carets.index("^") : carets.rindex("^") + 1] == "set -x cat $0"
+
+
+def test_in_a_pipe_a_finding_is_a_line(cli: Cli, write: Write) -> None:
+    answer = cli("job", "check", write("job.sh", JOB))
+
+    first, second = answer.stdout.splitlines()
+    assert first.startswith("job.sh:5:1: warning[set-x-cat] set takes ")
+    assert first.endswith("; fix: set -x; cat $0")
+    assert second.startswith("job.sh:6:1: error[launcher-in-launcher] ")
+    assert (answer.code, answer.stderr) == (1, "1 error and 1 warning in 1 file (1 hint: --all); --fix mends 1\n")
+
+
+def test_explain_adds_cost_and_source(cli: Cli, write: Write) -> None:
+    line = cli("job", "check", "--explain", write("job.sh", "set -x cat $0\n")).stdout
+
+    assert "; cost: the script is not printed, and its own arguments are gone; source: bash(1)" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code"),
+    [
+        (JOB, (), 1),
+        (JOB, ("--exit-zero",), 0),
+        (JOB, ("--select", "launch-blocking"), 0),
+        (JOB, ("--select", "set-x-cat"), 1),
+        ("#SBATCH -N 2\nsrun hostname\n", ("--all",), 0),
+    ],
+)
+def test_the_exit_code_says_if_there_is_an_error_or_a_warning(
+    cli: Cli, write: Write, text: str, options: tuple[str, ...], code: int
+) -> None:
+    assert cli("job", "check", *options, write("job.sh", text)).code == code
+
+
+def test_a_rule_that_does_not_exist_is_an_error_of_use(cli: Cli, write: Write) -> None:
+    answer = cli("job", "check", "--select", "set-x-cut", write("job.sh", JOB))
+
+    assert answer.code == 2
+    assert "set-x-cat" in answer.stderr
+
+
+def test_diff_shows_what_fix_would_change_and_changes_nothing(cli: Cli, write: Write) -> None:
+    file = write("job.sh", LATE)
+
+    answer = cli("job", "check", "--diff", file)
+
+    assert " #SBATCH --time=1\n-ls\n #SBATCH --mem=4G # much\n #SBATCH --partition=x\n+ls\n" in answer.stdout
+    assert file.read_text() == LATE
+
+
+def test_fix_mends_in_place_and_leaves_what_is_not_safe(cli: Cli, write: Write) -> None:
+    file = write("job.sh", LATE + '[ -z "$5"] && exit\npkill -f me\n')
+    file.chmod(0o750)
+
+    answer = cli("job", "check", "--fix", file)
+
+    assert file.read_text() == (
+        "#!/bin/bash\n#SBATCH --time=1\n#SBATCH --mem=4G # much\n#SBATCH --partition=x\nls\npython a.py\n"
+        '[ -z "$5" ] && exit\npkill -f me\n'
+    )
+    assert file.stat().st_mode & 0o777 == 0o750
+    assert answer.code == 1
+    assert "[kill-by-pattern]" in answer.stdout
+    assert "[test-bracket]" not in answer.stdout
+    assert cli("job", "check", "--fix", file).stdout.count("@@") == 0
+
+
+def test_an_option_that_stands_above_too_is_a_choice_and_not_mended(cli: Cli, write: Write) -> None:
+    file = write("job.sh", "#SBATCH --mem=1G\nls\n#SBATCH --mem=2G\n")
+
+    cli("job", "check", "--fix", file)
+
+    assert file.read_text() == "#SBATCH --mem=1G\nls\n#SBATCH --mem=2G\n"
+
+
+@pytest.mark.parametrize("content", [b"set -x cat $0\r\n", b"set -x cat $0 # \xff\n"])
+def test_fix_refuses_what_it_would_not_write_as_it_was(cli: Cli, write: Write, content: bytes) -> None:
+    file = write("job.sh", content)
+
+    answer = cli("job", "check", "--fix", file)
+
+    assert (answer.code, file.read_bytes()) == (2, content)
+    assert "cannot mend it in place" in answer.stderr
+
+
+def test_fix_follows_a_link(cli: Cli, write: Write, place: Path) -> None:
+    write("real.sh", "set -x cat $0\n")
+    (place / "job.sh").symlink_to("real.sh")
+
+    cli("job", "check", "--fix", place / "job.sh")
+
+    assert (place / "job.sh").is_symlink()
+    assert (place / "real.sh").read_text() == "set -x; cat $0\n"
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--json",), ("--format", "sarif"), ("--format", "gitlab"), ("--diff",), ("--shellcheck",)]
+)
+def test_a_secret_is_never_shown(cli: Cli, write: Write, options: tuple[str, ...]) -> None:
+    if "--shellcheck" in options:
+        needs.need("shellcheck")
+    file = write("job.sh", f"export HF_TOKEN={TOKEN}; set -x cat {TOKEN}\nexport HF_TOKEN='{TOKEN}'\n")
+
+    answer = cli("job", "check", "--all", *options, file)
+
+    assert "token-in-script" in answer.stdout or options == ("--diff",)
+    assert TOKEN not in answer.stdout + answer.stderr
+
+
+def test_sarif_has_each_finding_at_its_place(cli: Cli, write: Write) -> None:
+    log = json.loads(cli("job", "check", "--format", "sarif", write("job.sh", JOB)).stdout)
+
+    run = log["runs"][0]
+    assert log["version"] == "2.1.0"
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} == {"set-x-cat", "launcher-in-launcher"}
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place == {
+        "artifactLocation": {"uri": "job.sh"},
+        "region": {"startLine": 5, "startColumn": 1, "endColumn": 14},
+    }
+    assert run["results"][1]["level"] == "error"
+
+
+def test_gitlab_gets_a_code_quality_report(cli: Cli, write: Write) -> None:
+    entries = json.loads(cli("job", "check", "--format", "gitlab", write("job.sh", JOB)).stdout)
+
+    assert [(entry["check_name"], entry["severity"]) for entry in entries] == [
+        ("set-x-cat", "minor"),
+        ("launcher-in-launcher", "critical"),
+    ]
+    assert entries[0]["location"] == {"path": "job.sh", "lines": {"begin": 5}}
+    assert len({entry["fingerprint"] for entry in entries}) == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "scheduler"), [("#PBS -l select=2", "PBS"), ("#BSUB -n 4", "LSF"), ("#FLUX: -N2", "flux")]
+)
+def test_directives_of_other_schedulers_are_named(cli: Cli, write: Write, line: str, scheduler: str) -> None:
+    answer = cli("job", "check", write("job.sh", f"#!/bin/bash\n{line}\npython a.py\n"))
+
+    assert f"job.sh: directives of {scheduler} are skipped" in answer.stderr
+
+
+@pytest.mark.real
+def test_what_shellcheck_finds_stands_beside_ours(cli: Cli, write: Write) -> None:
+    needs.need("shellcheck")
+    file = write("job.sh", "#!/bin/bash\nset -x cat $0\ncd /x\n")
+
+    answer = cli("job", "check", "--shellcheck", file)
+
+    assert "job.sh:2:1: warning[set-x-cat]" in answer.stdout
+    assert "job.sh:3:1: warning[SC2164]" in answer.stdout
+
+
+def test_without_shellcheck_it_is_said_how_to_get_it(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    answer = cli("job", "check", "--shellcheck", write("job.sh", JOB))
+
+    assert answer.code == 3
+    assert "shellcheck" in answer.stderr
+
+
+def test_a_long_line_of_one_letter_takes_no_time(cli: Cli, write: Write) -> None:
+    """Each of these took over a minute, or would, if a pattern went back and forth."""
+    long = ["#" * 50_000, "(" * 5_000, "$(" * 2_000, '"' * 50_001, "a=" * 20_000, "<" * 50_000, "--x=" * 20_000]
+
+    answer = cli("job", "check", write("job.sh", "#SBATCH -N 2\n" + "\n".join(long) + "\n"))
+
+    assert answer.code in (0, 1)
