@@ -253,6 +253,10 @@ TESTED_BY = {
     19: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
     20: "tests/fuzz/test_security.py::test_commands_that_write_alone_start_no_program",
     21: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",
+    22: "tests/core/test_beside.py::test_a_file_of_the_users_stays_and_nothing_is_written",
+    23: "tests/core/test_beside.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one",
+    24: "tests/core/test_beside.py::test_edits_at_once_are_all_in_the_file",
+    25: "tests/knowledge/test_machine.py::test_nothing_of_the_current_folder_runs",
 }
 """The test of each numbered sentence."""
 

@@ -59,3 +59,11 @@ def test_the_c_library_is_the_machines(program: Program) -> None:
 
     assert f"glibc {glibc.externals[0].spec.versions}" == os.confstr("CS_GNU_LIBC_VERSION")
     assert glibc.buildable is False
+
+
+def test_nothing_of_the_current_folder_runs(place: Path) -> None:
+    (place / "sysconfig.py").write_text("open('ran', 'w')\n")
+
+    on_this_machine(load_system("local"))
+
+    assert not (place / "ran").exists()

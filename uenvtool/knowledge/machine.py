@@ -38,6 +38,7 @@ TOOLS = (
         package="python",
         program="python3",
         arguments=(
+            "-I",  # not what lies in the current folder
             "-c",
             "import os, sys, sysconfig\n"
             "if os.path.exists(sysconfig.get_path('include') + '/Python.h'):\n"  # extensions are built with it

@@ -185,12 +185,13 @@ def write_error(path: Path, error: OSError) -> ToolFailed:
 
 
 @contextlib.contextmanager
-def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: bool = True) -> Iterator[None]:
     """Hold `folder` for one writer at a time; a second one is refused with ToolFailed.
 
     The lock is on the folder itself (flock), so it leaves no file behind and dies with its
     process. The folder is made if it is missing, and removed again if it stays empty. shared: any
-    number of writers that are shared hold it at the same time.
+    number of writers that are shared hold it at the same time. wait: for a writer who is done in a moment, in place
+    of being refused. below: the folders in it are the tool's too, and what a killed run left there is removed.
     """
     try:
         made = make_folders(folder)
@@ -200,16 +201,16 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     except OSError as error:
         raise write_error(folder, error) from error
     try:
-        take_lock(descriptor, folder, shared=shared)
+        take_lock(descriptor, folder, shared=shared, wait=wait)
         if not shared:
-            _remove_strays(folder)
+            _remove_strays(folder, below=below)
         yield
     finally:
         os.close(descriptor)
         remove_empty(made)
 
 
-def take_lock(descriptor: int, shown: Path, *, shared: bool = False) -> None:
+def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool = False) -> None:
     """Lock an open folder until it is closed; ToolFailed, with the name of what is written, if another has it.
 
     A filesystem without locks is used without.
@@ -217,7 +218,7 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False) -> None:
     import fcntl
 
     try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
         raise ToolFailed(f"{shown} is in use", hint=LOCK_WAIT_HINT) from error
     except OSError as error:
@@ -225,9 +226,10 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False) -> None:
             raise
 
 
-def _remove_strays(folder: Path) -> None:
+def _remove_strays(folder: Path, *, below: bool) -> None:
     """Remove what a killed run left half written; the lock says that nobody writes it now."""
-    for stray in folder.rglob(f".*{STAGED_SUFFIX}"):
+    pattern = f".*{STAGED_SUFFIX}"
+    for stray in folder.rglob(pattern) if below else folder.glob(pattern):
         with contextlib.suppress(OSError):
             stray.unlink()
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.drift import differences
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.files.atomic import Rewrite, locked, rewrite
-from uenvtool.core.files.reading import read_bytes
+from uenvtool.core.files.atomic import Rewrite, locked, rewrite, write, write_error
+from uenvtool.core.files.reading import is_open_ended, read_bytes
 
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
@@ -171,13 +171,18 @@ def write_generated(
 
 
 def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
-    """Write files into a folder of the user's, beside whatever is there.
+    """Write files into a folder of the user's, beside whatever is there; the first one uses the others.
 
-    Raises BadInput, with what would change, for a file that the tool did not write or that was changed since. `force`
-    replaces the changed ones.
+    A pipe or device is written to. Raises BadInput, with what would change, for a file that the tool did not write or
+    that was changed since, and for a link. `force` replaces the changed ones and keeps a copy of each. Of several
+    files the first is gone until all are written, so that it never runs with old ones.
     """
-    with locked(folder):
+    if open_ended := [name for name in contents if is_open_ended(folder / name)]:
+        _write_through(folder, contents, open_ended)
+        return
+    with locked(folder, below=False):
         record = read_record(folder)
+        changed = []
         for name, content in _present(folder, contents):
             if content == contents[name].encode() or record.has(name, content):
                 continue
@@ -188,7 +193,29 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
             if not force:
                 hint = "keep your change: choose another name with -o; or replace it with --force"
                 raise BadInput(f"{folder / name} was changed since uenvtool wrote it\n{diff}", hint=hint)
-        write_generated(folder, contents, keep=record.names - set(contents))
+            changed.append((name, content))
+        for name, content in changed:
+            write(_free_name(folder, f"{name}.before"), content)
+        if sum(content_inside(folder, name) != text.encode() for name, text in contents.items()) > 1:
+            (folder / next(iter(contents))).unlink(missing_ok=True)
+        write_generated(folder, dict(reversed([*contents.items()])), keep=record.names - set(contents))
+
+
+def _write_through(folder: Path, contents: Mapping[str, str], open_ended: Sequence[str]) -> None:
+    """Write the one file there is to a pipe or device. Raises BadInput if there are more, which belong beside it."""
+    (name, *others) = contents
+    if others or name not in open_ended:
+        raise BadInput(f"{folder / open_ended[0]} takes one file; these are {', '.join(contents)}", hint="name a file")
+    try:
+        with open(folder / name, "w", encoding="utf-8") as stream:
+            stream.write(contents[name])
+    except OSError as error:
+        raise write_error(folder / name, error) from error
+
+
+def _free_name(folder: Path, name: str) -> Path:
+    """Return a name in a folder that nobody has: with a number if it has to be."""
+    return next(path for path in (folder / f"{name}{end}" for end in ("", *range(1, 10_000))) if not path.exists())
 
 
 def _digests(found: Any) -> dict[str, str]:

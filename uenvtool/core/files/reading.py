@@ -14,7 +14,7 @@ from uenvtool.core.errors import BadInput, Position
 
 LAST_BYTES = 16 << 10
 LAST_LINES = 12
-_STREAM = re.compile(r"/dev/stdin|/dev/fd/\d+|/proc/self/fd/\d+")
+_STREAM = re.compile(r"/dev/std(in|out|err)|/dev/fd/\d+|/proc/self/fd/\d+")
 
 
 @contextlib.contextmanager
@@ -49,6 +49,13 @@ def read_bytes(path: Path, most: int) -> bytes:
 def is_stream(path: Path) -> bool:
     """Tell if a path is an open file of the process, such as a pipe: `-r <(...)`, `-r /dev/stdin`."""
     return _STREAM.fullmatch(str(path)) is not None
+
+
+def is_open_ended(path: Path) -> bool:
+    """Tell if a path is a pipe, a terminal or another device: it takes what is written, and holds no file."""
+    with contextlib.suppress(OSError):
+        return is_stream(path) or not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode))
+    return False
 
 
 def read_named(path: Path, most: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import shlex
 from pathlib import Path
@@ -37,12 +38,13 @@ def edit(request: EditRequest) -> Result:
         path, before = own, extending(location.name) if not own.is_file() else _text(own)
     else:
         path, before = location.path.resolve(), _text(location.path)
-    inherited = _inherited(path, before)
-    after = edited(before, request, inherited)
-    with instead_of_file(path, after.encode()):
-        RECIPE.load(str(path.absolute()))
-    if not dry_run:
-        files.write(path, after, keep_mode=True)
+    with contextlib.nullcontext() if dry_run else files.locked(path.parent, wait=True, below=False):
+        before = _text(path) if path.is_file() else before
+        after = edited(before, request, _inherited(path, before))
+        with instead_of_file(path, after.encode()):
+            RECIPE.load(str(path.absolute()))
+        if not dry_run:
+            files.write(path, after, keep_mode=True)
     old = before if path.is_file() or dry_run else ""
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},

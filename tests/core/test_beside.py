@@ -1,0 +1,130 @@
+"""Files that are written where a user's own may lie: theirs stay, pipes are pipes, several files belong together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SMALL
+from uenvtool.core.errors import BadInput
+from uenvtool.core.files import write_beside
+from uenvtool.core.files.generated import RECORD
+
+JOB = {"job.sh": "srun --environment=./job.toml\n", "job.toml": "image = 'a'\n"}
+
+
+def test_what_uenvtool_wrote_is_written_again(place: Path) -> None:
+    write_beside(place, JOB)
+    write_beside(place, {**JOB, "job.sh": "new\n"})
+
+    assert {path.name for path in place.iterdir()} == {*JOB, RECORD}
+    assert (place / "job.sh").read_text() == "new\n"
+
+
+@pytest.mark.parametrize("name", JOB)
+@pytest.mark.parametrize("force", [False, True])
+def test_a_file_of_the_users_stays_and_nothing_is_written(name: str, force: bool, place: Path) -> None:
+    (place / name).write_text("mine\n")
+
+    with pytest.raises(BadInput, match=f"{name} was not written by uenvtool"):
+        write_beside(place, JOB, force=force)
+
+    assert {path.name for path in place.iterdir()} == {name}
+    assert (place / name).read_text() == "mine\n"
+
+
+def test_a_changed_file_is_replaced_with_force_and_a_copy_stays(place: Path) -> None:
+    for mine in ("mine\n", "mine again\n"):
+        write_beside(place, JOB, force=True)
+        (place / "job.sh").write_text(mine)
+        with pytest.raises(BadInput, match="was changed since"):
+            write_beside(place, JOB)
+
+        write_beside(place, JOB, force=True)
+
+        assert (place / "job.sh").read_text() == JOB["job.sh"]
+    assert (place / "job.sh.before").read_text() == "mine\n"
+    assert (place / "job.sh.before1").read_text() == "mine again\n"
+
+
+def test_a_link_is_neither_followed_nor_replaced(place: Path) -> None:
+    (place / "mine").write_text("mine\n")
+    (place / "job.sh").symlink_to("mine")
+
+    with pytest.raises(BadInput, match="is a symlink"):
+        write_beside(place, JOB, force=True)
+
+    assert (place / "job.sh").is_symlink()
+    assert (place / "mine").read_text() == "mine\n"
+
+
+def test_a_pipe_gets_the_text_and_stays_a_pipe(place: Path) -> None:
+    os.mkfifo(place / "job.sh")
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append((place / "job.sh").read_text()))
+    reader.start()
+
+    write_beside(place, {"job.sh": "text\n"})
+
+    reader.join()
+    assert got == ["text\n"]
+    assert (place / "job.sh").is_fifo()
+    assert not (place / RECORD).exists()
+
+
+def test_a_device_takes_one_file_and_stays(place: Path) -> None:
+    write_beside(Path("/dev"), {"null": "text\n"})
+    with pytest.raises(BadInput, match=r"takes one file; these are null, null\.toml"):
+        write_beside(Path("/dev"), {"null": "text\n", "null.toml": ""})
+
+    assert Path("/dev/null").is_char_device()
+    assert not Path("/dev", RECORD).exists()
+
+
+def test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one(place: Path) -> None:
+    """The script goes first and comes last: it is never there with an EDF of another run."""
+    new = {name: text.replace("a", "b") for name, text in JOB.items()}
+    code = (
+        "import os, sys; from pathlib import Path; from uenvtool.core.files import write_beside\n"
+        "left, real = int(sys.argv[1]), os.replace\n"
+        "def replace(*names):\n"
+        "    global left\n"
+        "    if left == 0: os._exit(9)\n"
+        "    left -= 1\n"
+        "    real(*names)\n"
+        "os.replace = replace\n"
+        f"write_beside(Path('.'), {new!r})\n"
+    )
+    for renames in range(6):
+        write_beside(place, JOB, force=True)
+        done = subprocess.run([sys.executable, "-c", code, str(renames)], cwd=place, check=False)
+
+        found = {name: (place / name).read_text() for name in JOB if (place / name).exists()}
+        assert "job.sh" not in found or found in (JOB, new), (renames, found)
+        if done.returncode == 0:
+            assert found == new
+            break
+        write_beside(place, new)
+        assert {name: (place / name).read_text() for name in JOB} == new
+    else:
+        raise AssertionError("it never came to its end")
+
+
+def test_edits_at_once_are_all_in_the_file(place: Path) -> None:
+    recipe = place / "recipes" / "mine" / "recipe.yaml"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text(SMALL)
+    packages = [f"package-{number}" for number in range(6)]
+
+    runs = [
+        subprocess.Popen([sys.executable, "-m", "uenvtool", "edit", "mine", "--add", name], stdout=subprocess.DEVNULL)
+        for name in packages
+    ]
+
+    assert [run.wait() for run in runs] == [0] * len(runs)
+    assert [name for name in packages if name not in recipe.read_text()] == []
