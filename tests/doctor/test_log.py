@@ -422,7 +422,7 @@ def test_a_new_pattern_is_one_entry_of_a_file_of_ones_own(cli: Cli, write: Write
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("match: '('", "not a regular expression"),
+        ("match: '('", "no regular expression of RE2"),
         ("match: x}], hidden_by: [nothing], missing: [{text: other", "unknown finding 'nothing'"),
     ],
 )

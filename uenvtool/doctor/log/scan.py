@@ -5,6 +5,7 @@ A text that each known line contains is searched for as bytes; only where one is
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -22,6 +23,8 @@ AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""
 NEAR = 4_000
 SHOWN, SHOWN_BEFORE = 160, 60
+MOST_LOOKS = 100
+"""So many lines of a finding give details; cleaning more of them takes long, and says nothing new."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
@@ -82,14 +85,21 @@ class Scanner:
             around = _surroundings(block.data, start, end, floors.get(number, 0))
             floors[number] = end
             for target in self._targets[number]:
-                found = _found(target.line, around.line, around.behind)
+                found = around.found(target.line)
                 if found is None:
                     continue
-                floors[number] = max(floors[number], around.start + found.length)
-                if target.kind == FINDING and seen.is_news(target.name, found.groups, around.moment):
-                    line, counted = line + block.data.count(b"\n", counted, start), start
-                    seen.set_first(target.name, _sighting(around, found.groups, (seen.logs, line), f"{shown}:{line}"))
-                _note(target, found.groups, around, seen)
+                groups, length = found
+                floors[number] = max(floors[number], around.start + length)
+                if target.kind == FINDING:
+                    if seen.count(target.name) < MOST_LOOKS:  # what is shown of a line, it says without its secrets
+                        groups = dict((around.cleaned().found(target.line) or ({}, 0))[0])
+                    elif "detail" in groups:
+                        groups = {**groups, "detail": None}
+                    if seen.is_news(target.name, groups, around.moment):
+                        line, counted = line + block.data.count(b"\n", counted, start), start
+                        first = _sighting(around.cleaned(), groups, (seen.logs, line), f"{shown}:{line}")
+                        seen.set_first(target.name, first)
+                _note(target, groups, around, seen)
 
 
 def _is_again(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
@@ -140,13 +150,30 @@ class _Around:
         """When the line was printed, if it says so."""
         return origin.moment(self.line)
 
+    def cleaned(self) -> _Around:
+        """Return it without secrets."""
+        behind = without_secrets(self.behind.decode("utf-8", "replace")).encode()
+        return dataclasses.replace(self, line=without_secrets(self.line), behind=behind)
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """What a line gives, and how much of it was looked at for that, in bytes."""
-
-    groups: dict[str, str | None]
-    length: int = 0
+    def found(self, wanted: LogLine) -> tuple[dict[str, str | None], int] | None:
+        """Return what the line gives, and how many bytes of it that took; None if it is another with the same text."""
+        groups: dict[str, str | None] = {"value": wanted.value} if wanted.value else {}
+        length = 0
+        if wanted.unless is not None and wanted.unless.search(self.line):
+            return None
+        if wanted.match is not None:
+            match = wanted.match.search(self.line)
+            if match is None:
+                return None
+            groups.update(match.groupdict())
+            length = len(self.line[: match.end()].encode())
+        if wanted.near is not None or wanted.not_near is not None:
+            next_lines = self.behind.decode("utf-8", "replace")
+            near = wanted.near.search(next_lines) if wanted.near else None
+            if (wanted.near and near is None) or (wanted.not_near and wanted.not_near.search(next_lines)):
+                return None
+            groups.update(near.groupdict() if near else {})
+        return groups, length
 
 
 def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
@@ -159,56 +186,26 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     low = max(data.rfind(b"\n", floor, start) + 1, data.rfind(b"\r", floor, start) + 1, floor)
     high = data.find(b"\n", end, end + AROUND)
     high = high if high >= 0 else min(end + AROUND, len(data))
-    before = data[low:start].decode("utf-8", "replace")
+    before, text = (data[one:other].decode("utf-8", "replace") for one, other in ((low, start), (start, end)))
     line = before + data[start:high].decode("utf-8", "replace").rstrip("\r")
-    text = data[start:end].decode("utf-8", "replace")
     return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
 
 
-def _found(line: LogLine, whole: str, behind: bytes) -> _Found | None:
-    """Return what a line gives; None if it is another one that contains the same text."""
-    groups: dict[str, str | None] = {"value": line.value} if line.value else {}
-    length = 0
-    if line.unless is not None and line.unless.search(whole):
-        return None
-    if line.match is not None:
-        match = line.match.search(whole)
-        if match is None:
-            return None
-        groups.update(match.groupdict())
-        length = len(whole[: match.end()].encode())
-    if line.near is not None or line.not_near is not None:
-        next_lines = behind.decode("utf-8", "replace")
-        near = line.near.search(next_lines) if line.near else None
-        if (line.near and near is None) or (line.not_near and line.not_near.search(next_lines)):
-            return None
-        groups.update(near.groupdict() if near else {})
-    return _Found(groups, length)
-
-
 def _sighting(around: _Around, groups: dict[str, str | None], order: tuple[int, int], place: str) -> Sighting:
-    """Return what is kept of the first line that shows a finding. Secrets go before the line is cut."""
-    whole = " ".join(without_secrets(around.line).split())
+    """Return what is kept of the first line that shows a finding; it is cleaned, and then cut."""
+    whole = " ".join(around.line.split())
     at = whole.find(" ".join(around.text.split()))
     first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
-    text = whole[first : first + SHOWN] if at >= 0 or len(around.before) < AROUND else ""
     named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
     return Sighting(
         place=place,
         order=order,
-        text=text,
+        text=whole[first : first + SHOWN] if at >= 0 or len(around.before) < AROUND else "",
         detail=groups.get("detail") or "",
         node=groups.get("node") or origin.node(around.before),
         rank=origin.rank(around.before) if named is None else named,
         moment=around.moment,
     )
-
-
-def _safe_detail(line: LogLine, around: _Around) -> str:
-    """Return the detail as the line gives it without its secrets."""
-    behind = without_secrets(around.behind.decode("utf-8", "replace")).encode() if line.near else around.behind
-    found = _found(line, without_secrets(around.line), behind)
-    return without_secrets((found.groups.get("detail") if found else None) or "")
 
 
 def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings) -> None:
@@ -220,9 +217,7 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        sighting = seen.findings[target.name]
-        if sighting.add(node, origin.rank(around.before), groups):
-            sighting.details[str(groups["detail"])].shown = _safe_detail(target.line, around)
+        seen.findings[target.name].add(node, origin.rank(around.before), groups)
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
         return

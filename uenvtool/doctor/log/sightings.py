@@ -14,14 +14,6 @@ MOST_DETAILS = 8
 
 
 @dataclass(slots=True)
-class Detail:
-    """How often lines gave a detail, and how it is shown: without secrets."""
-
-    count: int = 1
-    shown: str = ""
-
-
-@dataclass(slots=True)
 class Sighting:
     """A finding in logs.
 
@@ -40,10 +32,10 @@ class Sighting:
     count: int = 0
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
-    details: dict[str, Detail] = field(default_factory=dict)
+    details: dict[str, int] = field(default_factory=dict)
 
-    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None]) -> bool:
-        """Count one more line, and tell if its detail is a new one."""
+    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None]) -> None:
+        """Count one more line."""
         self.count += 1
         node = groups.get("node") or node
         if node and len(self.nodes) < MOST_NAMES:
@@ -52,12 +44,8 @@ class Sighting:
             named = set(numbers_of(groups.get("ranks") or groups.get("rank") or ""))
             self.ranks |= named or ({rank} if rank is not None else set())
         detail = groups.get("detail")
-        if detail in self.details:
-            self.details[detail].count += 1
-        elif detail and len(self.details) < MOST_DETAILS:
-            self.details[detail] = Detail()
-            return True
-        return False
+        if detail and (detail in self.details or len(self.details) < MOST_DETAILS):
+            self.details[detail] = self.details.get(detail, 0) + 1
 
 
 @dataclass(slots=True)
@@ -102,6 +90,10 @@ class Sightings:
     unread: list[str] = field(default_factory=list)
     settled: set[int] = field(default_factory=set)
     printed: set[tuple[int, bytes]] = field(default_factory=set)
+
+    def count(self, name: str) -> int:
+        """Return how many lines showed a finding."""
+        return self.findings[name].count if name in self.findings else 0
 
     def is_news(self, name: str, groups: Mapping[str, str | None], moment: str) -> bool:
         """Tell if a line is the first that shows a finding: none was yet, none with a detail, or it is the earlier."""

@@ -60,8 +60,8 @@ def _shown(seen: Sightings, known: Known) -> list[str]:
 
 
 def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
-    details = sorted(sighting.details.values(), key=lambda detail: -detail.count)
-    detail = ", ".join(" ".join(one.shown.split()) for one in details[:3])
+    details = sorted(sighting.details, key=lambda detail: -sighting.details[detail])
+    detail = ", ".join(" ".join(one.split()) for one in details[:3])
     is_generic = known.id == FAILED
     if known.id == WATCHDOG:
         detail = _watchdog_detail(sighting, seen)
@@ -80,12 +80,11 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
 
 def _first_to_fail(sighting: Sighting) -> str:
     """Return who ended first and with what, and whether others followed."""
-    first = sighting.details.get(sighting.detail)
     who = f"rank {sighting.rank}" if sighting.rank is not None else "the run"
     where = f" on {sighting.node}" if sighting.node else ""
     others = sighting.ranks - {sighting.rank}
     then = f"; then rank {ranges(others)}" if others else ""
-    return f"{who}{where} failed first, with: {' '.join((first.shown if first else sighting.text).split())}{then}"
+    return f"{who}{where} failed first, with: {' '.join((sighting.detail or sighting.text).split())}{then}"
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
