@@ -415,3 +415,12 @@ def test_rules_of_the_users_own_are_used_and_checked(cli: Cli, write: Write) -> 
     answer = cli("validate", wrong)
     assert answer.code == 2
     assert "rules/site.yaml:4:19: line: no regular expression" in answer.stderr
+
+
+@pytest.mark.parametrize(("line", "is_found"), [("export NCCL_PROTO=LL128", True), ("export NCCL_DEBUG=INFO", False)])
+def test_wrong_numbers_are_told_where_no_runtime_is_named(cli: Cli, line: str, is_found: bool) -> None:
+    Path("job.sh").write_text(f"#!/bin/bash\n#SBATCH --nodes=2 --time=1\n{line}\nsrun python train.py\n")
+
+    found = cli("job", "check", "-s", "clariden", "--json", "job.sh").stdout
+
+    assert ("tuning-guard" in found) == is_found

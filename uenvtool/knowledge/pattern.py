@@ -9,6 +9,8 @@ from typing import Any
 
 MOST_CHARACTERS = 100_000
 """A longer text is cut: no line that a person reads is as long."""
+MOST_MEMORY = 1 << 28
+"""Bytes that one pattern may take. Where RE2's 8 MiB are too few it prints so, and goes on with a slower way."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Pattern:
         import re2
 
         re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
-        return re2.compile(self.text)
+        return re2.compile(self.text, max_mem=MOST_MEMORY)
 
     def _matched(self, method: str, text: str) -> re.Match[str] | None:
         compiled = getattr(self.compiled, method)

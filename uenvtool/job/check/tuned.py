@@ -67,6 +67,8 @@ def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]
         if unknown - {"uarch"} and not (guard.signs and guard.signs.search(source.text)):
             continue
         parts = [part for part in _set_parts(source) if _plain(part.name) in guard.variables]
+        if not parts and not source.kinds & {"uenv", "edf", "apptainer"}:
+            continue  # nothing in the file is about NCCL
         values = {**source.given, **_given(source, tuned), **{_plain(part.name): _default(part.text) for part in parts}}
         if guard.way(values) is None and not any("$" in values.get(name, "") for name in guard.variables):
             where = "".join(f" where {term}" for term in left if term.fact == "uarch")
