@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from uenvtool.job.check import tuned
 from uenvtool.job.check.launch import (
@@ -22,7 +22,7 @@ from uenvtool.job.check.launch import (
     options,
 )
 from uenvtool.job.check.launch import option as option_of
-from uenvtool.job.check.parts import BATCH, OUTER, STEP, Part, Source
+from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
 from uenvtool.knowledge.condition import Facts
 
 WHOLE_NODE = 4
@@ -40,22 +40,6 @@ _USES_ALL_GPUS = re.compile(
 )
 _PORT_OPTION = re.compile(r"(rdzv[-_]endpoint|master[-_]port|main_process_port|rdzv_conf)[= ]")
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a search found: where it stands, and what is to be said of it.
-
-    detail: what was found, if its text alone does not say it. fix: in place of the rule's. edits: offset, end and
-    new text of what --fix changes. is_certain: False for a hint, whatever the rule's severity.
-    """
-
-    offset: int
-    end: int
-    detail: str = ""
-    fix: str = ""
-    edits: tuple[tuple[int, int, str], ...] = ()
-    is_certain: bool = True
 
 
 class Context:
@@ -123,11 +107,6 @@ class Context:
             or any(part.name == "trap" and re.search(r"EXIT|ERR\b", part.text) for part in self.commands)
             or self.mentions("$?", "PIPESTATUS", "||", "$status", "${status", "$rc", "${rc", "$EXIT", "${EXIT")
         )
-
-
-def at(part: Part, detail: str = "", fix: str = "") -> Found:
-    """A part as what was found."""
-    return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
 def syntax_error(context: Context) -> Iterator[Found]:
@@ -496,8 +475,8 @@ def _of_tuning(search: tuned.Search) -> Finder:
     def find(context: Context) -> Iterator[Found]:
         settings = context.knowledge()
         is_known = settings is not None and "fabric" in settings.known
-        for part, detail in search(context.source, context.knowledge):
-            yield Found(offset=part.offset, end=part.end, detail=detail, is_certain=is_known)
+        for found in search(context.source, context.knowledge):
+            yield replace(found, is_certain=is_known)
 
     return find
 

@@ -10,8 +10,8 @@ from pathlib import PurePath
 
 from uenvtool.core.errors import Position
 from uenvtool.job.check.edf import read_edf
-from uenvtool.job.check.finders import FINDERS, Context, Found, at
-from uenvtool.job.check.parts import Lines, Part, Source
+from uenvtool.job.check.finders import FINDERS, Context
+from uenvtool.job.check.parts import Found, Lines, Part, Source, at
 from uenvtool.job.check.script import read_script
 from uenvtool.job.check.words import with_outer
 from uenvtool.knowledge.rule import HINT, Look, Rule
@@ -83,8 +83,19 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     lines = Lines(source.text)
     ignored = _ignored(source.text)
     shown = [_finding(rule, hit, lines, context) for rule, hit in found]
-    unique = {(hit.position.line, hit.position.column, hit.rule.id): hit for hit in reversed(shown)}
-    return [unique[key] for key in sorted(unique) if not {key[2], "all"} & ignored.get(key[0], set())]
+    return [hit for hit in _apart(shown) if not {hit.rule.id, "all"} & ignored.get(hit.position.line, set())]
+
+
+def _apart(found: Iterable[Finding]) -> list[Finding]:
+    """The findings in the order of the file; of those of one rule at one place the first."""
+    ends: dict[tuple[str, int], int] = {}
+    kept = []
+    for hit in sorted(found, key=lambda hit: (hit.position, hit.rule.id)):
+        place = (hit.rule.id, hit.position.line)
+        if hit.position.column >= ends.get(place, 0):
+            ends[place] = hit.position.column + hit.width
+            kept.append(hit)
+    return kept
 
 
 def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Finding:

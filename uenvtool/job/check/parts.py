@@ -74,6 +74,27 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search found: where it stands, and what is to be said of it.
+
+    detail: what was found, if its text alone does not say it. fix: in place of the rule's. edits: offset, end and
+    new text of what --fix changes. is_certain: False for a hint, whatever the rule's severity.
+    """
+
+    offset: int
+    end: int
+    detail: str = ""
+    fix: str = ""
+    edits: tuple[tuple[int, int, str], ...] = ()
+    is_certain: bool = True
+
+
+def at(part: Part, detail: str = "", fix: str = "") -> Found:
+    """A part as what was found."""
+    return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A file as it was read: its parts in order, and what is known of it.
 

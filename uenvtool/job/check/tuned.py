@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from uenvtool.job.check.parts import OUTER, Part, Source
+from uenvtool.job.check.parts import OUTER, Found, Part, Source, at
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
 from uenvtool.settings import ConditionalSetting, Settings
 
 Knowledge = Callable[[], "Settings | None"]
 """Gives the settings for the file that is checked; None if nothing tells its runtime. It is called by every search."""
-Search = Callable[[Source, Knowledge], Iterator[tuple[Part, str]]]
-"""Gives the parts that are wrong, each with what is wrong about it."""
+Search = Callable[[Source, Knowledge], Iterator[Found]]
+"""Gives what is wrong."""
 LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"}
 """What the old numbers of NCCL's levels of distance stand for (nccl, src/graph/paths.cc, levelsOldToNew)."""
 
 
-def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
+def other_value(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Variables whose value is none that holds here."""
     tuned = knowledge()
     variables = {variable.name: variable for variable in tuned.tuning.variables} if tuned else {}
@@ -31,33 +31,37 @@ def other_value(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, st
         is_of_a_site = text in map(str, says) and all(setting.is_choice for setting in values)
         if values and not is_known and not is_of_a_site:
             wanted = " or ".join(dict.fromkeys(str(setting.value) for setting in values))
-            yield part, f"{part.name}={part.text}, here it is {wanted}: {values[0].reason}"
+            yield at(
+                part,
+                f"{part.name}={part.text}, here it is {wanted}: {values[0].reason}",
+                f"{part.name}={values[0].value}",
+            )
     limits = _by_name(tuned) if tuned else {}
     for part in _given_parts(source, tuned):
         for limit in (candidate.setting for candidate in limits.get(part.name, ())):
             if limit.policy == AT_MOST and not limit.accepts(part.text):
-                yield part, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}"
+                yield at(part, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}")
 
 
-def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
+def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Variables that must not be set here."""
     for part, possible in _tuned_parts(source, knowledge):
         for candidate in possible:
             if candidate.setting.policy == UNSET and part.text and not candidate.guard:
-                yield part, f"{part.name}: {candidate.setting.reason}"
+                yield at(part, f"{part.name}: {candidate.setting.reason}")
 
 
-def conflicting(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
+def conflicting(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Variables beside one that they must not be set beside."""
     names = {_plain(part.name) for part in _set_parts(source)}
     for part, possible in _tuned_parts(source, knowledge):
         for candidate in possible:
             if candidate.setting.policy != UNSET:
                 for other in names.intersection(candidate.setting.conflicts):
-                    yield part, f"{part.name} beside {other}"
+                    yield at(part, f"{part.name} beside {other}")
 
 
-def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
+def unguarded(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Dangers that none of the ways out keeps away, where the file is, or may be, for such a place."""
     tuned = knowledge()
     if tuned is None:
@@ -72,8 +76,7 @@ def unguarded(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]
         values = {**source.given, **_given(source, tuned), **{_plain(part.name): _default(part.text) for part in parts}}
         if guard.way(values) is None and not any("$" in values.get(name, "") for name in guard.variables):
             where = "".join(f" where {term}" for term in left if term.fact == "uarch")
-            at = parts[0] if parts else _names_runtime(source)
-            yield at, f"{guard.danger}{where}; {guard.choice}"
+            yield at(parts[0] if parts else _names_runtime(source), f"{guard.danger}{where}; {guard.choice}")
 
 
 def _default(value: str) -> str:
@@ -89,7 +92,7 @@ def _names_runtime(source: Source) -> Part:
     return next(named, Part(kind="line", name="", text="", offset=0, end=1))
 
 
-def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
+def needed(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
     tuned = knowledge()
@@ -97,7 +100,7 @@ def needed(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     for part in (*_set_parts(source), *_given_parts(source, tuned)):
         need = needs.get((_plain(part.name), part.text))
         if need and not any(need.contains in option for option in options):
-            yield part, f"{part.name}={part.text} needs {need.hint}"
+            yield at(part, f"{part.name}={part.text} needs {need.hint}")
 
 
 def _given(source: Source, tuned: Settings) -> dict[str, str]:
@@ -111,17 +114,17 @@ def _given(source: Source, tuned: Settings) -> dict[str, str]:
 def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
     """What a view, a hook or an image sets and the file does not, as if it stood where the file names that."""
     own = {_plain(part.name) for part in _set_parts(source)}
-    at = _names_runtime(source)
+    named = _names_runtime(source)
     for name, value in _given(source, tuned).items() if tuned else ():
         if name not in own:
-            yield Part(kind="variable", name=name, text=value, offset=at.offset, end=at.end)
+            yield Part(kind="variable", name=name, text=value, offset=named.offset, end=named.end)
 
 
-def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
+def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """The settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     tuned = knowledge()
-    at = next((part for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
-    if tuned is None or at is None:
+    named = next((part for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
+    if tuned is None or named is None:
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
     lacking = [
@@ -133,7 +136,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, str]]:
     ]  # fmt: skip
     if lacking:
         more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        yield at, f"{', '.join(lacking[:3])}{more}"
+        yield at(named, f"{', '.join(lacking[:3])}{more}")
 
 
 def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
