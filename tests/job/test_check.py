@@ -217,6 +217,7 @@ QUIET = {
     "a program that starts its own ranks": ONE.replace("--gpus=1", "--gpus=4")
     + "export WORLD_SIZE=4\nsrun python t.py\n",
     "a placeholder in a comment": "cd $WORK # /work/<username>\n",
+    "a launcher that picks its own port": ONE + "export MASTER_PORT=9999\ntorchrun --standalone t.py\n",
     "a usage text": "echo 'Usage: job.sh <ACCOUNT>'\n",
 }
 

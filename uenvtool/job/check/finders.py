@@ -146,7 +146,8 @@ def _in_loops(part: Part) -> bool:
 
 def fixed_port(context: Context) -> Iterator[Found]:
     """Rendezvous ports that are the same in each job, where jobs can share a node."""
-    if context.has_own_nodes:
+    picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
+    if context.has_own_nodes or (picks_its_own and all(picks_its_own)):
         return
     used = {name for launch in context.launches for name in re.findall(r"\w+", " ".join(launch.words))}
     for part in context.source.parts:
