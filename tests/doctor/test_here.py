@@ -17,9 +17,10 @@ from tests.conftest import Answer
 from tests.support.overlays import BaseHere, install, wheel
 from tests.venv.test_numpy_abi import FOR_1, compiled
 from tests.venv.test_torch_abi import BYE, HELLO, library
-from uenvtool.doctor import loader, machine, on_disk
+from uenvtool.doctor import machine, on_disk
 from uenvtool.doctor.here import examine_here
 from uenvtool.doctor.python import start_asking
+from uenvtool.doctor.tuned import tuned_here
 
 Cli = Callable[..., Answer]
 Loaded = Callable[..., BaseHere]
@@ -382,10 +383,10 @@ def test_libraries_are_found_in_the_loaders_order(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "libnccl-net.so").touch()
-    there, gone = loader.search_path({"LD_LIBRARY_PATH": f"{tmp_path}/b:{tmp_path}/none::{tmp_path}/a"})
+    there, gone = machine.search_path({"LD_LIBRARY_PATH": f"{tmp_path}/b:{tmp_path}/none::{tmp_path}/a"})
 
     assert (there, gone) == ([f"{tmp_path}/b", f"{tmp_path}/a"], [f"{tmp_path}/none"])
-    assert loader.found(there, "libnccl-net*.so*") == (f"{tmp_path}/b/libnccl-net.so",)
+    assert machine.found(there, "libnccl-net*.so*") == (f"{tmp_path}/b/libnccl-net.so",)
 
 
 NAMES = ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UENV_VIEW", "UENV_MOUNT_LIST"]
@@ -412,3 +413,17 @@ def test_what_goes_wrong_while_python_is_asked_is_not_lost(monkeypatch: pytest.M
 
     with pytest.raises(OSError, match="No space left"):
         start_asking(os.environ)()
+
+
+def test_a_uenv_in_a_container_that_is_the_machine_is_a_uenv(tmp_path: Path) -> None:
+    view = tmp_path / "u" / "env" / "default"
+    view.mkdir(parents=True)
+    (tmp_path / ".dockerenv").touch()
+    environ = {"UENVTOOL_ROOT": str(tmp_path), "UENV_VIEW": f"{tmp_path}/u:pytorch:default"}
+
+    def runtime(environ: dict[str, str]) -> str:
+        tuned, _ = tuned_here(environ, system="clariden", runtime=None, recipe=None, folders=(), python=None)
+        return tuned.runtime if tuned else ""
+
+    assert runtime(environ) == "uenv"
+    assert runtime({**environ, "UENV_VIEW": "/not/mounted:pytorch:default"}) == "ce"

@@ -46,17 +46,12 @@ class Finding:
 
     def data(self) -> dict[str, Any]:
         """As data for --json."""
+        known, own = self.known, ("detail", "place", "text")
         return {
-            "id": self.known.id,
-            "severity": self.known.severity,
-            "what": self.known.what,
-            "detail": self.detail or None,
-            "why": self.known.why,
-            "fix": self.known.fix,
+            "id": known.id,
+            **{name: getattr(known, name) for name in ("severity", "what", "why", "fix", "source")},
+            **{name: getattr(self, name) or None for name in own},
             "commands": list(self.commands),
-            "source": self.known.source,
-            "place": self.place or None,
-            "text": self.text or None,
             "count": self.count,
             "nodes": folded(self.nodes) or None,
             "ranks": ranges(self.ranks) or None,

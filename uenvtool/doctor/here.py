@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.session import current_job, in_container, loaded_views
-from uenvtool.doctor import loader, machine
+from uenvtool.doctor import machine
 from uenvtool.doctor.checks import as_findings, faults, libraries
 from uenvtool.doctor.finding import Examination, Fault, Finding, worst_first
 from uenvtool.doctor.on_disk import on_disk
@@ -38,7 +38,7 @@ def examine_here(
     answer_of_python: waits for the answer of Python, if it has been asked.
     """
     python, printed = (answer_of_python or start_asking(environ))()
-    folders, gone = loader.search_path(environ)
+    folders, gone = machine.search_path(environ)
     views = loaded_views(environ)
     folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]
     tuned, why_not = tuned_here(environ, system=system, runtime=runtime, recipe=recipe, folders=folders, python=python)

@@ -1,11 +1,13 @@
-"""This machine as a process sees it: its cores, memory as a disk, limits, ports and names."""
+"""This machine as a process sees it: cores, memory as a disk, limits, ports, names, libraries (ld.so(8))."""
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import platform
 import resource
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 SECONDS = 2.0
@@ -13,6 +15,7 @@ SECONDS = 2.0
 _LISTENING = "0A"
 PORT_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+CONFIGURATION = Path("/etc/ld.so.conf.d")
 MEMORY = "/dev/shm"  # noqa: S108  only looked at
 
 
@@ -75,3 +78,48 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError:
         return ""
+
+
+def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The folders of LD_LIBRARY_PATH that are there, and those that are not."""
+    named = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry]
+    present = [entry for entry in named if os.path.isdir(entry)]
+    return present, [entry for entry in named if entry not in present]
+
+
+def usual_folders() -> list[str]:
+    """The folders that the loader knows without LD_LIBRARY_PATH."""
+    lines: list[str] = []
+    try:
+        for file in sorted(CONFIGURATION.glob("*.conf")):
+            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    configured = [line.strip() for line in lines if line.startswith("/")]
+    machine = f"{platform.machine()}-linux-gnu"
+    return [*configured, "/lib64", "/usr/lib64", f"/lib/{machine}", f"/usr/lib/{machine}", "/lib", "/usr/lib"]
+
+
+def driver_cuda() -> int:
+    """The major version of the newest CUDA that the driver knows, by its own library; 0 without a driver."""
+    import ctypes
+
+    version = ctypes.c_int(0)
+    try:
+        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+    except (OSError, AttributeError):
+        return 0
+    return 0 if failed else version.value // 1000
+
+
+def found(folders: Iterable[str], pattern: str) -> tuple[str, ...]:
+    """The files of that pattern in the folders, one for each name in the order of the folders."""
+    files: dict[str, str] = {}
+    for folder in folders:
+        try:
+            names = sorted(fnmatch.filter(os.listdir(folder), pattern))
+        except OSError:
+            continue
+        for name in names:
+            files.setdefault(name, os.path.join(folder, name))
+    return tuple(files.values())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import UenvtoolError
-from uenvtool.doctor import loader
+from uenvtool.doctor import machine
 from uenvtool.doctor.checks import disks, libraries
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, PythonHere
 from uenvtool.image.elf import Needs, needs_of
@@ -39,8 +39,8 @@ _TRANSPORT = re.compile(r"libmpi_gtl_\w+\.so")
 
 def on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: list[str], gone: list[str]) -> OnDisk:
     """What files and libraries say."""
-    everywhere = [*folders, *loader.usual_folders()]
-    found = {name: loader.found(everywhere, pattern) for name, pattern in LIBRARIES.items()}
+    everywhere = [*folders, *machine.usual_folders()]
+    found = {name: machine.found(everywhere, pattern) for name, pattern in LIBRARIES.items()}
     mounted = mounts()
     return OnDisk(
         libraries=found,
@@ -51,7 +51,7 @@ def on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: list
         venv=folder(python.environment, mounted) if python and python.environment else None,
         caches=dict(_caches(environ, python, mounted)),
         providers=_providers(environ),
-        driver_cuda=loader.driver_cuda() if python and python.versions("torch") else 0,
+        driver_cuda=machine.driver_cuda() if python and python.versions("torch") else 0,
     )
 
 

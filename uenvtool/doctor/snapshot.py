@@ -57,7 +57,7 @@ class Folder:
     files: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Tuned:
     """The tuning for the system, the runtime and the versions that are really there. again: the command for it.
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from uenvtool.doctor import loader
+from uenvtool.core.session import loaded_views
+from uenvtool.doctor import machine
 from uenvtool.doctor.snapshot import PythonHere, Tuned
 from uenvtool.knowledge.recognise import recognised
 
@@ -45,55 +46,40 @@ def tuned_here(
     shown = runtime or _loaded(known, environ)
     if shown is None:
         return None, NOT_LOADED.format(system=name)
-    versions = {**_versions(environ, folders, python), **_image(known, environ), **_nodes(environ)}
-    here = settings_for(name, runtime=shown, recipe=recipe, facts=versions)
-    again = f'eval "$({command(here, "bash", None, shown, {})})"'
-    return Tuned(
-        system=name,
-        runtime=shown,
-        settings=here.holding(),
-        again=again,
-        guards=here.guards,
-        needs=here.tuning.needs,
-    ), ""
+    here = settings_for(name, runtime=shown, recipe=recipe, facts=_facts(known, environ, folders, python))
+    again, needs = f'eval "$({command(here, "bash", None, shown, {})})"', here.tuning.needs
+    return Tuned(name, shown, settings=here.holding(), again=again, guards=here.guards, needs=needs), ""
 
 
 def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | None:
-    """The runtime that shows itself here, a container before others; one without signs is always there."""
-    ordered = sorted(runtimes, key=lambda runtime: not runtime.container)
+    """Return the runtime that shows itself here; one without signs is always there.
+
+    A container comes first, unless the uenv that was loaded is mounted in it: then it is the machine.
+    """
+    is_mounted = any(os.path.isdir(view.root) for view in loaded_views(environ))
+    ordered = sorted(runtimes, key=lambda runtime: runtime.container == is_mounted)
     shown = [runtime.name for runtime in ordered if any(_is_seen(sign, environ) for sign in runtime.signs)]
-    plain = [runtime.name for runtime in ordered if not runtime.signs]
-    return next(iter([*shown, *plain]), None)
+    return next(iter([*shown, *(runtime.name for runtime in ordered if not runtime.signs)]), None)
 
 
 def _is_seen(sign: Sign, environ: Mapping[str, str]) -> bool:
-    return bool(sign.env and environ.get(sign.env)) or bool(sign.file and os.path.exists(_root(environ) + sign.file))
+    """Tell if a sign is there; files also where an activation script looks for them in a test."""
+    file = environ.get("UENVTOOL_ROOT", "") + sign.file if sign.file else ""
+    return bool(sign.env and environ.get(sign.env)) or bool(file and os.path.exists(file))
 
 
-def _root(environ: Mapping[str, str]) -> str:
-    """Where an activation script looks for the signs of runtimes too: a test's own folder, else nothing."""
-    return environ.get("UENVTOOL_ROOT", "")
-
-
-def _image(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> dict[str, str]:
-    """The kind of image that shows itself, as a fact."""
-    kinds = [name for runtime in runtimes for name, sign in runtime.images.items() if _is_seen(sign, environ)]
-    return {"image": kinds[0]} if kinds else {}
-
-
-def _nodes(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return how many nodes this job has, as a fact; nothing outside of a job."""
-    found = environ.get("SLURM_JOB_NUM_NODES") or environ.get("SLURM_NNODES", "")
-    return {"nodes": found} if found.isdecimal() else {}
-
-
-def _versions(environ: Mapping[str, str], folders: Sequence[str], python: PythonHere | None) -> dict[str, str]:
-    """The versions that libraries, variables and packages show, as facts."""
+def _facts(
+    runtimes: Iterable[Runtime], environ: Mapping[str, str], folders: Sequence[str], python: PythonHere | None
+) -> dict[str, str]:
+    """Return the image, the nodes of the job, and the versions that libraries, variables and packages show."""
     from uenvtool.knowledge.tuning import SOFTWARE
 
-    versions = {}
+    images = [name for runtime in runtimes for name, sign in runtime.images.items() if _is_seen(sign, environ)]
+    versions = {"image": images[0]} if images else {}
+    nodes = environ.get("SLURM_JOB_NUM_NODES") or environ.get("SLURM_NNODES", "")
+    versions |= {"nodes": nodes} if nodes.isdecimal() else {}
     for fact, software in SOFTWARE.items():
-        names = [os.path.basename(path) for path in loader.found(folders, f"{software.library}.*")]
+        names = [os.path.basename(path) for path in machine.found(folders, f"{software.library}.*")]
         matches = [match[1] for name in names if software.library and (match := _VERSION.search(name))]
         given = environ.get(software.variable, "") if software.variable else ""
         if matches or re.fullmatch(r"\d+(\.\d+)+(-\d+)?", given):

@@ -228,7 +228,7 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
     if groups.get("group") is None:
         seen.fact(target.name, value, node)
     elif rank.isdecimal() and value.isdecimal():
-        seen.progress.add(str(groups["group"]), int(rank[:9]), int(value[:18]))
+        seen.reached(str(groups["group"]), int(rank[:9]), int(value[:18]))
 
 
 def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:

@@ -49,39 +49,19 @@ class Sighting:
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far each rank of a process group came: rank to the number of the last collective that it began."""
-
-    by_group: dict[str, dict[int, int]] = field(default_factory=dict)
-
-    def add(self, group: str, rank: int, number: int) -> None:
-        """Note how far a rank is; the largest number counts."""
-        ranks = self.by_group.setdefault(group, {}) if len(self.by_group) < MOST_DETAILS else self.by_group.get(group)
-        if ranks is not None and (rank in ranks or len(ranks) < MOST_NAMES):
-            ranks[rank] = max(number, ranks.get(rank, 0))
-
-    def behind(self) -> list[int]:
-        """Return the ranks that began fewer collectives than others of their group; of the first group with such."""
-        for ranks in self.by_group.values():
-            late = sorted(rank for rank, number in ranks.items() if number < max(ranks.values()))
-            if late:
-                return late
-        return []
-
-
-@dataclass(slots=True)
 class Sightings:
     """Everything that was seen: findings by id, the values of facts with the nodes that have each, and who is behind.
 
-    collectives: how often each did not end. rows: of a test's table. hosts: the nodes that printed a line. refuted: the
-    ids of findings whose `missing` lines were seen. logs, lines: how many were read. unread: why a log could not be
-    read to its end. settled, printed: the texts that can say nothing new, of all and of one process.
+    collectives: how often each did not end. progress: the last collective that each rank of a group began. rows: of a
+    test's table. hosts: the nodes that printed a line. refuted: the ids of findings whose `missing` lines were seen.
+    logs, lines: how many were read. unread: why a log could not be read to its end. settled, printed: the texts that
+    can say nothing new, of all and of one process.
     """
 
     findings: dict[str, Sighting] = field(default_factory=dict)
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
-    progress: Progress = field(default_factory=Progress)
+    progress: dict[str, dict[int, int]] = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
     hosts: set[str] = field(default_factory=set)
     refuted: set[str] = field(default_factory=set)
@@ -116,6 +96,22 @@ class Sightings:
             nodes = values.setdefault(value, set())
             if node and len(nodes) < MOST_NAMES:
                 nodes.add(node)
+
+    def reached(self, group: str, rank: int, number: int) -> None:
+        """Note how far a rank of a group is; the largest number counts."""
+        if group in self.progress or len(self.progress) < MOST_DETAILS:
+            ranks = self.progress.setdefault(group, {})
+            if rank in ranks or len(ranks) < MOST_NAMES:
+                ranks[rank] = max(number, ranks.get(rank, 0))
+
+    def behind(self) -> list[int]:
+        """Return the ranks that began fewer collectives than others of their group; of the first group with such."""
+        for ranks in self.progress.values():
+            last = max(ranks.values())
+            late = [rank for rank, number in ranks.items() if number < last]
+            if late:
+                return late
+        return []
 
     def collective(self, name: str) -> None:
         """Note a collective that did not end."""

@@ -91,7 +91,7 @@ def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
     """Return the collective, and who is behind: ranks that began fewer, else those that did not wait with others."""
     parts = sorted(seen.collectives, key=lambda name: -seen.collectives[name])[:3]
     world = max((int(size) for size in seen.facts.get("ranks", ()) if size.isdecimal()), default=0)
-    late = seen.progress.behind()
+    late = seen.behind()
     if late:
         parts.append(f"rank {ranges(late)} is behind")
     elif sighting.ranks and max(sighting.ranks) < world <= 1_000_000 and len(sighting.ranks) < world:
