@@ -208,6 +208,7 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "python-broken",
         "rank-silent",
         "rank-differs",
+        "network-slow",
     }
 
     assert set(FIRES) == set(SILENT) == of_checks
