@@ -68,7 +68,7 @@ def wheel(
     path = folder / f"{module}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for each, content in contents.items():
-            archive.writestr(each, content)
+            archive.writestr(zipfile.ZipInfo(each, (1980, 1, 1, 0, 0, 0)), content)
     return path
 
 
