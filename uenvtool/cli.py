@@ -26,6 +26,8 @@ class Command(NamedTuple):
 READERS = {
     "To run a job (if you know sbatch)": {
         "venv": Command("venv", "Lay Python packages of your own over a uenv or container."),
+        "shell": Command("venv", "Open a shell in an overlay on its base."),
+        "kernel": Command("venv", "Start an overlay from Jupyter."),
         "job": Command("job", "Write and submit a tuned multi-node job; check batch scripts."),
         "activate": Command("activation", "Set the network and the libraries up in a shell or a job."),
         "explain": Command("activation", "Say what a variable is set to, why, and who says so."),
@@ -130,7 +132,7 @@ def application() -> typer.Typer:
 
 
 def _loaded(name: str) -> Any:
-    """Load a command, or a group of commands, from its room; a room with one command says its class in CLASS."""
+    """Load a command, or a group of commands, from its room; CLASS of a room has its command's class, or several."""
     module = importlib.import_module(f"uenvtool.{COMMANDS[name].folder}.cli")
     found = getattr(module, {"list": "list_"}.get(name, name))
     app = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
@@ -138,5 +140,7 @@ def _loaded(name: str) -> Any:
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
     else:
-        app.command(name, cls=getattr(module, "CLASS", None), short_help=COMMANDS[name].sentence)(found)
+        classes = getattr(module, "CLASS", None)
+        cls = classes.get(name) if isinstance(classes, dict) else classes
+        app.command(name, cls=cls, short_help=COMMANDS[name].sentence)(found)
     return typer.main.get_group(app).commands[name]

@@ -184,6 +184,7 @@ def _uenv_repository(world: World, folder: Path) -> None:
     image = uenv_image(folder / "pytorch.squashfs", MOUNT, packages, name="pytorch")
     wheel(folder / "wheels", "lightning", "2.5.0", requires=["torch>=2.1"])
     wheel(folder / "wheels", "einops", "0.8.0")
+    wheel(folder / "wheels", "ipykernel", "7.0")
     extension_source(folder / "wheels", "flash-attn", "2.8.3")
     for words in (f"create {folder}/repo",):
         world.run(f"uenv repo {words}")

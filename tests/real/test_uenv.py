@@ -264,3 +264,15 @@ class TestSlurm:
         output = Path(f"{job}.out").read_text()
         assert sent.returncode == 0, sent.stderr + output
         assert json.loads(output.splitlines()[-1])["tool"] == "2.0"
+
+
+def test_a_shell_and_an_editors_python_load_the_base(stack: Stack, uenvtool: list[str], overlay: Path) -> None:
+    loose = overlay.with_suffix("")
+    shells = [stack.run(*uenvtool, "shell", path, "--", "python", "-c", LOOK) for path in (overlay, loose)]
+    editors = stack.run(loose / "bin" / "python-on-base", "-c", LOOK)
+
+    for ran in (*shells, editors):
+        assert ran.returncode == 0, ran.stderr
+        found = json.loads(ran.stdout)
+        assert (found["tool"], found["inbase"]) == ("2.0", "1.0")
+    assert json.loads(shells[1].stdout)["venv"] == str(loose)

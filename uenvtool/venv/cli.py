@@ -10,7 +10,7 @@ import typer
 from uenvtool.core.options import JSON, command
 from uenvtool.core.result import Result
 from uenvtool.core.verbs import with_verbs
-from uenvtool.venv.request import VenvRequest, is_image_name
+from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
 SQUASH, BUILD = "--squash", "--no-build-isolation"
 """Options that can do without their value."""
@@ -74,5 +74,58 @@ def unpack(
     return console.show(work(image, path, base, os.environ), as_json=json_)
 
 
-CLASS = with_verbs({"info": info, "unpack": unpack}, words=with_empty_values)
-"""The class of the command; a path of a verb's name is written with a folder: `./info`."""
+@command(ShellRequest, json=False)
+def shell(request: ShellRequest) -> None:
+    """Open a shell, or run the command behind `--`, in an overlay on its base, which is loaded if it is not here."""
+    import os
+
+    from uenvtool.venv.door import run_there
+
+    run_there(request.path, request.words or (), os.environ)
+
+
+kernel = typer.Typer(no_args_is_help=True, help="Kernels for Jupyter that start an overlay on its base.")
+
+
+@kernel.command()
+def add(
+    path: Path = typer.Argument(..., metavar="PATH", help="An overlay's folder or image, with ipykernel."),
+    name: str | None = typer.Option(None, metavar="NAME", help="The kernel's name; default: the overlay's."),
+    json_: bool = JSON,
+) -> int:
+    """Make a kernel of an overlay."""
+    import os
+
+    from uenvtool.core import console
+    from uenvtool.venv import kernels
+
+    return console.show(kernels.add(path, name, os.environ), as_json=json_)
+
+
+@kernel.command("list")
+def list_(json_: bool = JSON) -> int:
+    """List the kernels of overlays."""
+    import os
+
+    from uenvtool.core import console
+    from uenvtool.venv import kernels
+
+    return console.show(kernels.list_(os.environ), as_json=json_)
+
+
+@kernel.command()
+def remove(name: str = typer.Argument(..., metavar="NAME", help="The kernel's name."), json_: bool = JSON) -> int:
+    """Remove the kernel of an overlay."""
+    import os
+
+    from uenvtool.core import console
+    from uenvtool.venv import kernels
+
+    return console.show(kernels.remove(name, os.environ), as_json=json_)
+
+
+CLASS = {
+    "venv": with_verbs({"info": info, "unpack": unpack}, words=with_empty_values),
+    "shell": with_verbs({}, keep_behind=True),
+}
+"""The classes of the commands; a path of a verb's name is written with a folder: `./info`."""

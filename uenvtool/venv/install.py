@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
 from uenvtool.venv.plan import Plan
+from uenvtool.venv.projects import PYPROJECT, UV_LOCK
 from uenvtool.venv.protect import protected
-from uenvtool.venv.record import RECORD, PackageRow, record_text, recorded_requirement
-from uenvtool.venv.requirements import UserRequest, checked_names
+from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
+from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, hint_allow_older, resolve
 from uenvtool.venv.uv import Uv, find_uv
-from uenvtool.venv.versions import as_release, is_version
+from uenvtool.venv.versions import as_release, is_version, marker_environment
 
 RESERVED = (overlay.RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may bring."""
@@ -66,36 +68,46 @@ def refuse_package_name(plan: Plan) -> None:
 
 def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
     """Take what a lock says, less what the base has; it is recorded as wanted for what the lock was made for."""
-    found, base = lock.read_lock(path), plan.base
-    notes = []
-    if found.base is None:
+    base, notes = plan.base, []
+    is_of_project = path.name == UV_LOCK
+    place = lock.exported(uv, plan, path) if is_of_project else path
+    text, packages, signed = lock.read_lock(place, marker_environment(base))
+    if signed.get("base") is None:
         notes.append(f"{path} names no base; what {base.described()} has is taken from there")
-    elif found.base != base.fingerprint():
-        made_for = f" ({found.base_name})" if found.base_name else ""
+    elif signed["base"] != base.fingerprint():
+        made_for = f" ({signed['base-name']})" if signed.get("base-name") else ""
         notes.append(f"{path} was made for another base{made_for}: this is {base.described()}")
-    recorded = checked_names(found.overrides, "--override", "torch")
-    wanted = tuple(recorded_requirement(text, path.name, str(path)) for text in found.requests)
-    built_on_base = tuple(dict.fromkeys((*found.built_on_base, *plan.settings.built_on_base)))
+    requests, overrides, built = (tuple(map(str, signed.get(name, ()))) for name in lock.LISTS)
+    wanted = UserRequest(
+        requirements=tuple(recorded_requirement(request, path.name, str(path)) for request in requests)
+    )
+    if is_of_project:
+        project = path.with_name(PYPROJECT)
+        wanted = read_request([], [str(project)], [], extras=plan.request.extra, groups=plan.request.group)
     plan = replace(
         plan,
-        wanted=UserRequest(requirements=wanted),
-        overrides=tuple(dict.fromkeys((*recorded, *plan.overrides))),
-        settings=replace(plan.settings, built_on_base=built_on_base),
+        wanted=wanted,
+        overrides=tuple(dict.fromkeys((*checked_names(overrides, "--override", "torch"), *plan.overrides))),
+        settings=replace(plan.settings, built_on_base=tuple(dict.fromkeys((*built, *plan.settings.built_on_base)))),
     )
     left_out = []
-    for name, version in found.packages.items():
-        package = None if name in plan.override_names else base.packages.get(name)
+    has_torch = "torch" in base.packages and "torch" not in plan.override_names
+    for name, version in packages.items():
+        package, rule = base.packages.get(name), protected(name)
+        if name in plan.override_names:
+            continue
         if package is None:
+            if rule and rule.refuse_missing and has_torch:  # of the lock's own torch
+                left_out.append(name)
             continue
         release = as_release(package.version).partition("+")[0] if is_version(package.version) else None
         if version in (package.version, release):
             left_out.append(name)
-        elif protected(name):
+        elif rule:
             left_out.append(name)
             notes.append(f"the lock has {name} {version}; the base's {package.version} stays, it is protected")
-    text = lock.stripped(found.text, left_out)
     uv = replace(uv, settings=plan.settings).building_on(base, plan.wanted)
-    return Installation(uv=uv, plan=plan, lock=text, notes=tuple(notes))
+    return Installation(uv=uv, plan=plan, lock=lock.stripped(text, left_out), notes=tuple(notes))
 
 
 def from_requirements(uv: Uv, plan: Plan) -> Installation:
@@ -154,17 +166,30 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         on_step("compiling bytecode")
         compile_tree(folder / "bin" / "python", site, checked=True)
     listed = manifest_text(folder)
-    record = record_text(
-        base,
-        plan.wanted,
-        rows,
-        overrides=plan.overrides,
-        built_on_base=plan.settings.built_on_base,
-        precedence=plan.precedence,
-    )
-    texts = {MANIFEST: listed, RECORD: record, lock.LOCK: lock.signed(todo.lock, plan)}
+    texts = {MANIFEST: listed, RECORD: _record_text(plan, rows), lock.LOCK: lock.signed(todo.lock, plan)}
     files.fill(folder / overlay.RECORD_FOLDER, texts)
     return rows
+
+
+def _record_text(plan: Plan, rows: Sequence[PackageRow]) -> str:
+    """Write uenvtool.json: no date and nothing of the machine but the base's own places."""
+    base, found = plan.base, plan.base.found
+    data = {
+        "format": FORMAT,
+        "base": {
+            **{
+                name: getattr(found, name) for name in ("kind", "name", "load", "image", "view", "in_container", "root")
+            },
+            **{name: getattr(base, name) for name in ("python", "version", "platform", "folders")},
+            "fingerprint": base.fingerprint(),
+        },
+        "requests": [{"text": wanted.recorded, "origin": wanted.origin} for wanted in plan.wanted.requirements],
+        "overrides": plan.overrides,
+        "built_on_base": plan.settings.built_on_base,
+        "settings": {"precedence": plan.precedence},
+        "packages": [row.data() for row in rows],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def _refuse_overwritten(folder: Path, own: Mapping[Path, bytes]) -> None:

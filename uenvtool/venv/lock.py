@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.venv.base import Base
 from uenvtool.venv.plan import Plan
+from uenvtool.venv.projects import PYPROJECT
 from uenvtool.venv.requirements import UserRequest, UserRequirement
 from uenvtool.venv.resolve import ResolvedPackage
 from uenvtool.venv.uv import Uv
@@ -24,26 +24,10 @@ from uenvtool.venv.versions import canonical
 
 LOCK = "pylock.toml"
 EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'
+LISTS = ("requests", "overrides", "built-on-base")
 MAX_BYTES = 50_000_000
 WHEELS, SINGLE = "wheels", ("sdist", "archive")
 """Where a package of a pylock.toml has its files: a list of them, and single ones (PEP 751)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lock:
-    """A lock that was read.
-
-    base: the fingerprint of the base that it is for. packages: name to version, None if it has none.
-    built_on_base: packages that are built with the base's torch.
-    """
-
-    text: str
-    base: str | None
-    base_name: str
-    packages: Mapping[str, str | None]
-    requests: tuple[str, ...]
-    overrides: tuple[str, ...]
-    built_on_base: tuple[str, ...]
 
 
 def make_lock(uv: Uv, base: Base, packages: Sequence[ResolvedPackage]) -> str:
@@ -72,9 +56,29 @@ def signed(text: str, plan: Plan) -> str:
     return text.rstrip("\n") + "\n" + "\n".join(lines) + "\n"
 
 
-def read_lock(path: Path) -> Lock:
-    """Read a lock. Raises BadInput with the place if the file is not one."""
+def exported(uv: Uv, plan: Plan, path: Path) -> Path:
+    """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for."""
+    folder, request = uv.work / "project", plan.request
+    if not path.is_file():
+        raise BadInput("no such file", Position(str(path)), "`uv lock` makes it")
+    if not path.with_name(PYPROJECT).is_file():
+        raise BadInput(f"{PYPROJECT} is not beside it", Position(str(path)), "name the lock in its project's folder")
+    files.make_folder(folder)
+    words: list[str | Path] = ["export", "--frozen", "--quiet", "--no-header", "--no-emit-project"]
+    words += ["--no-default-groups", "--project", path.absolute().parent, "--python", plan.base.python]
+    words += [word for name in request.extra for word in ("--extra", name)]
+    words += [word for name in request.group for word in ("--group", name)]
+    uv.run([*words, "--format", "pylock.toml", "-o", folder / LOCK])
+    return folder / LOCK
+
+
+def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
+    """Read a lock: its text, name to version of what it has for this machine, and what `signed` added, by name.
+
+    environment: the values of markers. Raises BadInput with the place if the file is not one.
+    """
     import tomlkit
+    from packaging.markers import Marker
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     place = Position(str(path))
@@ -95,17 +99,10 @@ def read_lock(path: Path) -> Lock:
     if str(document["lock-version"]).split(".")[0] != "1":
         raise BadInput(f"unknown lock-version {document['lock-version']}", place)
     tool = document.get("tool", {})
-    ours = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
+    ours: dict[str, Any] = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
     named = [table for table in packages if isinstance(table, dict) and isinstance(table.get("name"), str)]
-    return Lock(
-        text=text,
-        base=ours.get("base"),
-        base_name=str(ours.get("base-name", "")),
-        packages={canonical(table["name"]): table.get("version") for table in named},
-        requests=tuple(map(str, ours.get("requests", ()))),
-        overrides=tuple(map(str, ours.get("overrides", ()))),
-        built_on_base=tuple(map(str, ours.get("built-on-base", ()))),
-    )
+    here = [table for table in named if "marker" not in table or Marker(table["marker"]).evaluate(environment)]
+    return text, {canonical(table["name"]): table.get("version") for table in here}, ours
 
 
 def without_wheel(text: str) -> frozenset[str]:

@@ -13,7 +13,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, Step, Table, silent
-from uenvtool.venv import howto
+from uenvtool.venv import howto, kernels
 from uenvtool.venv.base import Base
 from uenvtool.venv.image import (
     editable_notes,
@@ -24,12 +24,14 @@ from uenvtool.venv.image import (
     refuse_foreign_image,
     repack_command,
     shown_path,
+    shown_size,
 )
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import added_by_others, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG, RECORD_FOLDER
 from uenvtool.venv.plan import Plan, check, planned
+from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.uv import Uv, find_uv
@@ -97,6 +99,10 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
         _pack(made, environ, progress)
     else:
         _make(made, environ, progress)
+    if request.kernel and not request.dry_run:
+        path = Path(made.image["path"]) if made.image else made.target
+        written = kernels.add(path, request.kernel, environ, tried=made.target)
+        made.notes += [f"the kernel is {written.text}", *written.notes]
     return _result(made, environ.get(STARTED_BY, ""))
 
 
@@ -158,7 +164,10 @@ def _build(made: MadeOverlay, plan: Plan, folder: Path, work: Path | None, on_st
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
-    made.notes, made.warnings = list(todo.notes), list(_base_warnings(plan))
+    made.notes, made.warnings = [*todo.notes, *plan.wanted.notes], list(_base_warnings(plan))
+    if not todo.plan.wanted.requirements and not plan.previous:
+        here = [f"`uenvtool venv {shlex.quote(plan.request.path)} {option}`" for option in found_here()]
+        made.notes += [f"this folder says what it needs, and nothing of it was installed: {here[0]}"] if here else []
     try:
         rows = install(todo, folder / OVERLAY, on_step)
     except ToolFailed as error:
@@ -254,10 +263,13 @@ def _result(made: MadeOverlay, started_by: str) -> Result:
         python = shlex.quote(shown_path(made.target / "bin" / "python"))
         following.append(f"{started_by} {python} script.py".lstrip())
     if image:
-        size = f"{image['bytes'] / 1e6:.1f} MB"
+        size = shown_size(image["bytes"])
         notes.append(f"{image['path']}: {size}, {image['compression']}, sha256 {image['sha256']}")
         notes += [f"the old one is {image['previous']}"] if image["previous"] else []
         following += howto.shown(image["use"])
+    if not request.dry_run:
+        overlay = shlex.quote(shown_path(Path(image["path"]) if image else made.target))
+        following.append(f"uenvtool job --venv {overlay} -o train.sh -- python train.py")
     return Result(
         data=made.data(),
         tables=(Table(headings=HEADINGS, rows=table_rows(listed)),) if listed else (),

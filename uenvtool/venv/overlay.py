@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from uenvtool.core import quoting, tools
@@ -13,6 +14,7 @@ from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link, make_folder
 from uenvtool.core.filling import filled
 from uenvtool.venv.base import Base, listing, script_path
+from uenvtool.venv.where import loading_words
 
 CONFIG = "pyvenv.cfg"
 RECORD_FOLDER = ".uenvtool"
@@ -47,6 +49,11 @@ def create(folder: Path, base: Base, precedence: str) -> None:
     for name in ("python3", f"python{base.minor}"):
         link(folder / "bin" / name, "python")
     link(folder / "lib64", "lib")
+    load = loading_words(asdict(base.found))
+    if load:
+        folders, words = (" ".join(map(quoting.sh, texts)) for texts in (base.folders, load))
+        wrapper = filled(script("python-on-base.sh"), FOLDERS=folders, LOAD=words)
+        fill(folder, {"bin/python-on-base": wrapper}, executable=["bin/python-on-base"])
     reason = ""
     for home in base.homes:
         named = [f"python{base.minor}", "python3", os.path.basename(base.base_executable), "python"]

@@ -86,10 +86,16 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
     built = [name for name in request.no_build_isolation if name]
     first_words = {canonical(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]) for text in request.packages}
     wanted = read_request(
-        (*request.packages, *(name for name in built if names_of([name])[0] not in first_words)),
+        (
+            *request.packages,
+            *(["ipykernel"] if request.kernel else []),
+            *(name for name in built if names_of([name])[0] not in first_words),
+        ),
         (*request.requirements, *settings.files),
         request.editable,
         settings.constraints,
+        extras=request.extra,
+        groups=request.group,
         require_hashes=settings.require_hashes,
     )
     before = previous if request.from_ is None else None

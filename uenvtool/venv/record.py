@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
-from uenvtool.venv.base import Base
 from uenvtool.venv.overlay import PYTHONPATH, RECORD_FOLDER, SITE
-from uenvtool.venv.requirements import UserRequest, UserRequirement, names_of, parse
+from uenvtool.venv.requirements import UserRequirement, names_of, parse
 
 RECORD = "uenvtool.json"
 IMAGE_NOTE = "image"
@@ -82,15 +81,9 @@ class OverlayRecord:
 
     def data(self) -> dict[str, Any]:
         """Return it as data for --json."""
-        return {
-            "base": dict(self.base),
-            "base_is_here": all(map(os.path.isdir, self.base.get("folders", ()))),
-            "precedence": self.precedence,
-            "requests": [dict(request) for request in self.requests],
-            "overrides": list(self.overrides),
-            "built_on_base": list(self.built_on_base),
-            "packages": [dict(package) for package in self.packages],
-        }
+        data: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        del data["shown"]
+        return {**data, "base_is_here": all(map(os.path.isdir, self.base.get("folders", ())))}
 
 
 def recorded_requirement(text: str, origin: str, shown: str) -> UserRequirement:
@@ -103,35 +96,6 @@ def record_name() -> str:
     from uenvtool.image.metadata import EXTRA
 
     return f"{EXTRA}/{RECORD}"
-
-
-def record_text(
-    base: Base,
-    request: UserRequest,
-    rows: Sequence[PackageRow],
-    *,
-    overrides: Sequence[str],
-    built_on_base: Sequence[str],
-    precedence: str,
-) -> str:
-    """Write uenvtool.json: no date and nothing of the machine but the base's own places."""
-    found = base.found
-    data = {
-        "format": FORMAT,
-        "base": {
-            **{
-                name: getattr(found, name) for name in ("kind", "name", "load", "image", "view", "in_container", "root")
-            },
-            **{name: getattr(base, name) for name in ("python", "version", "platform", "folders")},
-            "fingerprint": base.fingerprint(),
-        },
-        "requests": [{"text": wanted.recorded, "origin": wanted.origin} for wanted in request.requirements],
-        "overrides": list(overrides),
-        "built_on_base": list(built_on_base),
-        "settings": {"precedence": precedence},
-        "packages": [row.data() for row in rows],
-    }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
 def noted_image(folder: Path) -> Path | None:
@@ -186,15 +150,8 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
         raise BadInput(f"not written by uenvtool: {error}", place, DAMAGED) from error
     except RecursionError:
         raise BadInput("not written by uenvtool: nested too deep", place, DAMAGED) from None
-    return OverlayRecord(
-        shown=shown,
-        base=data["base"],
-        requests=tuple({name: request[name] for name in ("text", "origin")} for request in data["requests"]),
-        overrides=tuple(data["overrides"]),
-        built_on_base=tuple(data.get("built_on_base", ())),
-        precedence=data["settings"]["precedence"],
-        packages=tuple(data["packages"]),
-    )
+    lists = {name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages")}
+    return OverlayRecord(shown=shown, base=data["base"], precedence=data["settings"]["precedence"], **lists)
 
 
 def _check(data: Any, shape: Any, what: str) -> None:

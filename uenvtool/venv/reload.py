@@ -49,6 +49,7 @@ def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     if client is None:
         hint = "run it where uenv is, or start in a container, or name a Python with --base PYTHON"
         raise ToolMissing(f"--uenv {image}: the uenv client is not here", hint=hint)
+    image = os.path.abspath(image) if os.path.isfile(image) else image
     words = ["run", image, f"--view={view}", "--"]
     more = {LABEL: image, STARTED_BY: shlex.join(["uenv", *words])}
     tools.become([client, *words, *this_command(sys.argv)], {**environ, **more})

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
@@ -25,7 +25,7 @@ _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'py
 
 
 def left_out(folder: Path) -> frozenset[bytes]:
-    """Names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes.
+    """List the names that an image must not hold: the metadata of an image that this was, uv's lock and cache notes.
 
     Raises BadInput if `meta`, where an image has its metadata, is something else.
     """
@@ -39,42 +39,41 @@ def left_out(folder: Path) -> frozenset[bytes]:
 
 
 def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[bytes, bytes]:
-    """The files that name the folder, as they have to be in an image that is mounted at `mount`.
+    """Rewrite the files that name the folder, as they have to be in an image that is mounted at `mount`.
 
     Commands find the Python beside them; everything else gets the mount point. A relocatable overlay
     needs none of this.
     """
-    built_at = os.fsencode(folder)
-    quoted = os.fsencode(shlex.quote(str(folder)))
+    built_at, quoted = os.fsencode(folder), os.fsencode(shlex.quote(str(folder)))
     found = {}
-    for name, entry in entries.items():
-        if entry.kind != "f" or entry.size > LARGEST or not _may_name_its_place(name):
-            continue
-        text = (folder / os.fsdecode(name)).read_bytes()
+    for name, text in _texts(folder, entries, _may_name_its_place):
         if built_at in text or quoted in text:
             found[name] = _moved(text, name, built_at, os.fsencode(mount))
-    return {**found, **_records(folder, entries, found)}
-
-
-def _records(folder: Path, entries: Mapping[bytes, Entry], changed: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """The lists of installed files (RECORD) that have hashes of rewritten files, or name files that are left out.
-
-    Their form: packaging.python.org, recording installed packages; names are relative to site-packages.
-    """
-    found = {}
-    for name, entry in entries.items():
-        if not name.endswith(b".dist-info/RECORD") or entry.kind != "f" or entry.size > LARGEST:
-            continue
-        old = changed.get(name) or (folder / os.fsdecode(name)).read_bytes()
-        site = os.path.dirname(os.path.dirname(name))
+    records = {}
+    for name, text in _texts(folder, entries, lambda name: name.endswith(b".dist-info/RECORD")):
+        old, site = found.get(name) or text, os.path.dirname(os.path.dirname(name))
         lines = [line for line in old.splitlines(keepends=True) if b"/uv_cache.json," not in line]
-        text = b"".join(_line(line, site, changed) for line in lines)
-        if text != old:
-            found[name] = text
-    return found
+        new = b"".join(_line(line, site, found) for line in lines)
+        if new != old:
+            records[name] = new
+    return {**found, **records}
+
+
+def _texts(
+    folder: Path, entries: Mapping[bytes, Entry], is_wanted: Callable[[bytes], bool]
+) -> Iterator[tuple[bytes, bytes]]:
+    for name, entry in entries.items():
+        if entry.kind == "f" and entry.size <= LARGEST and is_wanted(name):
+            yield name, (folder / os.fsdecode(name)).read_bytes()
+
+
+def _may_name_its_place(name: bytes) -> bool:
+    folder, base = os.path.split(name)
+    return folder == b"bin" or name == b"pyvenv.cfg" or folder.endswith(b".dist-info") or base.endswith(b".pth")
 
 
 def _line(line: bytes, site: bytes, changed: Mapping[bytes, bytes]) -> bytes:
+    """Return a line of a RECORD (packaging.python.org) with the sum of a rewritten file."""
     name, comma, _ = line.partition(b",")
     text = changed.get(os.path.normpath(os.path.join(site, name))) if comma else None
     if text is None:
@@ -83,19 +82,14 @@ def _line(line: bytes, site: bytes, changed: Mapping[bytes, bytes]) -> bytes:
     return b"%s,sha256=%s,%d\n" % (name, digest, len(text))
 
 
-def _may_name_its_place(name: bytes) -> bool:
-    folder, base = os.path.split(name)
-    return folder == b"bin" or name == b"pyvenv.cfg" or folder.endswith(b".dist-info") or base.endswith(b".pth")
-
-
 def _moved(text: bytes, name: bytes, built_at: bytes, mount: bytes) -> bytes:
     if name.startswith(b"bin/"):
         script = _SCRIPT.match(text)
         if script and built_at in script[0]:
             text = _RELOCATABLE + text[script.end() :]
         for quoted in (
-            shlex.quote(os.fsdecode(built_at)),
-            f"'{os.fsdecode(built_at)}'",
-        ):  # some quote it only if they must
-            text = text.replace(os.fsencode(quoted), os.fsencode(shlex.quote(os.fsdecode(mount))))
+            os.fsencode(shlex.quote(os.fsdecode(built_at))),
+            b"'%s'" % built_at,
+        ):  # some quote only if they must
+            text = text.replace(quoted, os.fsencode(shlex.quote(os.fsdecode(mount))))
     return re.sub(re.escape(built_at) + rb"(?![\w.-])", lambda _match: mount, text)

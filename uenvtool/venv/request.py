@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from uenvtool.core.options import BEHIND
+
 IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 
 
@@ -23,8 +25,12 @@ class VenvRequest:
     packages: Annotated[
         tuple[str, ...], Argument(metavar="[PACKAGE]...", help="Requirements, wheels, archives, folders.")
     ] = ()
-    requirements: Annotated[tuple[str, ...], Option("-r", metavar="FILE|URL", help="A requirements file.")] = ()
+    requirements: Annotated[
+        tuple[str, ...], Option("-r", metavar="FILE|URL", help="Requirements, a pyproject.toml, an environment.yml.")
+    ] = ()
     editable: Annotated[tuple[Path, ...], Option("-e", metavar="DIR", help="A project to install editable.")] = ()
+    extra: Annotated[tuple[str, ...], Option(metavar="NAME", help="An extra of the project of -r or --from.")] = ()
+    group: Annotated[tuple[str, ...], Option(metavar="NAME", help="A dependency group of that project.")] = ()
     remove: Annotated[
         tuple[str, ...], Option(metavar="NAME", help="No longer install this package, nor what only it needs.")
     ] = ()
@@ -57,7 +63,9 @@ class VenvRequest:
     allow_older: Annotated[bool, Option("--allow-older", help="Allow major downgrades of the packages you name.")] = (
         False
     )
-    from_: Annotated[Path | None, Option("--from", metavar="LOCK", help="Make what a pylock.toml says.")] = None
+    from_: Annotated[Path | None, Option("--from", metavar="LOCK", help="Make what a pylock.toml or uv.lock says.")] = (
+        None
+    )
     update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
     precedence: Annotated[
         Literal["site", "pythonpath"] | None,
@@ -66,6 +74,9 @@ class VenvRequest:
     mount: Annotated[
         str | None, Option(metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools.")
     ] = None
+    kernel: Annotated[str | None, Option(metavar="NAME", help="Make it a kernel for Jupyter too, with ipykernel.")] = (
+        None
+    )
     dry_run: Annotated[bool, Option("--dry-run", help="Resolve and print the outcome; make nothing.")] = False
     verbose: Annotated[bool, Option("-v", help="List every package, not only those that change.")] = False
 
@@ -86,6 +97,14 @@ class VenvRequest:
         """Tell if the overlay has to be made, and not only packed."""
         changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
         return bool(self.wants_packages or changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellRequest:
+    """A request for a shell, or one command, in an overlay."""
+
+    path: Annotated[Path, Argument(metavar="PATH", help="An overlay's folder or image.")]
+    words: Annotated[tuple[str, ...] | None, BEHIND] = None
 
 
 def is_image_name(name: str) -> bool:

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urljoin
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed, did_you_mean
+from uenvtool.venv.projects import is_project, project_lines
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -94,6 +95,7 @@ class UserRequest:
     constraints: tuple[UserRequirement, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     require_hashes: bool = False
+    notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> frozenset[str]:
@@ -249,14 +251,17 @@ def read_request(
     editables: Sequence[Path],
     constraints: Sequence[str] = (),
     *,
+    extras: Sequence[str] = (),
+    groups: Sequence[str] = (),
     require_hashes: bool = False,
 ) -> UserRequest:
     """Read everything as one request; `-` stands for standard input. Raises BadInput with all problems, each with its
     place, and ToolFailed if a URL does not answer.
 
-    named, constraints: requirement files, by path or URL. require_hashes: each package needs a hash.
+    named, constraints: requirement files, by path or URL; named may be a project's, with its extras and groups.
+    require_hashes: each package needs a hash.
     """
-    reader = _Reader()
+    reader = _Reader(extras, groups)
     requirements: list[UserRequirement] = []
     for text in (*packages, *(f"-e {folder}" for folder in editables)):
         try:
@@ -277,6 +282,7 @@ def read_request(
         constraints=tuple(reader.constraints),
         options=reader.options,
         require_hashes=require_hashes or REQUIRE_HASHES in reader.options,
+        notes=tuple(reader.notes),
     )
 
 
@@ -287,7 +293,9 @@ class _TooManyFiles(BadInput):
 class _Reader:
     """Reads requirement files that name each other; collects what is wrong in all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, extras: Sequence[str], groups: Sequence[str]) -> None:
+        self.extras, self.groups = extras, groups
+        self.notes: list[str] = []
         self.problems: list[Problem] = []
         self.constraints: list[UserRequirement] = []
         self.streams: dict[str, str] = {}
@@ -314,13 +322,23 @@ class _Reader:
             return []
         shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
         found: list[UserRequirement] = []
-        for line, content in logical_lines(text):
+        try:
+            lines, notes = list(logical_lines(text)), list[str]()
+            if is_project(place):
+                lines, notes = project_lines(shown, text, self.extras, self.groups)
+        except BadInput as error:
+            self.problems += error.problems
+            return []
+        self.notes += notes
+        for line, content in lines:
             try:
                 found += self._line(content, Position(shown, line), (*above, place))
             except _TooManyFiles:
                 raise
             except BadInput as error:
                 self.problems += error.problems
+        if is_project(place):  # uv is given the requirements, not this file
+            found = [replace(wanted, position=None) for wanted in found]
         return found
 
     def _text(self, place: str, *, is_named: bool) -> str:

@@ -12,6 +12,7 @@ from uenvtool.core.files import fill
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.check import conflict
 from uenvtool.venv.plan import Plan
+from uenvtool.venv.projects import is_project
 from uenvtool.venv.protect import protected
 from uenvtool.venv.requirements import UserRequirement, parse, wheel_version
 from uenvtool.venv.settings import ALL
@@ -85,7 +86,8 @@ class _Resolver:
         kept = [f"{name}=={version}" for name, version in plan.preferred.items() if name not in self.pins]
         fill(self.folder, {"wanted.in": _lines([*texts, *plan.overrides]), PREFERRED: _lines(kept)})
         fill(self.folder, {copy: streams[place] for place, copy in copies.items()})
-        self.inputs = [self.folder / copies[place] if place in copies else place for place in plan.wanted.files]
+        files = [place for place in plan.wanted.files if not is_project(place)]
+        self.inputs = [self.folder / copies[place] if place in copies else place for place in files]
 
     def resolved(self) -> Resolution:
         constraints = [*self.pins.values(), *self._user_constraints(), *self.requirers]

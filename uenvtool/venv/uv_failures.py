@@ -1,13 +1,15 @@
-"""Says what uv's words mean when it fails: one row for each kind of failure."""
+"""Says what uv's words mean when it fails, by failures.yaml."""
 
 from __future__ import annotations
 
 import errno
+import functools
 import re
-from typing import NamedTuple
+from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, ToolFailed, UenvtoolError
 
+DATA = Path(__file__).parent / "failures.yaml"
 KEEP_LINES = 12
 NOTHING_CHANGED = "nothing was changed"
 
@@ -29,118 +31,37 @@ class DiskFull(ToolFailed):
     """The place of the work has no space left."""
 
 
-class Meaning(NamedTuple):
-    """One kind of failure.
-
-    pattern: what uv's words have in them, its line breaks taken as spaces. error: what it is here. text, hint:
-    what the user reads; {short} stands for uv's words, other names for groups of the pattern. Tests make uv
-    0.13.9 say so, but for the last but one.
-    """
-
-    pattern: str
-    error: type[UenvtoolError]
-    text: str = "{all}"
-    hint: str = ""
+_KINDS: dict[str, type[UenvtoolError]] = {
+    "answer": AnswerIsNo,
+    "failed": ToolFailed,
+    "index": IndexFailed,
+    "disk": DiskFull,
+}
 
 
-MEANINGS = (
-    Meaning(
-        r"No space left on device|os error 28\b|Disk quota exceeded|os error 122\b",
-        DiskFull,
-        "{short}",
-        "free space, or set TMPDIR to a folder that has some",
-    ),
-    Meaning(r"network was disabled", ToolFailed, "{first}", "the network is switched off for uv"),
-    Meaning(
-        r"Failed to build `(?P<package>[^`]+)`.*No module named '(?P<module>torch[\w.]*)'",
-        ToolFailed,
-        "{package} is built from its source, and its build needs torch, which lies in the base",
-        "build it on the base's torch: --no-build-isolation {name}",
-    ),
-    Meaning(
-        r"Hash mismatch for `(?P<package>[^`]+)`",
-        ToolFailed,
-        "the file of {package} that came is not the one of the lock: {short}",
-        "somebody has changed it, or the lock: install it only if you know why, with a new lock "
-        "(uenvtool venv PATH PACKAGE...)",
-    ),
-    Meaning(
-        r"error sending request|Failed to fetch|dns error|Could not connect|timed out|Connection refused",
-        IndexFailed,
-        "an index does not answer: {short}",
-        "check the network and the index, or give wheels with PIP_FIND_LINKS and PIP_NO_INDEX=1",
-    ),
-    Meaning(
-        r"Failed to build `(?P<package>[^`]+)`.*No module named '(?P<module>[\w.]+)'",
-        ToolFailed,
-        "{package} is built from its source, and its build needs the Python module {module}: {short}",
-        "put that module's package into the overlay first, in a run of its own, then build {name} with "
-        "--no-build-isolation {name}",
-    ),
-    Meaning(
-        r"Failed to build `(?P<package>[^`]+)`",
-        ToolFailed,
-        "{package} could not be built from its source: {short}",
-        "another version may have a wheel for this Python",
-    ),
-    Meaning(r"No solution found.* depends on ", NoSolution),
-    Meaning(
-        r"has no wheels with a matching|no wheels? .*compatible|no source distribution|doesn't have a (?:wheel|source)",
-        ToolFailed,
-        "no wheel for this platform: {short}",
-        "another version may have one, or its source can be built",
-    ),
-    Meaning(
-        r"which is incompatible with the `pylock",
-        AnswerIsNo,
-        "the lock is for another Python: {short}",
-        "load the base that it was made for (the lock names it), or resolve anew: uenvtool venv PATH PACKAGE...",
-    ),
-    Meaning(
-        r"\b(401 Unauthorized|403 Forbidden|407 Proxy)",
-        IndexFailed,
-        "an index refuses to answer: {short}",
-        "check its address and your credentials",
-    ),
-    Meaning(
-        r"invalid package format|Failed to read from zip file",
-        ToolFailed,
-        "a package is damaged: {short}",
-        "get it again",
-    ),
-    Meaning(
-        r"(?:Because|and) (?P<package>\S+) was not found in the (?:package registry|provided package locations)",
-        AnswerIsNo,
-        "no index has {package}: {short}",
-        "check the name",
-    ),
-    Meaning(
-        r"was not found in the package registry|not found in the provided package locations",
-        AnswerIsNo,
-        "no index has a package: {short}",
-        "check the name",
-    ),
-    Meaning(r"No solution found", NoSolution),
-)
+@functools.cache
+def _meanings() -> list[dict[str, str]]:
+    import yaml
+
+    found: list[dict[str, str]] = yaml.load(DATA.read_bytes(), Loader=yaml.CSafeLoader)["failures"]
+    return found
 
 
 def failure(stderr: str) -> UenvtoolError:
     """Return what uv's words mean, as an error with the right exit code."""
     text = stderr.strip() or "uv failed and printed nothing"
     flat = " ".join(text.split())  # it breaks its lines where they would be too long for a terminal
-    for meaning in MEANINGS:
-        match = re.search(meaning.pattern, flat)
-        if match and meaning.error is NoSolution:
-            return NoSolution(text)
-        if match:
-            groups = match.groupdict()
-            name = re.split(r"[=@\s]", groups.get("package") or "", maxsplit=1)[0]
-            first = text.splitlines()[0].removeprefix("error: ")
-            words = {"short": short_text(text), "first": first, "name": name, **groups}
-            return meaning.error(
-                meaning.text.format(**words), hint=f"{meaning.hint.format(**words)}; {NOTHING_CHANGED}"
-            )
-    return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
+    pairs = ((meaning, re.search(meaning["pattern"], flat)) for meaning in _meanings())
+    meaning, match = next(((meaning, match) for meaning, match in pairs if match), ({}, None))
+    if match is None:
+        return ToolFailed(f"uv: {short_text(text)}", hint=NOTHING_CHANGED)
+    if meaning["kind"] == "conflict":
+        return NoSolution(text)
+    groups = match.groupdict()
+    name = re.split(r"[=@\s]", groups.get("package") or "", maxsplit=1)[0]
+    words = {"short": short_text(text), "first": text.splitlines()[0].removeprefix("error: "), "name": name, **groups}
+    hint = f"{meaning['hint'].format(**words)}; {NOTHING_CHANGED}"
+    return _KINDS[meaning["kind"]](meaning["text"].format(**words), hint=hint)
 
 
 def is_out_of_space(error: BaseException) -> bool:

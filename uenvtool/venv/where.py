@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput
@@ -19,6 +20,7 @@ from uenvtool.core.session import View, container_name, in_container, loaded_vie
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 MAX_CONFIG = 1_000_000
+PYTHONS = ("python3", "python")
 LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
 STARTED_BY = "UENVTOOL_STARTED_BY"
@@ -47,56 +49,99 @@ class FoundBase:
 
 
 def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
-    """The base: `python` if it is named, else the loaded uenv view, else this container or Python.
+    """Find the base: `python` if it is named, else the loaded uenv view, else this container or Python.
 
     Raises BadInput if `python` is not a program, or if no Python is found at all.
     """
     views = loaded_views(environ)
-    mounts = tuple(dict.fromkeys(view.mount for view in views))
     if python is not None:
-        path = named_python(python, environ)
-        of_path = [view for view in views if path.startswith(view.mount + "/")]
-        return (
-            _of_view(of_path[0], path, mounts, environ) if of_path else _on_host_or_in_container(path, NAMED, environ)
-        )
+        path = _named_python(python, environ)
+        of_path = next((view for view in views if path.startswith(view.mount + "/")), None)
+        return _of_view(of_path, path, views, environ) if of_path else _of_python(path, NAMED, environ)
     for view in views:
-        if _is_overlay(view.root):
-            continue
-        for name in ("python3", "python"):
-            path = os.path.join(view.root, "bin", name)
-            if os.access(path, os.X_OK):
-                return _of_view(view, path, mounts, environ)
-    return _of_environment(environ)
+        programs = [os.path.join(view.root, "bin", name) for name in PYTHONS]
+        program = next((path for path in programs if os.access(path, os.X_OK)), None)
+        if program and not _is_overlay(view.root):
+            return _of_view(view, program, views, environ)
+    plain = plain_python(environ)
+    if plain.in_container:
+        load = f"start the container {plain.image}" if plain.image else "start its container"
+        return replace(plain, kind=CONTAINER, name=plain.image, load=load)
+    if environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"):
+        return replace(plain, kind=ENVIRONMENT, load="load the modules that this was made with")
+    return plain
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
-    """The Python on PATH as a bare interpreter, whatever is loaded. Raises BadInput if there is none."""
-    python = _python_on_path(environ)
-    if python is None:
+    """Find the Python on PATH as a bare interpreter, whatever is loaded; not this tool's, nor an activated one.
+
+    Raises BadInput if there is none.
+    """
+    active = environ.get("VIRTUAL_ENV", "")
+    if in_container(environ) and any(Path(active).glob("lib/python3*/site-packages/torch-*.dist-info")):
+        active = ""  # the image's own packages lie in an environment, which it activates
+    own = sys.prefix if sys.prefix != sys.base_prefix else ""
+    skipped = {os.path.realpath(os.path.join(prefix, "bin")) for prefix in (active, own) if prefix}
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    search_path = os.pathsep.join(folder for folder in folders if folder and os.path.realpath(folder) not in skipped)
+    found = next(filter(None, (shutil.which(name, path=search_path) for name in PYTHONS)), None)
+    python = found or getattr(sys, "_base_executable", None) or sys.executable
+    if not python:
         raise BadInput("no Python is here to make an overlay on", hint="load a uenv, or name one with --base PYTHON")
-    return _on_host_or_in_container(python, PLAIN, environ)
+    return _of_python(os.path.abspath(python), PLAIN, environ)
 
 
-def named_python(python: str, environ: Mapping[str, str]) -> str:
-    """The absolute path of a Python that a user names; symlinks are left as they are."""
+def loading_words(base: Mapping[str, Any]) -> list[str]:
+    """Return the words that load a base for a command, by what a record says of it; none if nobody knows.
+
+    A uenv is loaded by its client, a container by Apptainer.
+    """
+    image = str(base.get("image") or "")
+    if base.get("kind") == UENV and image:
+        return ["uenv", "run", image, f"--view={base.get('view')}", "--"]
+    if base.get("in_container") and image:
+        return ["apptainer", "exec", image if image.startswith("/") else f"docker://{image}"]
+    return []
+
+
+def _named_python(python: str, environ: Mapping[str, str]) -> str:
+    """Return the absolute path of a Python that a user names; symlinks are left as they are."""
     expanded = os.path.expanduser(python)
     path = expanded if os.sep in expanded else shutil.which(expanded, path=environ.get("PATH")) or expanded
     if path and os.path.isdir(path):
-        inside = [os.path.join(path, "bin", name) for name in ("python3", "python")]
+        inside = [os.path.join(path, "bin", name) for name in PYTHONS]
         path = next((program for program in inside if os.access(program, os.X_OK)), path)
     if not path or not os.path.isfile(path) or not os.access(path, os.X_OK):
         raise BadInput(f"--base {python}: no such program", hint="name a Python, for example --base /usr/bin/python3")
     return os.path.abspath(path)
 
 
-def _on_host_or_in_container(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
+def _of_python(python: str, kind: str, environ: Mapping[str, str]) -> FoundBase:
     inside = in_container(environ)
     image = container_name(environ) if inside else ""
     return FoundBase(python=python, kind=kind, name=python, image=image, in_container=inside)
 
 
+def _of_view(view: View, python: str, views: tuple[View, ...], environ: Mapping[str, str]) -> FoundBase:
+    """Take a view as a base. Its image is named as `--uenv` was, else by its label, else by the file that is mounted.
+
+    The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.
+    """
+    image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
+    return FoundBase(
+        python=python,
+        kind=UENV,
+        name=view.uenv,
+        root=view.root,
+        load=f"uenv start {shlex.quote(image)} --view={view.name}",
+        mounts=tuple(dict.fromkeys(each_view.mount for each_view in views)),
+        image=image,
+        view=view.name,
+    )
+
+
 def label(image: str, environ: Mapping[str, str]) -> str:
-    """The label of an image in the uenv client's repository; empty if the client does not know it.
+    """Return the label of an image in the uenv client's repository; empty if the client does not know it.
 
     A repository holds an image as images/SHA256/store.squashfs (uenv 9.2, seen there).
     """
@@ -119,53 +164,3 @@ def _is_overlay(root: str) -> bool:
         return b"uenvtool-base" in read_bytes(Path(root, "pyvenv.cfg"), MAX_CONFIG)
     except (FileNotFoundError, BadInput):
         return False
-
-
-def _of_view(view: View, python: str, mounts: tuple[str, ...], environ: Mapping[str, str]) -> FoundBase:
-    """A view as a base. Its image is named as `--uenv` was, else by its label, else by the file that is mounted.
-
-    The name in UENV_VIEW is the image's own and not its label, so that `uenv start` may not know it.
-    """
-    image = environ.get(LABEL) or label(view.image, environ) or view.image or view.uenv
-    load = f"uenv start {shlex.quote(image)} --view={view.name}"
-    return FoundBase(
-        python=python,
-        kind=UENV,
-        name=view.uenv,
-        root=view.root,
-        load=load,
-        mounts=mounts,
-        image=image,
-        view=view.name,
-    )
-
-
-def _of_environment(environ: Mapping[str, str]) -> FoundBase:
-    """The Python on PATH that is neither this tool's nor that of an activated environment."""
-    plain = plain_python(environ)
-    if in_container(environ):
-        name = container_name(environ)
-        load = f"start the container {name}" if name else "start its container"
-        return replace(plain, kind=CONTAINER, name=name, load=load)
-    if environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"):
-        return replace(plain, kind=ENVIRONMENT, load="load the modules that this was made with")
-    return plain
-
-
-def _carries_torch(environment: str) -> bool:
-    return any(Path(environment).glob("lib/python3*/site-packages/torch-*.dist-info"))
-
-
-def _python_on_path(environ: Mapping[str, str]) -> str | None:
-    active = environ.get("VIRTUAL_ENV", "")
-    if active and in_container(environ) and _carries_torch(active):
-        active = ""  # the image's own packages lie in an environment, which it activates
-    skipped = {os.path.realpath(os.path.join(active, "bin"))} if active else set()
-    if sys.prefix != sys.base_prefix:
-        skipped.add(os.path.realpath(os.path.join(sys.prefix, "bin")))
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    search_path = os.pathsep.join(folder for folder in folders if folder and os.path.realpath(folder) not in skipped)
-    found = shutil.which("python3", path=search_path) or shutil.which("python", path=search_path)
-    fallback: str | None = getattr(sys, "_base_executable", None) or sys.executable or None
-    path = found or fallback
-    return os.path.abspath(path) if path else None

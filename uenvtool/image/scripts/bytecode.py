@@ -36,7 +36,7 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
         path = os.path.join(os.fsencode(root), name)
         cached = cache_path(path)
         content = bytecode(path, os.fsdecode(name), cached, kind == "checked")
-        lengths.append(len(content or b""))
+        lengths.append(len(content))
         if content and data:
             gathered.append(content)
         elif content:
@@ -49,14 +49,14 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
 
 
 def cache_path(path: bytes) -> bytes:
-    """Where Python looks for the bytecode of a module."""
+    """Return where Python looks for the bytecode of a module."""
     folder, name = os.path.split(path)
     tag = os.fsencode(f".{sys.implementation.cache_tag}.pyc")
     return os.path.join(folder, b"__pycache__", name[: -len(b".py")] + tag)
 
 
-def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes | None:
-    """The bytecode of a module, None if it is no Python: as compileall, this leaves such files alone."""
+def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes:
+    """Return the bytecode of a module; nothing if it is no Python: as compileall, this leaves such files alone."""
     try:
         with open(path, "rb") as stream:
             source = stream.read()
@@ -69,12 +69,12 @@ def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes | No
             code = compile(source, NAMED_AT + name, "exec", dont_inherit=True, optimize=0)
             body = marshalled(code)
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return None
+        return b""
     return importlib.util.MAGIC_NUMBER + (stamp if checked else b"\1\0\0\0" + digest) + body
 
 
 def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
-    """The code in a file that this script wrote for this very source, else None."""
+    """Return the code in a file that this script wrote for this very source, else None."""
     try:
         with open(cached, "rb") as stream:
             content = stream.read()
@@ -88,7 +88,7 @@ def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
 
 
 def marshalled(code: types.CodeType) -> bytes:
-    """The code as bytes that are the same in every process.
+    """Return the code as bytes that are the same in every process.
 
     marshal marks an object for later reference where more than one reference to it is alive, and the
     names in code are shared with whatever the process holds. Held here once more, all are marked.
@@ -100,7 +100,7 @@ def marshalled(code: types.CodeType) -> bytes:
 
 
 def with_equal_sets_shared(code: types.CodeType, known: dict[str, frozenset[object]]) -> types.CodeType:
-    """The code with equal frozensets as one object.
+    """Return the code with equal frozensets as one object.
 
     The compiler shares equal constants, but makes a set anew where a string in it was interned by
     earlier work of the process (Objects/codeobject.c, intern_constants).

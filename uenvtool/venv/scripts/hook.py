@@ -89,11 +89,19 @@ def refuse_unless_wanted(mount: str, load: str) -> None:
     """End Python on another base: the overlay's packages were chosen and compiled for its own."""
     say_once(f"another base than this overlay's is mounted at {mount}: load the one that it was made on")
     if not os.environ.get("UENVTOOL_ANY_BASE"):
+        image = own_image()
+        again = f"{image.rpartition('.')[0]} --update --squash {image}" if image else f"{sys.prefix} --update"
         say_once(
-            f"{load and load + '; or '}make the overlay again on this one: uenvtool venv {sys.prefix} --update; "
+            f"{load and load + '; or '}make the overlay again on this one: uenvtool venv {again}; "
             "UENVTOOL_ANY_BASE=1 starts it all the same"
         )
         os._exit(1)  # an exception would be a fatal error of site, with a traceback
+
+
+def own_image() -> str:
+    """Return the image that this overlay is mounted from; empty for a loose one. A mount cannot be written."""
+    items = (item.rpartition(":") for item in os.environ.get("UENV_MOUNT_LIST", "").split(","))
+    return next((image for image, _, mount in items if mount == sys.prefix), "")
 
 
 def listing(folders: list[str]) -> str:
@@ -114,18 +122,13 @@ def say_once(text: str) -> None:
 
 def say_if_older() -> None:
     """Say that this image is older than the overlay beside it."""
-    if os.environ.get("SLURM_PROCID", "0") != "0":
-        return
-    for item in os.environ.get("UENV_MOUNT_LIST", "").split(","):
-        image, _, mount = item.rpartition(":")
-        if mount == sys.prefix:
-            packed = text_of(os.path.join(sys.prefix, "meta", "extra", "uenvtool.json"))
-            folder, name = os.path.split(image.rpartition(".")[0])
-            for beside in (os.path.join(folder, name), os.path.join(folder, "." + name)):
-                loose = text_of(os.path.join(beside, ".uenvtool", "uenvtool.json"))
-                if packed and loose and loose != packed:
-                    again = f"pack it again with: uenvtool venv {beside} --squash {image}"
-                    say_once(f"{image} is older than {beside}; {again}")
+    image = own_image()
+    packed = text_of(os.path.join(sys.prefix, "meta", "extra", "uenvtool.json")) if image else b""
+    folder, name = os.path.split(image.rpartition(".")[0])
+    for beside in (os.path.join(folder, name), os.path.join(folder, "." + name)):
+        loose = text_of(os.path.join(beside, ".uenvtool", "uenvtool.json")) if packed else b""
+        if loose and loose != packed:
+            say_once(f"{image} is older than {beside}; pack it again with: uenvtool venv {beside} --squash {image}")
 
 
 def text_of(path: str) -> bytes:

@@ -1,9 +1,8 @@
 """Runs in the base's Python and prints what that Python is and what it has, as one line of JSON.
 
-With the argument `paths` it leaves out the distributions.
-
-Everything here works with the standard library of Python 3.8 and newer, and imports nothing of the
-base's packages. Output before the marker (a `sitecustomize` that prints) is left aside by the reader.
+With the argument `paths` it leaves out the distributions. Everything here works with the standard library of Python
+3.8 and newer, and imports nothing of the base's packages. Output before the marker (a `sitecustomize` that prints) is
+left aside by the reader.
 """
 
 from __future__ import annotations  # the annotations below must not keep an older Python from answering
@@ -24,41 +23,18 @@ if TYPE_CHECKING:
 MARKER = "uenvtool-probe:"
 
 
-def stdlib_paths() -> set[str]:
-    """The entries of sys.path that are the standard library's."""
-    stdlib = os.path.dirname(os.__file__)
-    zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
-    return {
-        path
-        for path in sys.path
-        if path == stdlib or os.path.basename(path) in (zipped, "lib-dynload") or path == sysconfig.get_path("stdlib")
-    }
-
-
-def site_folders() -> list[str]:
-    """The folders whose `.pth` files the base's Python runs."""
-    folders = list(site.getsitepackages())
-    if site.ENABLE_USER_SITE:
-        folders.append(site.getusersitepackages())
-    return folders
-
-
-def console_scripts(distribution: metadata.Distribution) -> dict[str, str]:
-    """The commands that a distribution gives: name -> module:function."""
-    try:
-        return {point.name: point.value for point in distribution.entry_points if point.group == "console_scripts"}
-    except Exception:  # one broken distribution must not hide the others
-        return {}
-
-
 def described(distribution: metadata.Distribution, folder: str) -> dict[str, object] | None:
-    """One distribution as data, or None if it has no name or version."""
+    """Describe one distribution; None if it has no name or version."""
     try:
         name, version = distribution.metadata["Name"], distribution.version
         requires = distribution.requires or []
         extras = distribution.metadata.get_all("Provides-Extra") or []
     except Exception:  # one broken distribution must not hide the others
         return None
+    try:
+        points = [point for point in distribution.entry_points if point.group == "console_scripts"]
+    except Exception:  # nor must its commands
+        points = []
     if not name or not version:
         return None
     return {
@@ -67,13 +43,13 @@ def described(distribution: metadata.Distribution, folder: str) -> dict[str, obj
         "folder": folder,
         "requires": [str(requirement) for requirement in requires],
         "extras": [str(extra) for extra in extras],
-        "scripts": console_scripts(distribution),
+        "scripts": {point.name: point.value for point in points},
         "metadata": str(getattr(distribution, "_path", "")),
     }
 
 
 def distributions(folders: list[str]) -> list[dict[str, object]]:
-    """All distributions, the first of a name winning as it does for importlib.metadata."""
+    """Describe all distributions, the first of a name winning as it does for importlib.metadata."""
     from importlib import metadata  # takes longer than all the rest
 
     found: dict[str, dict[str, object]] = {}
@@ -87,23 +63,25 @@ def distributions(folders: list[str]) -> list[dict[str, object]]:
 
 def main() -> None:
     """Print the description."""
-    standard = stdlib_paths()
+    stdlib = os.path.dirname(os.__file__)
+    zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
+    standard = {stdlib, sysconfig.get_path("stdlib")}
+    standard |= {path for path in sys.path if os.path.basename(path) in (zipped, "lib-dynload")}
     folders = [os.path.abspath(path) for path in sys.path if path and path not in standard and os.path.isdir(path)]
-    sites = [os.path.abspath(path) for path in site_folders()]
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    sites = [os.path.abspath(path) for path in [*site.getsitepackages(), *user]]  # whose .pth files this Python runs
     data = {
         "version": ".".join(map(str, sys.version_info[:3])),
         "full_version": sys.version.split()[0],
         "implementation": sys.implementation.name,
         "executable": sys.executable,
         "base_executable": getattr(sys, "_base_executable", None) or sys.executable,
-        "prefix": sys.prefix,
-        "base_prefix": sys.base_prefix,
-        "base_exec_prefix": sys.base_exec_prefix,
-        "stdlib": os.path.dirname(os.__file__),
+        **{name: getattr(sys, name) for name in ("prefix", "base_prefix", "base_exec_prefix")},
+        "stdlib": stdlib,
         "platform": sysconfig.get_platform(),
         "folders": folders,
         "sites": [path for path in sites if path in folders],
-        "user_site": site.getusersitepackages() if site.ENABLE_USER_SITE else None,
+        "user_site": user[0] if user else None,
         "distributions": [] if sys.argv[1:] == ["paths"] else distributions(folders),
     }
     sys.stdout.write(MARKER + json.dumps(data) + "\n")

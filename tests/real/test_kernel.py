@@ -1,0 +1,69 @@
+"""A notebook runs in a packed and a loose overlay, through a kernel that loads the base with the real uenv client."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.real.test_uenv import Stack, stack, uenvtool
+from tests.support.needs import needs
+
+__all__ = ["stack", "uenvtool"]
+nbclient = pytest.importorskip("nbclient", reason="no nbclient: pip install nbclient ipykernel")
+nbformat = pytest.importorskip("nbformat")
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm"), *needs("mksquashfs")]
+CELL = (
+    "import inbase, tool, subprocess, sys, os\n"
+    "out = subprocess.run(['python', '-c', 'import tool; print(tool.__version__)'], capture_output=True, text=True)\n"
+    "print(tool.__version__, inbase.__version__, out.stdout.strip(), sys.prefix == os.environ['VIRTUAL_ENV'])"
+)
+
+
+@pytest.fixture
+def with_ipykernel(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> Stack:
+    """The wheels of ipykernel are to be had, as from an index."""
+    pytest.importorskip("ipykernel")
+    words = [sys.executable, "-m", "pip", "download", "-q", "-d", stack.wheels, "--python-version", python_of(stack)]
+    ran = subprocess.run(
+        [*map(str, words), "--only-binary=:all:", "ipykernel"], capture_output=True, text=True, check=False
+    )
+    if ran.returncode != 0:
+        pytest.skip("no index has ipykernel here")
+    return stack
+
+
+def python_of(stack: Stack) -> str:
+    from tests.support.pythons import newest
+
+    return newest()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_notebook_imports_from_the_overlay_and_the_base(
+    with_ipykernel: Stack, uenvtool: list[str], place: Path, monkeypatch: pytest.MonkeyPatch, packed: bool
+) -> None:
+    squash = ("--squash", "--mount", with_ipykernel.tools) if packed else ()
+    made = with_ipykernel.run(
+        *(*uenvtool, "venv", "mine", "tool==2.0", "--uenv", with_ipykernel.image, "--kernel", "Mine", *squash)
+    )
+    assert made.returncode == 0, made.stderr
+    data = Path(os.environ["HOME"], ".local/share/jupyter/kernels/mine/kernel.json")
+    assert json.loads(data.read_text())["display_name"] == "Mine"
+    for name, value in with_ipykernel.environment().items():
+        monkeypatch.setenv(name, value)
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
+
+    nbclient.NotebookClient(notebook, kernel_name="mine", timeout=120).execute()
+
+    assert notebook.cells[0].outputs[0]["text"].strip() == "2.0 1.0 2.0 True"
+    listed = with_ipykernel.run(*uenvtool, "kernel", "list")
+    removed = with_ipykernel.run(*uenvtool, "kernel", "remove", "Mine")
+    assert "mine" in listed.stdout
+    assert removed.returncode == 0, removed.stderr
+    assert not data.parent.exists()

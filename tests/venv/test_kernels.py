@@ -1,0 +1,106 @@
+"""Kernels of Jupyter: made for an overlay, listed, removed; another tool's stay."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.overlays import BaseHere, install, wheel
+
+Cli = Callable[..., Answer]
+
+
+@pytest.fixture
+def kernels(loaded: Callable[..., BaseHere], wheels: Path, place: Path, tmp_path: Path) -> Path:
+    """A base that has ipykernel; the folder of kernels."""
+    found = loaded("pythonpath")
+    install(found.site, wheel(place.parent / "old", "ipykernel", "6.0"))
+    wheel(wheels, "small", "1.0")
+    return tmp_path / "home/.local/share/jupyter/kernels"
+
+
+def test_a_kernel_is_made_with_the_overlay_listed_and_removed(kernels: Path, cli: Cli, place: Path) -> None:
+    made = cli("venv", "v", "small", "--kernel", "My-Kernel")
+    kernel = json.loads((kernels / "my-kernel" / "kernel.json").read_text())
+    listed = cli("kernel", "list", "--json")
+    removed = cli("kernel", "remove", "My-Kernel")
+
+    assert made.code == 0, made.stderr
+    assert kernel["argv"][:4] == ["uenv", "run", "/images/stack.squashfs", "--view=default"]
+    assert kernel["argv"][-5:] == ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    assert json.loads(listed.stdout) == [{"name": "my-kernel", "overlay": str(place / "v"), "is_here": True}]
+    assert removed.code == 0, removed.stderr
+    assert list(kernels.iterdir()) == []
+
+
+def test_another_tools_kernel_is_neither_replaced_nor_removed(kernels: Path, cli: Cli) -> None:
+    (kernels / "v").mkdir(parents=True)
+    (kernels / "v" / "kernel.json").write_text("{}")
+    cli("venv", "v", "small", "ipykernel")
+
+    added = cli("kernel", "add", "v")
+    removed = cli("kernel", "remove", "v")
+
+    assert (added.code, removed.code) == (2, 2)
+    assert "another tool made the kernel v" in added.stderr
+    assert "no kernel of uenvtool's is called v" in removed.stderr
+    assert (kernels / "v" / "kernel.json").read_text() == "{}"
+
+
+def test_an_overlay_without_ipykernel_makes_none_and_says_how_to_get_it(
+    kernels: Path, cli: Cli, loaded: Callable[..., BaseHere], place: Path
+) -> None:
+    site = next(place.parent.glob("base/**/site-packages"))
+    for path in site.glob("ipykernel*"):
+        subprocess.run(["rm", "-r", path], check=True)
+    cli("venv", "v", "small")
+
+    answer = cli("kernel", "add", "v", "--name", "n")
+
+    assert answer.code == 4
+    assert "starts no kernel: ModuleNotFoundError: No module named 'ipykernel'" in answer.stderr
+    assert "hint: uenvtool venv v ipykernel" in answer.stderr
+    assert not kernels.exists()
+
+
+def test_a_shell_runs_one_command_in_an_overlay(kernels: Path, cli: Cli, place: Path) -> None:
+    cli("venv", "v", "small")
+    words = [
+        "python",
+        "-c",
+        "import os, small, ipykernel, sys; print(small.__version__, sys.prefix, os.environ['VIRTUAL_ENV'])",
+    ]
+
+    ran = subprocess.run(
+        ["python3", "-m", "uenvtool", "shell", "v", "--", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=here(),
+    )
+
+    assert ran.stdout.split() == ["1.0", str(place / "v"), str(place / "v")], ran.stderr
+
+
+def here() -> dict[str, str]:
+    """The environment, with this checkout's own Python first."""
+    import sys
+
+    return {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
+
+
+def test_a_shell_in_what_is_no_overlay_is_refused(cli: Cli, place: Path) -> None:
+    answer = cli("shell", str(place), "--", "true")
+
+    assert answer.code == 2
+    assert "is no overlay of uenvtool's" in answer.stderr

@@ -1,0 +1,168 @@
+"""What a project's own files say it needs is laid over the base: pyproject.toml, uv.lock, environment.yml."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.support.overlays import BaseHere, install, wheel
+from tests.support.web import served
+from uenvtool.core.errors import BadInput
+from uenvtool.venv.projects import project_lines
+from uenvtool.venv.uv import find_uv
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+PROJECT = """\
+[project]
+name = "mine"
+version = "1"
+requires-python = ">=3.10"
+dependencies = [
+  "light",
+  "torch>=2",
+]
+[project.optional-dependencies]
+plot = ["plotter"]
+[dependency-groups]
+dev = ["helper"]
+all = [{include-group = "dev"}]
+"""
+
+
+@pytest.fixture
+def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    """A base with torch; an index with another torch, which brings a library of its own."""
+    found = loaded("pythonpath")
+    install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
+    for name in ("plotter", "helper", "nvidia-cublas-cu12"):
+        wheel(wheels, name, "1.0")
+    wheel(wheels, "torch", "2.9.0", requires=("nvidia-cublas-cu12",))
+    wheel(wheels, "light", "1.0", requires=("torch",))
+    return found
+
+
+def inside(folder: str) -> set[str]:
+    site = next(Path(folder).glob("lib/python3*/site-packages"))
+    return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ((), {"light"}),
+        (("--extra", "plot", "--group", "all"), {"light", "plotter", "helper"}),
+    ],
+)
+def test_a_pyproject_is_installed_with_its_extras_and_groups(
+    here: BaseHere, cli: Cli, write: Write, words: tuple[str, ...], names: set[str]
+) -> None:
+    write("pyproject.toml", PROJECT)
+
+    answer = cli("venv", "v", "-r", "pyproject.toml", *words)
+
+    assert answer.code == 0, answer.stderr
+    assert inside("v") == names
+    requests = json.loads(Path("v/.uenvtool/uenvtool.json").read_text())["requests"]
+    assert requests[:2] == [
+        {"text": "light", "origin": "pyproject.toml:6"},
+        {"text": "torch>=2", "origin": "pyproject.toml:7"},
+    ]
+
+
+def index(wheels: Path, folder: Path) -> None:
+    """Write the pages of an index, with sums."""
+    for path in wheels.glob("*.whl"):
+        page = folder / path.name.split("-")[0].replace("_", "-") / "index.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        page.write_text(f'<a href="../{path.name}#sha256={digest}">{path.name}</a>\n')
+        shutil.copy(path, folder)
+
+
+def test_a_uv_lock_is_installed_with_its_sums_and_without_its_torch(
+    here: BaseHere, cli: Cli, write: Write, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("pyproject.toml", PROJECT)
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    index(wheels, place / "index")
+    with served(place / "index") as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        subprocess.run([find_uv(), "lock", "--quiet", "--no-python-downloads"], check=True)
+        answer = cli("venv", "v", "--from", "uv.lock", "--extra", "plot")
+        wheel(wheels, "light", "1.0", files={"light/extra.py": "changed = True\n"})
+        index(wheels, place / "index")
+        changed = cli("venv", "w", "--from", "uv.lock")
+
+    assert answer.code == 0, answer.stderr
+    assert inside("v") == {"light", "plotter"}
+    assert list(Path("v").glob("lib/*/site-packages/light-1.0.dist-info"))
+    assert "the lock has torch 2.9.0; the base's 2.6.0a0+d883142 stays, it is protected" in answer.stderr
+    assert changed.code == 4, changed.stderr
+    assert "is not the one of the lock" in changed.stderr
+
+
+def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(here: BaseHere, cli: Cli, write: Write) -> None:
+    write("environment.yml", "name: x\ndependencies:\n- python=3.12\n- numpy=2\n- pip:\n  - light\n  - bad = 1\n")
+
+    refused = cli("venv", "v", "-r", "environment.yml")
+    write("environment.yml", "dependencies:\n- python=3.12\n- numpy=2\n- pip:\n  - light\n")
+    answer = cli("venv", "v", "-r", "environment.yml")
+
+    assert refused.code == 2
+    assert "environment.yml:7:1: invalid requirement 'bad = 1'" in refused.stderr
+    assert answer.code == 0, answer.stderr
+    assert inside("v") == {"light"}
+    assert "environment.yml: conda's packages are not installed, name those that you need: numpy=2" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "told"),
+    [
+        ("[project\n", (), "pyproject.toml:1:"),
+        ("[tool.poetry]\n", (), "it has no [project] table"),
+        ('[project]\ndynamic = ["dependencies"]\n', (), "install the project: -e ."),
+        (PROJECT, ("--extra", "plto"), "unknown extra 'plto'"),
+        (PROJECT, ("--group", "tests"), "unknown dependency group 'tests'"),
+    ],
+)
+def test_what_cannot_be_read_is_told(
+    here: BaseHere, cli: Cli, write: Write, text: str, words: tuple[str, ...], told: str
+) -> None:
+    write("pyproject.toml", text)
+
+    answer = cli("venv", "v", "-r", "pyproject.toml", *words)
+
+    assert answer.code == 2, answer.stderr
+    assert told in answer.stderr
+    assert not Path("v").exists()
+
+
+def test_a_group_that_includes_itself_is_told() -> None:
+    with pytest.raises(BadInput, match="includes itself"):
+        project_lines("pyproject.toml", '[dependency-groups]\na = [{include-group = "a"}]\n', (), ("a",))
+
+
+def test_sources_of_uv_name_the_place(place: Path) -> None:
+    text = PROJECT + '[tool.uv.sources]\nlight = {git = "https://x/light", tag = "v1"}\ntorch = {index = "cu128"}\n'
+
+    lines, _ = project_lines("pyproject.toml", text, (), ())
+
+    assert [line for _, line in lines] == ["light @ git+https://x/light@v1", "torch>=2"]
+
+
+def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, cli: Cli, write: Write) -> None:
+    write("requirements.txt", "light\n")
+
+    answer = cli("venv", "v")
+
+    assert "nothing of it was installed: `uenvtool venv v -r requirements.txt`" in answer.stderr
+    assert "uenvtool job --venv v -o train.sh -- python train.py" in answer.stderr

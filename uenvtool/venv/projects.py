@@ -1,0 +1,129 @@
+"""Reads what a project asks for: its pyproject.toml with extras and groups, the pip part of an environment.yml."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core.errors import BadInput, Position, unknown
+
+PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
+ENVIRONMENTS = (".yml", ".yaml")
+FOUND_HERE = ("requirements.txt", UV_LOCK, "pylock.toml", PYPROJECT, "environment.yml", "environment.yaml")
+"""What says which packages a folder needs."""
+Lines = list[tuple[int, str]]
+
+
+def is_project(place: str) -> bool:
+    """Tell if a file that is named with -r is a project's, and no requirements file."""
+    return Path(place).name == PYPROJECT or place.endswith(ENVIRONMENTS)
+
+
+def found_here() -> list[str]:
+    """Return the options that take what the current folder says it needs, the best first."""
+    here = [name for name in FOUND_HERE if Path(name).is_file()]
+    locks = [f"--from {name}" for name in here if name in (UV_LOCK, "pylock.toml")]
+    return locks + [f"-r {name}" for name in here if name not in (UV_LOCK, "pylock.toml")]
+
+
+def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, list[str]]:
+    """Read a project's requirements with their lines, as a requirements file would have them; and notes.
+
+    Raises BadInput with the place.
+    """
+    if Path(place).name == PYPROJECT:
+        return list(_pyproject(place, text, extras, groups)), []
+    return _environment(place, text)
+
+
+def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[int, str]]:
+    import tomlkit
+
+    at = Position(place)
+    try:
+        document: dict[str, Any] = tomlkit.parse(text).unwrap()
+    except tomlkit.exceptions.ParseError as error:
+        raise BadInput(f"invalid TOML: {error}", Position(place, error.line, error.col + 1)) from error
+    project, named_groups = document.get("project"), document.get("dependency-groups", {})
+    if not isinstance(project, dict) and not named_groups:
+        raise BadInput("it has no [project] table", at, "export a requirements file with the tool that it is for")
+    project = project or {}
+    if "dependencies" in project.get("dynamic", ()):
+        raise BadInput("its dependencies are dynamic: only its build knows them", at, "install the project: -e .")
+    optional = project.get("optional-dependencies", {})
+    for wanted, known, what in ((extras, optional, "extra"), (groups, named_groups, "dependency group")):
+        missing = [unknown(what, name, known, at) for name in wanted if name not in known]
+        if missing:
+            raise BadInput(missing)
+    texts = [*project.get("dependencies", ()), *(line for name in extras for line in optional[name])]
+    for name in groups:
+        texts += _group(name, named_groups, at, ())
+    sources = document.get("tool", {}).get("uv", {}).get("sources", {})
+    for requirement in texts:
+        line = text[: max(text.find(requirement), 0)].count("\n") + 1
+        yield line, _with_source(requirement, sources, Path(place).parent)
+
+
+def _group(name: str, groups: Mapping[str, Any], at: Position, above: tuple[str, ...]) -> Iterator[str]:
+    """Read a dependency group with those that it includes (PEP 735)."""
+    if name in above or name not in groups:
+        raise BadInput(f"dependency group {name!r} includes itself, or is unknown", at, "see [dependency-groups]")
+    for item in groups[name]:
+        if isinstance(item, str):
+            yield item
+        else:
+            yield from _group(str(item.get("include-group")), groups, at, (*above, name))
+
+
+def _with_source(text: str, sources: Mapping[str, Any], folder: Path) -> str:
+    """Name the place of a requirement that [tool.uv.sources] takes from elsewhere; an index is uv's setting there."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    try:
+        requirement = Requirement(text)
+    except InvalidRequirement:
+        return text  # said where it is read
+    source = sources.get(requirement.name)
+    if not isinstance(source, dict) or not {"git", "url", "path"} & set(source):
+        return text
+    revision = next((f"@{source[key]}" for key in ("rev", "tag", "branch") if key in source), "")
+    subdirectory = f"#subdirectory={source['subdirectory']}" if "subdirectory" in source else ""
+    if "path" in source:
+        place = (folder.absolute() / source["path"]).resolve().as_uri()
+        if source.get("editable"):
+            return f"-e {place}"
+    else:
+        place = f"git+{source['git']}{revision}{subdirectory}" if "git" in source else f"{source['url']}{subdirectory}"
+    extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
+    marker = f" ; {requirement.marker}" if requirement.marker else ""
+    return f"{requirement.name}{extras} @ {place}{marker}"
+
+
+def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
+    """Read the pip part of a conda environment; what conda would install is named in a note."""
+    import yaml
+
+    try:
+        document = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        position = Position(place, mark.line + 1, mark.column + 1) if mark else Position(place)
+        raise BadInput(f"invalid YAML: {error.problem}", position) from error
+    pairs = document.value if isinstance(document, yaml.MappingNode) else []
+    listed = next((value for key, value in pairs if key.value == "dependencies"), None)
+    if not isinstance(listed, yaml.SequenceNode):
+        raise BadInput("not an environment of conda: it has no list of dependencies", Position(place))
+    lines: Lines = []
+    of_conda: list[str] = []
+    for item in listed.value:
+        if isinstance(item, yaml.ScalarNode):
+            of_conda.append(item.value)
+        for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
+            if key.value == "pip" and isinstance(value, yaml.SequenceNode):
+                lines += [(entry.start_mark.line + 1, str(entry.value)) for entry in value.value]
+    names = [name for name in of_conda if name.split("=")[0].strip() not in ("python", "pip")]
+    notes = (
+        [f"{place}: conda's packages are not installed, name those that you need: {', '.join(names)}"] if names else []
+    )
+    return lines, notes
