@@ -257,6 +257,7 @@ TESTED_BY = {
     23: "tests/core/test_beside.py::test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one",
     24: "tests/core/test_beside.py::test_edits_at_once_are_all_in_the_file",
     25: "tests/knowledge/test_machine.py::test_nothing_of_the_current_folder_runs",
+    26: "tests/fuzz/test_fields.py::test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text",
 }
 """The test of each numbered sentence."""
 

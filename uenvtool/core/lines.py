@@ -48,13 +48,6 @@ def commented(text: str, reason: str) -> Iterator[str]:
     yield text.rstrip()
 
 
-def option_value(value: str) -> str:
-    """A value in an #SBATCH line, which sbatch splits as a shell does, without expanding it."""
-    if re.fullmatch(r"[^\s\"'\\#]+", value):
-        return value
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 def yaml_mapping(values: Mapping[str, str]) -> str:
     """A mapping of YAML on one line. JSON's strings are YAML's."""
     return "{" + ", ".join(f"{name}: {quoting.toml(value)}" for name, value in values.items()) + "}"

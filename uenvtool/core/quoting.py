@@ -85,6 +85,18 @@ def docker(name: str, text: str) -> str:
     return f'"{escaped}"'
 
 
+def sbatch(name: str, text: str) -> str:
+    """The value of an option in an #SBATCH line, which sbatch splits as a shell does, without expanding it.
+
+    Raises BadInput for a line break or another control character, which would end the line.
+    """
+    if not text.isprintable():
+        raise BadInput(f"an #SBATCH line cannot hold the value of {name}: {text!r}", hint="write it on one line")
+    if re.fullmatch(r"[^\s\"'\\#]+", text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 def slurm(name: str, text: str) -> str:
     """The value of a variable within --export. Raises BadInput for what Slurm would take apart.
 

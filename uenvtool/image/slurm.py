@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from uenvtool.core import files, tools
+from uenvtool.core import files, quoting, tools
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import aligned, bash_words, in_comment, option_value
+from uenvtool.core.lines import aligned, bash_words, in_comment
 from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import judged, require_sbatch, submitted
@@ -90,7 +90,7 @@ def _directives(request: ImageRequest, plan: ImagePlan) -> Iterator[tuple[str, s
     }
     for name, value in options.items():
         if value:
-            yield f"#SBATCH --{name}={option_value(value)}", ""
+            yield f"#SBATCH --{name}={quoting.sbatch(name, value)}", ""
     yield "#SBATCH --ntasks-per-node=1", "one Spack a node; it builds with all cores"
     yield "#SBATCH --exclusive", ""
     yield "#SBATCH --no-kill", "the other nodes go on without one that dies"

@@ -16,7 +16,6 @@ from uenvtool.core.lines import (
     beside,
     in_comment,
     mountable,
-    option_value,
     yaml_mapping,
 )
 from uenvtool.job.launch import LAUNCHERS
@@ -88,7 +87,7 @@ def _batch_script(plan: JobPlan) -> str:
 
 def _directive(directive: Explained) -> str:
     """Return a line of sbatch's options; an option may have no value."""
-    value = f"={option_value(directive.value)}" if directive.value else ""
+    value = f"={quoting.sbatch(directive.name, directive.value)}" if directive.value else ""
     return f"#SBATCH --{directive.name}{value}"
 
 
