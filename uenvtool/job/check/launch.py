@@ -226,7 +226,7 @@ def _program(words: Sequence[str]) -> tuple[str, int] | None:
             rest = [share for share in words[i + 1 : i + 6] if share not in ("-u", "-O", "-X", "-W", "-B", "-E", "-s")]
             if rest[:1] == ["-m"] and len(rest) > 1:
                 return _MODULES.get(rest[1], PYTHON), i
-            return (PYTHON, i) if rest and rest[0].endswith(".py") else None
+            return (PYTHON, i) if rest and (rest[0].endswith(".py") or rest[0].startswith(("$", OUTER))) else None
     return None
 
 
