@@ -10,12 +10,14 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
-from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.locate import available, data_root
+from uenvtool.knowledge.lock import LOCK, read_lock
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.runtime import VIEWS, Runtime, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
@@ -173,7 +175,7 @@ def settings_for(
     given: Facts = {}
     if loaded:
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
-        given = recipe_facts(loaded, chosen.facts(node))
+        given = recipe_facts(loaded, chosen, node, locked_versions(loaded.name, chosen.name, node))
     return settings_of(
         [chosen],
         runtimes_of(chosen, runtime, form),
@@ -234,6 +236,15 @@ def settings_of(
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
     )
+
+
+def locked_versions(recipe: str, system: str, uarch: str) -> Mapping[str, Sequence[str]] | None:
+    """Return the packages of a resolved environment, where `uenvtool build` puts it or as it ships; None without."""
+    for root in (Path(), data_root()):
+        lock = root / "envs" / recipe / f"{system}-{uarch}" / LOCK
+        if lock.is_file():
+            return read_lock(lock, str(lock)).versions()
+    return None
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:

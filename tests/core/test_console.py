@@ -98,7 +98,7 @@ def test_on_a_terminal_a_file_is_printable_too() -> None:
 LIVE = """
 import time
 from uenvtool.core import console
-from uenvtool.env.install_output import InstallOutput
+from uenvtool.env.install import InstallOutput
 
 output = InstallOutput(total=236, in_place=136, cached=["x"] * 100, built=["x"] * 30, current="py-torch-nvidia-apex-25")
 with console.progress("installing 236 packages") as step:

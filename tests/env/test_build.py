@@ -333,6 +333,38 @@ class TestSpack:
         assert cli("build", "small", "--spack", spack(says), "--repo", "builtin=packages").code == 0
         assert "https://github.com/spack/spack-packages.git" in Path("envs/small/clariden-gh200/spack.yaml").read_text()
 
+    def test_another_commit_than_the_pinned_one_is_said_and_stays_on_record(
+        self, cli: Cli, spack: Callable[..., Path], write: Write
+    ) -> None:
+        write("packages/repo.yaml", "repo: {namespace: builtin}\n")
+        git = ["git", "-C", "packages", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+            subprocess.run([*git, *words], check=True)
+        head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout[:12]
+
+        first = cli("build", "small", "--spack", spack(SOLVES), "--repo", "builtin=packages")
+        second = cli("build", "small", "--no-concretize")
+
+        for answer in (first, second):
+            assert (
+                f"the lock: builtin is at commit {head}, and v2026.06.0 (which it does not have) is pinned"
+                in answer.stderr
+            )
+
+    def test_another_spack_than_the_pinned_one_is_said(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        answer = cli("build", "small", "--spack", spack(SOLVES, "1.1.2"))
+
+        assert "the lock: Spack 1.1.2 is used, and v1.1.0 is pinned" in answer.stderr
+
+    def test_a_repository_without_git_may_be_another_one_and_it_says_so(
+        self, cli: Cli, spack: Callable[..., Path], write: Write
+    ) -> None:
+        write("packages/repo.yaml", "repo: {namespace: builtin}\n")
+
+        answer = cli("build", "small", "--spack", spack(SOLVES), "--repo", "builtin=packages")
+
+        assert "builtin is no git checkout: it cannot be seen whether it is v2026.06.0, as pinned" in answer.stderr
+
     def test_json_is_data_alone_on_stdout(self, cli: Cli, spack: Callable[..., Path]) -> None:
         data = json.loads(cli("build", "small", "--spack", spack(SOLVES), "--json").stdout)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Answer
-from uenvtool.env.build_order import build_order
-from uenvtool.env.lock import Lock, Package, read_lock
 from uenvtool.env.next_steps import build_image
+from uenvtool.env.plan import build_order
 from uenvtool.env.program import Spack
+from uenvtool.knowledge.lock import Lock, Package, read_lock
 
 LOCKS = sorted(ROOT.glob("envs/*/*/spack.lock"))
 

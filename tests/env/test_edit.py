@@ -17,8 +17,8 @@ from tests.conftest import ROOT, SMALL, Answer
 from uenvtool.core.errors import BadInput
 from uenvtool.env.edit.changes import edited
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.node import node_answers
 from uenvtool.env.request import Changes
+from uenvtool.env.resolve import node_answers
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system
 

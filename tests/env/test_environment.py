@@ -15,7 +15,7 @@ from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.program import repository_folder
-from uenvtool.env.reasons import reasons
+from uenvtool.env.table import reasons
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system
 

@@ -14,11 +14,11 @@ import pytest
 
 from tests.support.needs import needs
 from uenvtool.env.installable import Installable, read_installable
-from uenvtool.image.check import check
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import unpack
+from uenvtool.image.verify import check
 
 pytestmark = needs("mksquashfs")
 PYTHON, SIX, ZLIB = ("p" * 32, "s" * 32, "z" * 32)
@@ -121,6 +121,7 @@ def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, 
     assert os.listdir(folder / SITE / "__pycache__") == [f"six.{TAG}.pyc"]
     site = folder / "env" / "._default" / "abc" / "lib" / f"python{VERSION}" / "site-packages"
     assert os.listdir(site / "__pycache__") == [f"six.{TAG}.pyc"]
+    assert sorted(os.listdir(folder)) == [".spack-db", "bin", "config", "env", "linux-zen", "meta"]
     assert os.listdir(folder / "linux-zen") == [f"py-six-1.0-{SIX}"]
     assert os.listdir(folder / "linux-zen" / f"py-six-1.0-{SIX}" / ".spack") == ["spec.json"]
     assert os.listdir(folder / "env" / "._default") == ["abc"]

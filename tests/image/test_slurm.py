@@ -14,12 +14,12 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.support.needs import need
 from uenvtool.env.installable import Installable, read_installable
-from uenvtool.env.lock import Package
 from uenvtool.env.program import Spack
 from uenvtool.image.build import ImagePlan
 from uenvtool.image.cache import Cache, Key, named_cache
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.slurm import job_script
+from uenvtool.knowledge.lock import Package
 
 Cli = Callable[..., Answer]
 HOSTILE = "a 'b\" $(touch hacked) \\"

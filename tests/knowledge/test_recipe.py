@@ -88,6 +88,19 @@ def test_torch_can_be_moved_with_everything_that_is_coupled_to_it(write: Write) 
     }
 
 
+def test_a_pin_of_another_site_does_not_undo_a_coupling(write: Write) -> None:
+    write(
+        "recipes/mine/recipe.yaml",
+        "extends: pytorch-2.6\ndescription: mine\ngroups: {python: {specs: [py-torch@2.7.1]}}\n"
+        "require:\n  py-triton: {version: 3.3.1, when: site == CSCS}\n",
+    )
+
+    recipe = load_recipe("mine")
+
+    assert "py-triton" in coupled_pins(recipe, {"site": "Sigma2"})
+    assert "py-triton" not in coupled_pins(recipe, {"site": "CSCS"})
+
+
 def specs_of(name: str) -> dict[str, list[str]]:
     return {group.name: [str(root.spec) for root in group.specs] for group in load_recipe(name).groups}
 

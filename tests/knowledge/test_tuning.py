@@ -169,13 +169,27 @@ def test_what_is_wrong_is_said_with_its_place(before: str, after: str, said: str
 def test_a_recipe_gives_the_versions_that_it_asks_for() -> None:
     system = load_system("clariden")
 
-    old = recipe_facts(read_recipe("pytorch-2.6"), system.facts("gh200"))
-    new = recipe_facts(read_recipe("pytorch-2.9"), system.facts("gh200"))
+    old = recipe_facts(read_recipe("pytorch-2.6"), system, "gh200")
+    new = recipe_facts(read_recipe("pytorch-2.9"), system, "gh200")
 
     assert (old["nccl"], old["nvshmem"]) == ("2.26.2-1", None)
     assert str(new["nccl"]).startswith("2.29")
     assert str(new["libfabric"]).startswith("2.4")
     assert set(old) == set(SOFTWARE)
+
+
+def test_what_the_system_brings_decides_before_what_the_recipe_asks_for() -> None:
+    recipe, olivia = read_recipe("pytorch-2.9"), load_system("olivia")
+
+    assert recipe_facts(recipe, olivia, "gh200")["libfabric"] == "2.3.1"
+
+
+def test_where_there_is_a_lock_its_versions_are_the_facts() -> None:
+    recipe, clariden = read_recipe("pytorch-2.9"), load_system("clariden")
+
+    known = recipe_facts(recipe, clariden, "gh200", {"nccl": ["2.28.3-1"], "libfabric": ["1.22.0"]})
+
+    assert (known["nccl"], known["libfabric"], known["nvshmem"]) == ("2.28.3-1", "1.22.0", None)
 
 
 def test_a_users_own_file_counts_beside_the_others(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:

@@ -10,11 +10,10 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Answer
 from tests.real.conftest import RealSpack
-from uenvtool.env.compare import Match
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.lock import Lock, read_lock
-from uenvtool.env.table import compared
+from uenvtool.env.table import Match, compared
 from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.lock import Lock, read_lock
 from uenvtool.knowledge.system import load_system
 
 pytestmark = pytest.mark.real

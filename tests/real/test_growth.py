@@ -15,12 +15,12 @@ from tests.conftest import Answer
 from tests.real.conftest import RealSpack
 from tests.support.project import ROOT
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.lock import read_lock
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.source import read
 from uenvtool.knowledge.system import load_system
 

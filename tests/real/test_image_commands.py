@@ -17,8 +17,8 @@ import pytest
 from tests.conftest import ROOT, Answer
 from tests.support.needs import need, needs
 from tests.support.overlays import pack_overlay
-from uenvtool.image.check import BUILD_FOLDERS, BuildPathScanner
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
+from uenvtool.image.verify import BUILD_FOLDERS, BuildPathScanner
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
 Cli = Callable[..., Answer]

@@ -18,10 +18,10 @@ from tests.support.made_once import made_once
 from tests.support.ordinary_user import give_to_ordinary_user, public_folder, run_as_ordinary_user
 from tests.support.project import CACHE, ROOT
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.lock import Lock, read_lock, without_wrapper
 from uenvtool.env.manifest import render_manifest
 from uenvtool.env.resolve import SCRIPT
 from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.lock import Lock, read_lock, without_wrapper
 
 pytestmark = [pytest.mark.real, pytest.mark.build, pytest.mark.xdist_group("spack")]
 Cli = Callable[..., Answer]

@@ -3,34 +3,131 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from uenvtool.core.errors import ToolFailed, ToolMissing
-from uenvtool.core.files import locked, remove_file
-from uenvtool.core.result import Progress, Result, silent
+from uenvtool.core import drift, files
+from uenvtool.core.errors import Position, ToolFailed, ToolMissing
+from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.env import folder as env_folder
-from uenvtool.env.environment import Environment, plan_environment
-from uenvtool.env.lock import Lock, read_lock, require_installable, without_wrapper
+from uenvtool.env.environment import Environment, Root, plan_environment
+from uenvtool.env.folder import TABLE
 from uenvtool.env.manifest import MANIFEST, render
 from uenvtool.env.next_steps import build_again, next_steps, usual_folder
-from uenvtool.env.outcome import Outcome
-from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folder
+from uenvtool.env.program import Deviations, Spack, deviations, find_spack, how_to_get, repository_folder
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.resolve import can_resolve, checked_lock, resolve
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.locate import from_root
+from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
 
 LOG = ".uenvtool-concretize.log"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resolution:
-    """The lock of an environment, None if there is none, and what to say of it."""
+HEADINGS = ("package", "version", "set in", "why")
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a build gave.
+
+    lock: None if Spack is still to make it. state: why, or where the lock is from. unseen: what may not be as pinned.
+    """
+
+    environment: Environment
+    folder: Path
     lock: Lock | None
     state: str
+    next_steps: tuple[str, ...]
+    unseen: tuple[str, ...] = ()
+
+    def result(self, *, verbose: bool = False) -> Result:
+        """The outcome as a user sees it; verbose: with a row for each root package."""
+        return Result(
+            data=self.data(),
+            text=self._summary(),
+            tables=(Table(headings=HEADINGS, rows=self.rows()),) if verbose else (),
+            warnings=tuple(self.warnings()),
+            notes=(self.state, *self.unseen),
+            next=self.next_steps,
+        )
+
+    def _summary(self) -> str:
+        """The files that were made, a line each."""
+        lines = [f"{self.folder / MANIFEST}: {len(self.environment.roots)} root packages; --verbose lists them"]
+        if self.lock:
+            lines.append(f"{self.folder / LOCK}: {len(self.lock.packages)} packages; {TABLE} beside it lists them")
+        return "\n".join(lines)
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The root packages: package, version, the file and line that set it, reason."""
+        versions = self.lock.versions() if self.lock else {}
+        rows = []
+        for root in self.environment.roots:
+            resolved = ", ".join(versions.get(root.package, ()))
+            requested, origin = self._requested_version(root)
+            rows.append((root.package, resolved or requested, origin, root.reason))
+        return rows
+
+    def warnings(self) -> list[str]:
+        """What to know of the pinned versions: a line for each with known vulnerabilities, or taken back."""
+        taken_back = [
+            f"{yanked.package}@{str(yanked.versions).lstrip('=')} was taken back by its makers: {yanked.reason}"
+            for yanked in self.environment.yanked
+        ]
+        not_as_pinned = env_folder.deviations_of_lock(self.folder) if self.lock else ()
+        return [*self._vulnerabilities(), *taken_back, *(f"the lock: {sentence}" for sentence in not_as_pinned)]
+
+    def _vulnerabilities(self) -> list[str]:
+        pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
+        by_package: dict[str, dict[str, list[str]]] = {}
+        for cve in self.environment.cves:
+            by_package.setdefault(cve.package, {}).setdefault(cve.fixed, []).append(cve.id)
+        lines = []
+        for package, by_fix in by_package.items():
+            listed = [f"{', '.join(ids)}" + (f" (fixed in {fixed})" if fixed else "") for fixed, ids in by_fix.items()]
+            lines.append(f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}")
+        return lines
+
+    def data(self) -> dict[str, Any]:
+        """The same as data for --json."""
+        return {
+            "recipe": self.environment.recipe.name,
+            "system": self.environment.system.name,
+            "uarch": self.environment.node.uarch,
+            "folder": str(self.folder),
+            "state": self.state,
+            "roots": [
+                {"package": package, "version": version, "from": origin, "reason": reason}
+                for package, version, origin, reason in self.rows()
+            ],
+            "packages": self.lock.versions() if self.lock else None,
+            "cves": [
+                {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
+                for cve in self.environment.cves
+            ],
+            "yanked": [
+                {"package": yanked.package, "versions": str(yanked.versions), "reason": yanked.reason}
+                for yanked in self.environment.yanked
+            ],
+            "next": "\n".join(self.next_steps),
+        }
+
+    def _requested_version(self, root: Root) -> tuple[str, str]:
+        """The version that a root is requested at, and the file and line that say so."""
+        if root.version:
+            return str(root.version).lstrip("="), _file_and_line(root.origin)
+        settings = next((package for package in self.environment.packages if package.name == root.package), None)
+        if settings and settings.externals and settings.buildable is False:
+            external = settings.externals[0]
+            return str(external.spec.versions), _file_and_line(external.position)
+        if settings and settings.preferred:
+            version = settings.preferred.versions[0].lstrip("=")
+            return f"{version} if possible", _file_and_line(settings.preferred.origin)
+        return "Spack chooses", ""
 
 
 def build(request: BuildRequest, progress: Progress = silent) -> Result:
@@ -53,19 +150,17 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
         return _stackinator_recipe(environment, request)
     folder = request.output or usual_folder(environment)
     if request.dry_run:
-        files = render(environment)
-        return Result(data={"folder": str(folder), "files": files}, file=files[MANIFEST])
+        texts = render(environment)
+        return Result(data={"folder": str(folder), "files": texts}, file=texts[MANIFEST])
     if request.plan:
         from uenvtool.env.plan import show_plan
 
         return show_plan(environment, request, progress)
     if request.sources or request.mirror:
-        from uenvtool.env.download import list_sources
+        from uenvtool.env.sources import list_sources
 
         return list_sources(environment, request, progress)
     if request.check:
-        from uenvtool.env.drift import check_environment
-
         check_environment(environment, folder)
         return _unchanged(folder)
     return build_environment(environment, folder, request, progress).result(verbose=request.verbose)
@@ -73,52 +168,59 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
 
 def build_environment(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Outcome:
     """Write an environment into a folder and, if Spack is here and the lock is of other inputs, its lock."""
-    files = render(environment)
+    texts = render(environment)
     pins = {**environment.recipe.repos, **environment.system.repos}
     repos = {name: repository_folder(name, path, pins.get(name)) for name, path in request.repos.items()}
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, folder)
         raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, again))
-    with locked(folder):
-        env_folder.refuse_foreign(folder, files, purpose=environment.purpose, force=request.force)
-        env_folder.write_environment(folder, files, purpose=environment.purpose)
-        inputs = env_folder.fingerprint(files)
+    found = Deviations()
+    with files.locked(folder):
+        env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
+        env_folder.write_environment(folder, texts, purpose=environment.purpose)
+        inputs = env_folder.fingerprint(texts)
         spack_here = spack if spack and can_resolve(spack, environment) else None
         if (
             env_folder.lock_is_of(folder, inputs)
             and not request.concretize
             and not _is_to_be_replaced(folder, spack_here)
         ):
-            resolution = _kept_lock(environment, folder)
+            lock, state = _kept_lock(environment, folder)
         elif spack_here is None:
-            resolution = _unresolved(environment, folder, spack, request)
+            lock, state = _unresolved(environment, folder, spack, request)
         else:
-            resolution = _new_lock(environment, folder, files, spack=spack_here, repos=repos, progress=progress)
+            found = deviations(spack_here, environment.recipe.spack, repos, pins)
+            lock, state = _new_lock(
+                environment, folder, texts, spack=spack_here, repos=repos, progress=progress, deviations=found.seen
+            )
     return Outcome(
         environment=environment,
         folder=folder,
-        lock=resolution.lock,
-        state=resolution.state,
-        next_steps=next_steps(environment, folder, spack=spack, resolved=resolution.lock is not None, repos=repos),
+        lock=lock,
+        state=state,
+        next_steps=next_steps(environment, folder, spack=spack, resolved=lock is not None, repos=repos),
+        unseen=found.unseen,
     )
 
 
 def _is_to_be_replaced(folder: Path, spack: Spack | None) -> bool:
     """Whether a lock would not install and Spack can make a better one."""
-    path = folder / env_folder.LOCK
+    path = folder / LOCK
     return spack is not None and bool(without_wrapper(read_lock(path, str(path))))
 
 
-def _kept_lock(environment: Environment, folder: Path) -> Resolution:
-    path = folder / env_folder.LOCK
+def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str]:
+    path = folder / LOCK
     lock = read_lock(path, str(path))
     require_installable(lock, str(path))
     env_folder.write_table(folder, render_table(environment, lock))
-    return Resolution(lock=lock, state=f"spack.lock is of these inputs (made by Spack {lock.spack})")
+    return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
 
 
-def _unresolved(environment: Environment, folder: Path, spack: Spack | None, request: BuildRequest) -> Resolution:
+def _unresolved(
+    environment: Environment, folder: Path, spack: Spack | None, request: BuildRequest
+) -> tuple[Lock | None, str]:
     """Why there is no lock. Raises ToolFailed if one was requested of a Spack that cannot make it here."""
     if spack is not None:
         pinned = environment.recipe.spack.revision
@@ -129,27 +231,30 @@ def _unresolved(environment: Environment, folder: Path, spack: Spack | None, req
             raise ToolFailed(why, hint=hint)
     else:
         why = "not asked for" if request.concretize is False else "Spack is not here"
-    stale = "; the spack.lock in the folder is of other inputs" if (folder / env_folder.LOCK).is_file() else ""
-    return Resolution(lock=None, state=f"not concretized: {why}{stale}")
+    stale = "; the spack.lock in the folder is of other inputs" if (folder / LOCK).is_file() else ""
+    return None, f"not concretized: {why}{stale}"
 
 
 def _new_lock(
     environment: Environment,
     folder: Path,
-    files: Mapping[str, str],
+    texts: Mapping[str, str],
     *,
     spack: Spack,
     repos: Mapping[str, Path],
     progress: Progress,
-) -> Resolution:
+    deviations: Sequence[str],
+) -> tuple[Lock | None, str]:
     log = folder / LOG
     with progress(f"concretizing {environment.purpose}") as on_step:
-        text = resolve(spack, environment, files, repos=repos, log=log, on_step=on_step)
-    remove_file(log)
+        text = resolve(spack, environment, texts, repos=repos, log=log, on_step=on_step)
+    files.remove_file(log)
     lock = checked_lock(text, environment, spack)
     table = render_table(environment, lock)
-    env_folder.write_lock(folder, text, table, inputs=env_folder.fingerprint(files), spack=spack.version)
-    return Resolution(lock=lock, state=f"concretized by Spack {spack.version} ({spack.found_by})")
+    env_folder.write_lock(
+        folder, text, table, inputs=env_folder.fingerprint(texts), spack=spack.version, deviations=deviations
+    )
+    return lock, f"concretized by Spack {spack.version} ({spack.found_by})"
 
 
 def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Result:
@@ -167,3 +272,37 @@ def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Resu
 
 def _unchanged(folder: Path) -> Result:
     return Result(data={"folder": str(folder), "drift": None}, notes=(f"{folder} is what its inputs give",))
+
+
+def check_environment(environment: Environment, folder: Path) -> None:
+    """Raise AnswerIsNo, with the diff, if an environment on disk is not what its inputs give."""
+    expected = render(environment)
+    drift.check(
+        folder,
+        {**expected, **_expected_table(environment, folder)},
+        again=build_again(environment, folder),
+        left_over=files.left_over(folder, {*expected, LOCK, TABLE}),
+        remarks=[*env_folder.did_not_end(folder), *_remarks_on_lock(folder, env_folder.fingerprint(expected))],
+    )
+
+
+def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
+    """The table of the lock in a folder, by its name; nothing if there is no lock."""
+    path = folder / LOCK
+    return {TABLE: render_table(environment, read_lock(path, str(path)))} if path.is_file() else {}
+
+
+def _remarks_on_lock(folder: Path, inputs: str) -> Iterator[str]:
+    path = folder / LOCK
+    if not path.is_file():
+        yield f"{path} is missing; make it with uenvtool build --concretize"
+        return
+    if not env_folder.lock_is_of(folder, inputs):
+        yield f"{path} is of other inputs, or was changed; make it again with uenvtool build"
+    if unwrapped := without_wrapper(read_lock(path, str(path))):
+        yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
+
+
+def _file_and_line(position: Position) -> str:
+    """FILE:LINE, for a table; built-in files from the folder that holds recipes/ and systems/."""
+    return from_root(f"{position.file}:{position.line}")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
-from uenvtool.env.compare import Change, Versions, changes
-from uenvtool.env.folder import LOCK
-from uenvtool.env.lock import read_lock, require_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.knowledge.checks import coupled_pins, version_requests
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.locate import shown
+from uenvtool.knowledge.lock import LOCK, read_lock, require_installable
 from uenvtool.knowledge.published import load_published
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.source import read
@@ -27,6 +25,10 @@ ONLY_NAMED = (
 )
 NAMED, NOT_NAMED = "newly named", "no longer named"
 """What is said of a package that a recipe does not name: whether its environment has it, Spack decides."""
+
+
+Versions = Mapping[str, Sequence[str]]
+"""Package to its versions; none if the version is open."""
 
 
 def diff(before: str, after: str) -> Result:
@@ -116,3 +118,33 @@ def of_recipe(recipe: Recipe) -> Versions:
     for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.version]:
         found[name] = [str(recipe.prefer[name].version)]
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One package that differs. kind: added, removed or changed; the side that lacks it has no versions."""
+
+    package: str
+    kind: str
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+def changes(before: Versions, after: Versions) -> list[Change]:
+    """What was added, removed and changed, by package."""
+    found = []
+    for package in sorted({*before, *after}):
+        old, new = tuple(before.get(package, ())), tuple(after.get(package, ()))
+        kind = _kind_of_change(package, before, after)
+        if kind:
+            found.append(Change(package=package, kind=kind, before=old, after=new))
+    return found
+
+
+def _kind_of_change(package: str, before: Versions, after: Versions) -> str:
+    """added, removed, changed; or "" if a package is the same on both sides."""
+    if package not in before:
+        return "added"
+    if package not in after:
+        return "removed"
+    return "changed" if sorted(before[package]) != sorted(after[package]) else ""

@@ -218,7 +218,7 @@ def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     }
     if recipe.python:
         pins.setdefault("python", recipe.python)
-    for name, (pin, _) in coupled_pins(recipe).items():
+    for name, (pin, _) in coupled_pins(recipe, facts).items():
         pins.setdefault(name, pin)
     return pins
 
@@ -454,7 +454,7 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     """The tuning that holds for the recipe's versions where its image runs; what is computed there is left out."""
     runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
     outside = dict.fromkeys(("container", "image", "overlay"))
-    known = {**facts, **recipe_facts(recipe, facts), "runtime": runtime, **outside}
+    known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}
     tuning = load_tuning(system.tuning, system.tree.position)
     for setting in holding(tuning.settings, known):
         if not setting.from_ and setting.policy != EXPECTED:

@@ -7,17 +7,17 @@ the lock answers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.lock import LOCK
 
 PURPOSE = "for"
 """The name in the record for the recipe, system and node type that a folder is for."""
 COMPILER = "compiler"
 """The folder of the environment that is installed first, if the system lacks the compiler."""
-LOCK = "spack.lock"
 TABLE = "packages.md"
 TOLERATED = {*files.TOLERATED, ".spack-env", ".uenvtool-concretize.log"}
 """Names that may stand in a folder without making it somebody else's: Spack's, git's and the tool's own."""
@@ -62,6 +62,13 @@ def lock_is_of(folder: Path, inputs: str) -> bool:
     return is_answer and content is not None and record.files.get(LOCK) == files.digest(content)
 
 
+def deviations_of_lock(folder: Path) -> tuple[str, ...]:
+    """Return what was not as pinned when the lock was made, a sentence each."""
+    made = files.read_record(folder).more.get("lock")
+    found = made.get("deviations") if isinstance(made, dict) else None
+    return tuple(map(str, found)) if isinstance(found, list) else ()
+
+
 def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str) -> None:
     """Write an environment's files and the record; files of an earlier recipe are removed.
 
@@ -71,10 +78,11 @@ def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str
     files.write_generated(folder, contents, keep=(LOCK, TABLE), more=more)
 
 
-def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str) -> None:
-    """Write a lock and its table, and record which inputs it answers and which Spack made it."""
+def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str, deviations: Sequence[str] = ()) -> None:
+    """Write a lock and its table; record which inputs it answers, which Spack made it, what was not as pinned."""
     record = files.read_record(folder)
-    more = {**record.more, "lock": {"of": inputs, "spack": spack}}
+    made = {"of": inputs, "spack": spack, **({"deviations": list(deviations)} if deviations else {})}
+    more = {**record.more, "lock": made}
     files.write_generated(folder, {LOCK: lock, TABLE: table}, keep=record.names, more=more)
 
 

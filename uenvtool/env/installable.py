@@ -10,9 +10,9 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER, LOCK
-from uenvtool.env.lock import Lock, read_lock, require_installable
+from uenvtool.env.folder import COMPILER
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
+from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""

@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.result import Progress, Result, Table
-from uenvtool.env.build_order import BuildOrder, build_order
 from uenvtool.env.environment import Environment
-from uenvtool.env.folder import LOCK
 from uenvtool.env.install import usual_stores
 from uenvtool.env.installable import read_installable
-from uenvtool.env.lock import Package
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
 from uenvtool.env.program import find_spack, repository_folder
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.sources import Source, downloaded_bytes, sources_of
+from uenvtool.knowledge.lock import LOCK, Lock, Package
 from uenvtool.knowledge.system import NodeType
 
 LOG = ".uenvtool-concretize.log"
 MOST_JOBS = 16
 """Processes of a build if nobody says how many: Spack v1.1.0, etc/spack/defaults/base/config.yaml, build_jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuildOrder:
+    """The order of a build.
+
+    waves: packages that can be built at once, each wave after the ones before it. chain: the packages
+    of the longest chain, in which each waits for the one before it. external: what the system brings.
+    """
+
+    waves: Sequence[Sequence[Package]]
+    chain: Sequence[Package]
+    external: Sequence[Package]
+
+    @property
+    def count(self) -> int:
+        """How many packages there are to build."""
+        return sum(len(wave) for wave in self.waves)
 
 
 def show_plan(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
@@ -62,6 +79,38 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
         notes=tuple(notes),
         next=(f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",),
     )
+
+
+def build_order(lock: Lock) -> BuildOrder:
+    """Return the order in which the packages of a lock can be built; each list is sorted by name."""
+    packages = sorted(lock.packages, key=lambda package: (package.name, package.version, package.hash))
+    built = {package.hash: package for package in packages if not package.external}
+    waits_for: dict[str, str] = {}
+    depths: dict[str, int] = {}
+    for key in _dependencies_first(built):
+        deepest = max((need for need in built[key].dependencies if need in built), key=depths.__getitem__, default="")
+        waits_for[key] = deepest
+        depths[key] = depths[deepest] + 1 if deepest else 0
+    waves: list[list[Package]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
+    for key, package in built.items():
+        waves[depths[key]].append(package)
+    chain: list[Package] = []
+    last = max(depths, key=depths.__getitem__, default="")
+    while last:
+        chain.append(built[last])
+        last = waits_for[last]
+    return BuildOrder(waves=waves, chain=chain[::-1], external=[package for package in packages if package.external])
+
+
+def _dependencies_first(packages: dict[str, Package]) -> list[str]:
+    """Return the hashes of packages, each behind what it needs. Raises ValueError if there is a circle."""
+    from graphlib import CycleError, TopologicalSorter
+
+    needs = {key: [need for need in package.dependencies if need in packages] for key, package in packages.items()}
+    try:
+        return list(TopologicalSorter(needs).static_order())
+    except CycleError as error:
+        raise ValueError("packages that need each other") from error
 
 
 def _order(order: BuildOrder, mount: str) -> list[str]:

@@ -78,6 +78,41 @@ def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviations:
+    """What is used and not what is pinned, a sentence each. unseen: of what that cannot be seen."""
+
+    seen: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+
+def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins: Mapping[str, GitPin]) -> Deviations:
+    """Compare the Spack in use, and the package repositories that are taken from disk, with their pins."""
+    seen, unseen = [], []
+    if spack and pin.tag and pin.tag.removeprefix("v") != spack.version:
+        seen.append(f"Spack {spack.version} is used, and {pin.revision} is pinned")
+    checkouts = {name: (folder, "repo.yaml", pins[name]) for name, folder in repos.items() if name in pins}
+    if spack and pin.commit and not pin.tag:
+        checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
+    for name, (folder, file, wanted) in checkouts.items():
+        head = _commit(folder, file, "HEAD")
+        pinned = wanted.commit or _commit(folder, file, wanted.revision)
+        if not head:
+            unseen.append(f"{name} is no git checkout: it cannot be seen whether it is {wanted.revision}, as pinned")
+        elif head != pinned:
+            commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
+            seen.append(f"{name} is at commit {head[:12]}, and {wanted.revision} {commit} is pinned")
+    return Deviations(seen=tuple(seen), unseen=tuple(unseen))
+
+
+def _commit(folder: Path, file: str, revision: str) -> str:
+    """Return the commit of a revision where git has a file of the folder; "" if it has not, or is not here."""
+    if shutil.which("git") is None or tools.run(["git", "-C", folder, "ls-files", "--error-unmatch", file]).code != 0:
+        return ""
+    done = tools.run(["git", "-C", folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
+    return done.stdout.strip() if done.code == 0 else ""
+
+
 def _checked(program: Path, found_by: str) -> Spack:
     completed = tools.run([program, "--version"])
     match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)

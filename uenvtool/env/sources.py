@@ -1,4 +1,4 @@
-"""What Spack downloads to install an environment, and a mirror of it."""
+"""`uenvtool build --sources`: what Spack downloads to install an environment, and a mirror of it."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core.errors import ToolFailed
+from uenvtool.core.errors import ToolFailed, ToolMissing
 from uenvtool.core.files import scratch_folder, write, write_all
-from uenvtool.core.result import Step
+from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failed_install
 from uenvtool.env.folder import COMPILER
 from uenvtool.env.install import isolated_manifest
-from uenvtool.env.installable import Installable
+from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
-from uenvtool.env.node import machine, node_answers
-from uenvtool.env.program import Spack
-from uenvtool.env.resolve import places, resolving
+from uenvtool.env.next_steps import build_again, build_image, usual_folder
+from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folder
+from uenvtool.env.request import BuildRequest
+from uenvtool.env.resolve import machine, node_answers, places, resolving
 from uenvtool.env.runner import Runner, user_cache, write_scope
 
 SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
+LOG = ".uenvtool-concretize.log"
+HEADINGS = ("package", "sha256 or commit", "url")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,47 @@ class Source:
     def checked_by(self) -> str:
         """What Spack holds the download against."""
         return self.sha256 or (f"commit {self.commit}" if self.commit else "nothing")
+
+
+def list_sources(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
+    """The downloads of a resolved environment; into the mirror as well if the request names one.
+
+    Raises BadInput if the environment is not resolved yet, ToolMissing without Spack, ToolFailed if
+    Spack fails.
+    """
+    folder = request.output or usual_folder(environment)
+    resolved = read_installable(folder)
+    spack = find_spack(request.spack)
+    if spack is None:
+        again = build_again(environment, folder)
+        raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, f"{again} --sources"))
+    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
+    with progress("listing sources"):
+        sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG, compiler=True)
+    notes = [f"{len(sources)} sources; what a build fetches by itself is not among them"]
+    next_commands = []
+    if request.mirror is not None:
+        mirror = Path(os.path.abspath(request.mirror))
+        with progress(f"downloading into {mirror}") as on_step:
+            make_mirror(spack, environment, resolved, mirror, repos=repos, log=folder / LOG, on_step=on_step)
+        notes.append(f"the mirror is complete: {mirror}")
+        next_commands.append(build_image(folder, "--mirror", f"file://{mirror}", spack=spack, repos=repos))
+    return Result(
+        data=[
+            {"package": source.package, "url": source.url, "sha256": source.sha256, "commit": source.commit}
+            for source in sources
+        ],
+        tables=(
+            Table(headings=HEADINGS, rows=[(source.package, source.checked_by, source.url) for source in sources]),
+        ),
+        warnings=tuple(
+            f"{source.package}: Spack checks {source.url} against nothing"
+            for source in sources
+            if source.checked_by == "nothing"
+        ),
+        notes=tuple(notes),
+        next=tuple(next_commands),
+    )
 
 
 def sources_of(

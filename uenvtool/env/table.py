@@ -1,12 +1,35 @@
-"""`packages.md`: every package of a lock with its version, beside the published one."""
+"""`packages.md`: every package of a lock with its version, beside the published one and why they differ."""
 
 from __future__ import annotations
 
-from uenvtool.env.compare import Match, matches
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
 from uenvtool.env.environment import Environment
-from uenvtool.env.lock import Lock
 from uenvtool.env.manifest import again, header_lines
-from uenvtool.env.reasons import reasons
+from uenvtool.knowledge.condition import Condition, Facts
+from uenvtool.knowledge.lock import Lock
+from uenvtool.knowledge.published import PublishedTable, Row
+from uenvtool.knowledge.recipe import Published
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A published row and what the lock has for it. ours: the lock's version, or None if it lacks the package."""
+
+    row: Row
+    ours: str | None
+    reason: str
+
+    @property
+    def present(self) -> bool:
+        """Whether the lock has the package."""
+        return self.ours is not None
+
+    @property
+    def same(self) -> bool:
+        """Whether the lock has it at the published version."""
+        return self.ours == self.row.spack_version
 
 
 def render_table(environment: Environment, lock: Lock) -> str:
@@ -74,3 +97,50 @@ def _escaped(text: str) -> str:
     """A text as Markdown shows it, whatever it holds."""
     safe = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
     return " ".join(safe.split())
+
+
+def matches(published: PublishedTable, ours: Mapping[str, Sequence[str]], reasons: Mapping[str, str]) -> list[Match]:
+    """Each published row with ours: the published version if we have it, else what we have.
+
+    A package that was published at two versions is two rows; equal rows match the same package.
+    """
+    found = []
+    for row in published.rows:
+        known = ours.get(row.package, ())
+        version = row.spack_version if row.spack_version in known else (", ".join(known) or None)
+        found.append(Match(row, version, reasons.get(row.package, "")))
+    return found
+
+
+def reasons(environment: Environment, ours: Collection[str]) -> dict[str, str]:
+    """Return the first reason on record for each package of the published table; those without one are left out.
+
+    ours: the packages that the environment has.
+    """
+    published = environment.recipe.published
+    if published is None:
+        return {}
+    rows = published.table.rows
+    found = {row.package: next(_reasons(environment, published, row, row.package in ours), "") for row in rows}
+    return {package: reason for package, reason in found.items() if reason}
+
+
+def _reasons(environment: Environment, published: Published, row: Row, present: bool) -> Iterator[str]:
+    system = environment.system
+    facts = system.facts(environment.node.uarch)
+    if row.package in published.differences:
+        yield published.differences[row.package].reason
+    brought = system.packages.get(row.package)
+    if present and brought and brought.decides_version and brought.when.holds(facts) and brought.reason:
+        yield f"{system.name}: {brought.reason}"
+    for absence in published.absent:
+        if not present and row.package in absence.packages and absence.when.holds(facts):
+            yield absence.reason
+    if row.when.holds(facts) is False:
+        yield f"published for {row.when}; {system.name} has {_unlike(row.when, facts)}"
+
+
+def _unlike(condition: Condition, facts: Facts) -> str:
+    """The facts that keep a condition from holding."""
+    wrong = [term.fact for term in condition.terms if term.holds(facts) is False]
+    return " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in wrong)

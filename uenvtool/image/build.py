@@ -18,7 +18,7 @@ from uenvtool.env.install import Installed, InstallOptions, folder_of, install, 
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.next_steps import usual_folder
-from uenvtool.env.program import REPOSITORY, Spack, find_spack, how_to_get, repository_folder
+from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, how_to_get, repository_folder
 from uenvtool.env.request import BuildRequest
 from uenvtool.image.cache import (
     Cache,
@@ -115,7 +115,8 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             files.remove_file(marker_of(plan.target))  # of the image that was there before
         notes = _pushed(request, plan, spack, progress) if request.push else ()
     stored = store(plan.push_caches, plan.target, plan.key, progress, sha256=packed.sha256)
-    warnings = (*found.warnings, *absent_caches(request), *_not_from_caches(request, installed), *stored)
+    warnings = (*found.warnings, *_not_as_locked(request, plan, spack), *absent_caches(request))
+    warnings = (*warnings, *_not_from_caches(request, installed), *stored)
     return _result(plan, packed, warnings, notes)
 
 
@@ -252,6 +253,17 @@ def cached_result(request: ImageRequest, plan: ImagePlan, progress: Progress) ->
 def as_url(place: str) -> str:
     """A cache or mirror as Spack names it; a folder may be given as its path."""
     return place if "://" in place else f"file://{os.path.abspath(place)}"
+
+
+def _not_as_locked(request: ImageRequest, plan: ImagePlan, spack: Spack) -> tuple[str, ...]:
+    """Say what was used to install and is not what the environment was resolved with."""
+    pins = {
+        name: GitPin(url=place["git"], tag=place.get("tag"), commit=place.get("commit"))
+        for name, place in (plan.environment.manifest.get("repos") or {}).items()
+        if isinstance(place, dict) and place.get("git")
+    }
+    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
+    return deviations(spack, GitPin(url=REPOSITORY, tag=f"v{plan.environment.lock.spack}"), repos, pins).seen
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

@@ -14,10 +14,9 @@ from typing import Any
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER, LOCK
+from uenvtool.env.folder import COMPILER
 from uenvtool.env.install import WITH_MOUNT, WORK
 from uenvtool.env.installable import Installable
-from uenvtool.env.lock import read_lock
 from uenvtool.env.program import REPOSITORY as SPACK_URL
 from uenvtool.image import bytecode
 from uenvtool.image.contents import DATABASE, LARGEST_DATABASE
@@ -25,6 +24,7 @@ from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View,
 from uenvtool.image.pseudo import header_bytes, is_quotable
 from uenvtool.image.tree import Bundle, Entry, Tree, walk
 from uenvtool.image.write import EPOCH
+from uenvtool.knowledge.lock import LOCK, read_lock
 
 SBANG = "bin/sbang"
 """What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
@@ -66,8 +66,7 @@ def image_tree(environment: Installable, store: Path, name: str, inputs: str, sc
     bundles = _bytecode(environment, store, _python(environment, installs), entries, scratch)
     made = {name for bundle in bundles for name in bundle.contents}
     stale = _stale_bytecode(entries, made, os.fsencode(below))
-    files_of_image = _files(environment, store / view, name, inputs)
-    texts = {**files_of_image, f"{view}/activate.sh": files_of_image.pop("activate.sh")}
+    texts = _files(environment, store, view, name, inputs)
     if (compiler := _compiler_lock(environment, store)) is not None:
         texts[f"{RECIPE}/{COMPILER}/{LOCK}"] = compiler.read_text(encoding="utf-8")
     texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
@@ -179,9 +178,9 @@ def _target(name: bytes, link: Entry) -> bytes:
     return os.path.normpath(os.path.join(os.path.dirname(name), link.target))
 
 
-def _files(environment: Installable, folder: Path, name: str, inputs: str) -> dict[str, str]:
-    """Return the files that make an image of a store, by their name in it, and the view's script."""
-    view = _view(environment, folder)
+def _files(environment: Installable, store: Path, folder: str, name: str, inputs: str) -> dict[str, str]:
+    """Return the files that make an image of a store, by their name in it. folder: of the view."""
+    view = _view(environment, store / folder)
     uenv = _uenv(environment, view, uenv_name(name, "environment"))
     scope = {
         "upstreams": {uenv.name: {"install_tree": environment.mount}},
@@ -191,7 +190,7 @@ def _files(environment: Installable, folder: Path, name: str, inputs: str) -> di
     return {
         ENV: env_json(uenv),
         PACKED: packed_json(environment.mount, kind="environment", inputs=inputs, bytecode="unchecked-hash"),
-        "activate.sh": _activation(view),
+        f"{folder}/activate.sh": _activation(view),
         **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
         **{f"{RECIPE}/{file}": text for file, text in environment.texts.items()},
     }

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
-from uenvtool.env.lock import read_lock
 from uenvtool.image.contents import PYTHON, SPACK, Package, read
 from uenvtool.image.read import superblock
 from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.recipe import Vulnerability
 from uenvtool.knowledge.version import Version
 

@@ -16,10 +16,10 @@ from uenvtool.core.lines import aligned, bash_words, in_comment
 from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import judged, require_sbatch, submitted
-from uenvtool.env.folder import LOCK
 from uenvtool.env.install import ENVIRONMENT, JOB, WORK
 from uenvtool.image.build import ImagePlan, as_url, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
+from uenvtool.knowledge.lock import LOCK
 
 TEMPLATE = Path(__file__).parent / "build-job.sh"
 SHARE = 'srun --kill-on-bad-exit=0 --no-kill --label --cpu-bind=none "${build[@]}" --install-only\n'

@@ -15,10 +15,9 @@ from typing import Any
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
-from uenvtool.env.folder import LOCK
 from uenvtool.env.install import ENVIRONMENT, JOB, LOG, STAGE, WORK
-from uenvtool.env.lock import Package, read_lock
 from uenvtool.image.contents import DATABASE
+from uenvtool.knowledge.lock import LOCK, Package, read_lock
 
 FAILURES = ".spack-db/failures"
 LARGEST_DATABASE = 200 << 20

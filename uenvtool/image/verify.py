@@ -1,14 +1,103 @@
-"""Verifies images by what is in them, without loading them."""
+"""Verifies images by what is in them, without loading them: views, packages, build folders, libraries, a sum."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
 
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
+from uenvtool.env.folder import COMPILER
+from uenvtool.image import elf
 from uenvtool.image.cache import has_mark_of_another, marker_of
-from uenvtool.image.check import Report, check, some
+from uenvtool.image.contents import DATABASE, LARGEST_DATABASE, Contents
+from uenvtool.image.listing import SYMLINK, by_name, listing
+from uenvtool.image.metadata import ENV, RECIPE
+from uenvtool.image.programs import find_program
+from uenvtool.image.read import LARGEST_TEXT, read_texts, require_image
+from uenvtool.image.stream import Batch, Large, read_contents
+from uenvtool.knowledge.lock import LOCK, parse_lock
+
+HOST_LIBRARIES = (
+    r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|crypt|nsl|anl|gcc_s|stdc\+\+|gomp|mvec))\.so(\.\d+)*",
+    r"lib(cuda|nvidia-ml|nvcuvid|nvidia-.*)\.so(\.\d+)*",
+    r"lib(fabric|cxi|xpmem|numa|ibverbs|rdmacm|mlx5)\.so(\.\d+)*",
+)
+"""Libraries that come from where an image runs: the C and C++ run time, the GPU's driver, the network's."""
+BUILD_FOLDERS = (b"/spack-stage-", b"/spack-stage/", b".uenvtool-work/", b".uenvtool-install/", b"/dev/shm/uenvtool-")
+"""Where Spack and this tool build; nothing that is packed may look for something in such a folder."""
+HINTS = (b"spack-stage", b"uenvtool-")
+"""What those folders have in common: looked for first, since a text is found far more quickly than a pattern."""
+ARCHIVE = b"!<arch>\n"
+RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
+"""Files that record where they come from: Spack's own, pip's (PEP 610), and bytecode for its tracebacks."""
+LARGEST_LIBRARY = 4 << 30
+LOCKS = (f"{RECIPE}/{LOCK}", f"{RECIPE}/{COMPILER}/{LOCK}")
+"""The locks that say what Spack has to have installed in an image of this tool's."""
+_ENV = ENV.encode()
+_OVERLAP = 256
+_MOST_NAMES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What a check found.
+
+    problems: what is wrong, a sentence each. recording: files that name a build folder as a record that
+    nothing reads when they are used: debug information, messages, where a package came from. elsewhere:
+    libraries that neither the image nor every host has, each with one file that needs it; those of an
+    overlay may be its base's. sha256: of the tree. libraries, files: how many were read.
+    """
+
+    problems: Sequence[str]
+    recording: Sequence[str]
+    elsewhere: Mapping[str, str]
+    sha256: str
+    libraries: int
+    files: int
+    is_overlay: bool
+
+
+class BuildPathScanner:
+    """The names of folders that no file may name, looked for in the contents of many files."""
+
+    def __init__(self, build_folders: Sequence[str]) -> None:
+        """build_folders: those besides BUILD_FOLDERS."""
+        from ahocorasick_rs import BytesAhoCorasick
+
+        more = [os.fsencode(folder.rstrip("/")) for folder in build_folders]
+        self.hints = [BytesAhoCorasick([hint]) for hint in (*HINTS, *more)]  # one by one: that is thrice as fast
+        ends = (re.escape(folder) + rb"(?![\w.-])" for folder in more)
+        self.pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *ends]))
+
+    def hinted(self, content: bytes) -> bool:
+        """If a content may have one of the names; quick."""
+        return any(hint.find_matches_as_indexes(content) for hint in self.hints)
+
+    def search(self, content: bytes) -> str:
+        """The first of the names that a content has, or ""."""
+        found = self.pattern.search(content) if self.hinted(content) else None
+        return os.fsdecode(found[0]) if found else ""
+
+
+class _FileFacts(NamedTuple):
+    """What is known of one file once it was read. A tuple, since an image has many.
+
+    build_folder: the name of a build folder in it, or "". is_archive: it is a library to link in (ar(5)).
+    text: its content, if it describes the image.
+    """
+
+    sha256: str
+    build_folder: str
+    needs: elf.Needs | None
+    is_archive: bool
+    text: bytes
 
 
 def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
@@ -64,3 +153,177 @@ def _from_base(image: str, report: Report) -> str:
 def _on_record(image: str, report: Report) -> str:
     files = f"{len(report.recording)} files record where they were built ({some(report.recording)})"
     return f"{image}: {files}, as origin or debug information, which no run looks into"
+
+
+def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
+    """Read a whole image and check it. build_folders: further folders that no file may name.
+
+    Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
+    """
+    scanner = BuildPathScanner(build_folders)
+    contents, read = _read(image, scanner)
+    needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
+    elsewhere = libraries_elsewhere(contents, needed)
+    lost = [] if contents.is_overlay else list(library_problems(elsewhere))
+    naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
+    recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
+    using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
+    return Report(
+        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *lost],
+        recording=recording,
+        elsewhere=elsewhere,
+        sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
+        libraries=len(needed),
+        files=len(read),
+        is_overlay=contents.is_overlay,
+    )
+
+
+def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes, _FileFacts]]:
+    """What an image is made of, and what is known of each of its files."""
+    head = require_image(image)
+    read: dict[bytes, _FileFacts] = {}
+    entries = listing(find_program("unsquashfs"), image)
+    for found in read_contents(image, entries):
+        if isinstance(found, Large):
+            read[found.name] = _read_large(found, scanner)
+        else:
+            read.update(_read_batch(found, scanner))
+    env = read.get(_ENV)
+    names = by_name(entries)
+    texts = read_texts(image, [DATABASE, *LOCKS], largest=LARGEST_DATABASE, known=names)
+    if env is not None and env.text:
+        texts[ENV] = env.text.decode("utf-8", "surrogateescape")
+    return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts), read
+
+
+def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes, _FileFacts]]:
+    """Read small files, each once."""
+    whole, is_hinted = batch.content, scanner.hinted(batch.content)
+    for name, start, end in batch.files:
+        content = whole[start:end]
+        yield (
+            name,
+            _FileFacts(
+                hashlib.sha256(content).hexdigest(),
+                scanner.search(content) if is_hinted else "",
+                elf.needs(content) if content.startswith(elf.MAGIC) else None,
+                content.startswith(ARCHIVE),
+                content if name == _ENV else b"",
+            ),
+        )
+
+
+def _read_large(file: Large, scanner: BuildPathScanner) -> _FileFacts:
+    """Read a large file, once. Only what may be a library is held in memory as a whole."""
+    first = next(file.pieces)
+    digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]
+    is_library = first.startswith(elf.MAGIC) and file.size <= LARGEST_LIBRARY
+    is_text = file.name == _ENV and file.size <= LARGEST_TEXT
+    kept = [first] if is_library or is_text else []
+    for piece in file.pieces:
+        digest.update(piece)
+        build_folder = build_folder or scanner.search(end + piece)  # the end of the last: a name may lie on both
+        end = piece[-_OVERLAP:]
+        if kept:
+            kept.append(piece)
+    content = b"".join(kept)
+    return _FileFacts(
+        sha256=digest.hexdigest(),
+        build_folder=build_folder,
+        needs=elf.needs(content) if is_library else None,
+        is_archive=first.startswith(ARCHIVE),
+        text=content if is_text else b"",
+    )
+
+
+def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
+    """If a file names a build folder without ever looking for something there.
+
+    A library does if it has its libraries looked for there; in its debug information and its messages
+    the name is a record.
+    """
+    if facts.needs is not None:
+        return not any(scanner.search(os.fsencode(f"{folder}/")) for folder in facts.needs.folders)
+    return facts.is_archive or re.fullmatch(RECORDS, name, re.DOTALL) is not None
+
+
+def tree_sha256(contents: Contents, sums: Mapping[bytes, str]) -> str:
+    """One sum of everything in an image: kind, name, and content or target of each name, sorted by name.
+
+    It does not depend on how the image was compressed.
+    """
+    lines = (
+        b"%b %b\0%b\0" % (kind.encode(), name, target if kind == SYMLINK else sums.get(name, "").encode())
+        for name, kind, _, target in sorted(contents.entries, key=itemgetter(0))
+    )
+    return hashlib.sha256(b"".join(lines)).hexdigest()
+
+
+def view_problems(contents: Contents) -> Iterator[str]:
+    """What is wrong with the metadata: no uenv, a default view that is none, paths that do not exist inside."""
+    uenv = contents.uenv
+    if uenv is None:
+        yield "it has no meta/env.json: the uenv client mounts it, and knows no view of it"
+        return
+    if uenv.default_view is not None and uenv.default_view not in uenv.views:
+        yield f"the default view {uenv.default_view} does not exist"
+    for name, view in uenv.views.items():
+        paths = [view.root, *([view.activate] if view.activate else [])]
+        paths += [path for updates in view.lists.values() for update in updates for path in update.paths]
+        for path in dict.fromkeys(paths):
+            inside = path == uenv.mount or path.startswith(f"{uenv.mount}/")
+            if inside and not contents.holds(path):
+                yield f"view {name}: {path} does not exist in the image"
+
+
+def package_problems(contents: Contents) -> Iterator[str]:
+    """Name what Spack installed into an image and its lock does not have, in a sentence each."""
+    locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in LOCKS if name in contents.texts]
+    if not locks:
+        return
+    wanted = {package.hash for lock in locks for package in lock.packages}
+    for key, install in contents.installs.items():
+        if key not in wanted:
+            yield f"{install.name}@{install.version} (/{key[:7]}) is installed in it, and its lock does not have that"
+    folders = {install.folder for install in contents.installs.values()} & contents.by_name.keys()
+    parents = {os.path.dirname(folder) for folder in folders} - {""}
+    for name in contents.by_name:
+        if os.path.dirname(name) in parents and name not in folders:
+            yield f"{name} lies between its packages, and is none of them"
+
+
+def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each folder of a build that files use. using: file to build folder."""
+    files: dict[str, list[str]] = {}
+    for name, folder in using.items():
+        files.setdefault(folder, []).append(name)
+    for folder, names in files.items():
+        yield f"{folder}, where it was built, is named by {some(names)}"
+
+
+def some(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:
+    """A sentence for each library that a uenv, which stands alone, does not have."""
+    for library, name in elsewhere.items():
+        yield f"{name} needs {library}, which is neither in the image nor a library of every host"
+
+
+def libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
+    """The libraries that have to come from elsewhere, each with the first file that needs it.
+
+    One counts as found that every host has, or that lies anywhere in the image by its name: packages load
+    some libraries by their path before others need them, so that no folder leads to these.
+    """
+    users: dict[str, str] = {}
+    for name, file in sorted(needed.items()):
+        for library in file.libraries:
+            users.setdefault(library, name)
+    inside = contents.holding(users)
+    host = re.compile("|".join(f"(?:{pattern})" for pattern in HOST_LIBRARIES))
+    return {library: name for library, name in users.items() if library not in inside and not host.fullmatch(library)}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.knowledge.condition import Condition, can_hold_together
+from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
 from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, RootSpec, read_recipe
@@ -19,40 +19,50 @@ from uenvtool.knowledge.version import Versions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionRequest:
-    """A version that the recipe asks for somewhere. hard: Spack must take it."""
+    """A version that the recipe asks for somewhere. hard: Spack must take it. when: where it does."""
 
     package: str
     versions: Versions
     position: Position
     hard: bool = True
+    when: Condition = ALWAYS
 
 
 def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
     """Every version that the recipe asks for, in roots, compiler, Python, MPI and pins."""
     for root in recipe.roots:
-        yield from _of_spec(root.spec, root.position)
+        yield from _of_spec(root.spec, root.position, root.when)
     if recipe.compiler:
         yield from _of_spec(recipe.compiler.spec, recipe.compiler.position)
     mpi = recipe.mpi or {}
     for pin in (*recipe.require.values(), *mpi.values(), *([recipe.python] if recipe.python else [])):
         if pin.version:
-            yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position)
+            yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position, when=pin.when)
     for pin in recipe.prefer.values():
         if pin.version:
-            yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position, hard=False)
+            yield VersionRequest(
+                package=pin.package, versions=pin.version, position=pin.position, hard=False, when=pin.when
+            )
 
 
-def applied_couplings(recipe: Recipe) -> list[Coupling]:
-    """The couplings whose condition the recipe asks for."""
-    requests = list(version_requests(recipe))
+def applied_couplings(recipe: Recipe, facts: Facts | None = None) -> list[Coupling]:
+    """Return the couplings whose condition the recipe asks for. facts: of the place; without, anywhere."""
+    requests = _requests_here(recipe, facts)
     return [rule for rule in recipe.couplings if any(_applies(rule, request) for request in requests)]
 
 
-def coupled_pins(recipe: Recipe) -> dict[str, tuple[Pin, Coupling]]:
-    """The hard pins that couplings add for packages whose version the recipe leaves open."""
-    decided = {request.package for request in version_requests(recipe) if request.hard}
+def _requests_here(recipe: Recipe, facts: Facts | None) -> list[VersionRequest]:
+    return [request for request in version_requests(recipe) if facts is None or request.when.holds(facts) is not False]
+
+
+def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[Pin, Coupling]]:
+    """Return the hard pins that couplings add for packages whose version the recipe leaves open.
+
+    facts: of the place, where only what holds there counts; without, what the recipe says anywhere does.
+    """
+    decided = {request.package for request in _requests_here(recipe, facts) if request.hard}
     found: dict[str, tuple[Pin, Coupling]] = {}
-    for rule in applied_couplings(recipe):
+    for rule in applied_couplings(recipe, facts):
         for pin in rule.then:
             if pin.package not in decided:
                 found.setdefault(pin.package, (replace(pin, reason=rule.reason), rule))
@@ -79,9 +89,9 @@ def problems_of(recipe: Recipe) -> list[Problem]:
     ]
 
 
-def _of_spec(spec: Spec, position: Position) -> Iterator[VersionRequest]:
+def _of_spec(spec: Spec, position: Position, when: Condition = ALWAYS) -> Iterator[VersionRequest]:
     if spec.versions:
-        yield VersionRequest(package=spec.package, versions=spec.versions, position=position)
+        yield VersionRequest(package=spec.package, versions=spec.versions, position=position, when=when)
 
 
 def _applies(rule: Coupling, request: VersionRequest) -> bool:

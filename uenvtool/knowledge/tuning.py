@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Protocol, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
+from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import TUNING
@@ -21,6 +22,7 @@ from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.sound import sound
 from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
+from uenvtool.knowledge.system import System
 from uenvtool.knowledge.version import Versions
 
 
@@ -311,16 +313,32 @@ def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditi
             yield setting
 
 
-def recipe_facts(recipe: Recipe, system: Facts) -> Facts:
-    """The versions that a recipe gives, as facts. A package that it does not name is absent."""
+def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None) -> Facts:
+    """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
+
+    lock: what it resolved to, package to versions, if that is known; nothing else counts then. Else what the system
+    brings decides, before what the recipe asks for.
+    """
+    if lock is not None:
+        return {fact: next(iter(lock.get(software.package, ())), None) for fact, software in SOFTWARE.items()}
+    facts = system.facts(uarch)
     wanted: dict[str, str] = {}
     for group in recipe.groups:
         for root in group.specs:
-            if root.when.holds(system):
+            if root.when.holds(facts):
                 wanted[root.spec.package] = _version(root.spec.versions)
-    for package, pin in recipe.require.items():
-        if package in wanted and not wanted[package] and pin.when.holds(system):
+    coupled = {name: pin for name, (pin, _) in coupled_pins(recipe, facts).items()}
+    for package, pin in {**coupled, **recipe.require}.items():
+        if package in wanted and not wanted[package] and pin.when.holds(facts):
             wanted[package] = _version(pin.version)
+    brought = {
+        name: external.spec.versions
+        for name, package in system.packages.items()
+        if name in wanted and package.buildable is False and package.when.holds(facts)
+        for external in reversed(package.externals)
+        if external.when.holds(facts)
+    }
+    wanted |= {name: _version(constraint) for name, constraint in brought.items()}
     return {fact: wanted.get(software.package) for fact, software in SOFTWARE.items()}
 
 

@@ -212,7 +212,7 @@ def recipe_of(source: Source) -> str | None:
 def _versions(source: Source, system: System) -> Facts:
     """Return the versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
-    return recipe_facts(read_recipe(name), system.facts(next(iter(system.nodes)))) if name else {}
+    return recipe_facts(read_recipe(name), system, next(iter(system.nodes))) if name else {}
 
 
 def _is_extended(source: Source) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
 
+LOCK = "spack.lock"
 WRAPPER = "compiler-wrapper"
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
