@@ -16,7 +16,7 @@ from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
 MAX_SCRIPT = 1_000_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
+PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 _STARTERS = ("srun", "sbatch", "salloc", "mpirun", "mpiexec")
@@ -143,7 +143,7 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
 def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: str, nodes: int, ranks: int) -> Command:
     """Return a command that brings its launcher: its options stay, those of the rendezvous are the job's."""
     table = LAUNCHERS[name]
-    end = start + (3 if _PYTHON.fullmatch(_base(words[start])) else len(table.words))
+    end = start + (3 if PYTHON_NAME.fullmatch(_base(words[start])) else len(table.words))
     rest = words[end:]
     line = f"{' '.join(table.words)} {table.line(ranks)} ..."
     if launcher == SRUN:
@@ -195,14 +195,18 @@ def _program(words: Sequence[str]) -> tuple[int, str, str | None]:
         _base(words[start]) in ("env", "time", "exec") or _ASSIGNMENT.match(words[start])
     ):
         start += 1
-    name = _base(words[start])
-    rest = words[start + 1 :]
+    return start, _base(words[start]), launcher_of(words[start:])
+
+
+def launcher_of(words: Sequence[str]) -> str | None:
+    """Return the launcher that words start; None if they start none."""
+    name, rest = _base(words[0]), tuple(words[1:])
     for launcher, table in LAUNCHERS.items():
         if (name, *rest)[: len(table.words)] == table.words:
-            return start, name, launcher
-        if _PYTHON.fullmatch(name) and rest[:1] == ("-m",) and rest[1:2] and rest[1] in table.modules:
-            return start, name, launcher
-    return start, name, None
+            return launcher
+        if PYTHON_NAME.fullmatch(name) and rest[:1] == ("-m",) and rest[1:2] and rest[1] in table.modules:
+            return launcher
+    return None
 
 
 def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ...]]]:
@@ -228,7 +232,7 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
 
 def torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return what torchrun takes in place of a command: a script, a module, or a program with --no-python."""
-    if _PYTHON.fullmatch(_base(words[0])) and len(words) > 1:
+    if PYTHON_NAME.fullmatch(_base(words[0])) and len(words) > 1:
         if words[1] == "-m" or not words[1].startswith("-"):
             return tuple(words[1:])
     elif words[0].endswith(".py"):

@@ -86,6 +86,6 @@ class Blocks:
                 return
 
     def _path(self) -> Path:
-        """Where a command stands; the condition of an `if` runs in any case."""
+        """Return where a command stands; the condition of an `if` runs in any case."""
         path = tuple(block for block in self._open if block[0] != IF or block[2])
         return (*path, (AND, self._chained, 0)) if self._chained else path

@@ -13,7 +13,7 @@ _BARE = re.compile(r"[^\s#,\]][^#\n]*")
 
 
 def read_edf(text: str, shown: str) -> Source:
-    """The entries of an EDF: each key with its table, each item of a list."""
+    """Return the entries of an EDF: each key with its table, each item of a list."""
     parts = tuple(_entries(text))
     return Source(shown=shown, text=text, parts=parts, kinds=frozenset({"edf", "ce"}), syntax=_syntax(text))
 
@@ -34,7 +34,7 @@ def _entries(text: str) -> Iterator[Part]:
 
 
 def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
-    """The texts of a value, and where each starts: one, or the items of a list."""
+    """Yield the texts of a value, and where each starts: one, or the items of a list."""
     if text[position : position + 1] == "[":
         end = position + 1
         while end < len(text) and text[end] != "]":
@@ -57,7 +57,7 @@ def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
 
 
 def _syntax(text: str) -> tuple[int, str] | None:
-    """The first error of TOML, as offset and message."""
+    """Return the first error of TOML, as offset and message."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 

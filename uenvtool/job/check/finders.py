@@ -13,7 +13,6 @@ from uenvtool.job.check.launch import (
     DEEPSPEED,
     MANY,
     PYTHON,
-    TORCHRUN,
     Launch,
     Shape,
     Values,
@@ -23,6 +22,7 @@ from uenvtool.job.check.launch import (
 )
 from uenvtool.job.check.launch import option as option_of
 from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
+from uenvtool.job.request import TORCHRUN
 from uenvtool.knowledge.condition import Facts
 
 WHOLE_NODE = 4
@@ -65,27 +65,27 @@ class Context:
 
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
-        """Every program that computes."""
+        """Return every program that computes."""
         return tuple(launches(self.source))
 
     @functools.cached_property
     def values(self) -> Values:
-        """The variables that have one value."""
+        """Return the variables that have one value."""
         return Values(self.source)
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """What the job asks for."""
+        """Return what the job asks for."""
         return job_shape(self.source, self.values)
 
     @functools.cached_property
     def commands(self) -> tuple[Part, ...]:
-        """The commands of the file and of its steps."""
+        """Return the commands of the file and of its steps."""
         return tuple(part for part in self.source.parts if part.kind == "command")
 
     @property
     def has_own_nodes(self) -> bool:
-        """Whether no other job runs on the nodes of this one, as far as the file or the system tells."""
+        """Tell whether no other job runs on the nodes of this one, as far as the file or the system tells."""
         return (
             "exclusive" in self.shape.requested
             or self.shape.requested.get("mem") == "0"
@@ -110,14 +110,14 @@ class Context:
 
 
 def syntax_error(context: Context) -> Iterator[Found]:
-    """The error of a file that its own language refuses."""
+    """Yield the error of a file that its own language refuses."""
     if context.source.syntax:
         offset, message = context.source.syntax
         yield Found(offset=offset, end=offset + 1, detail=message)
 
 
 def overwritten(context: Context) -> Iterator[Found]:
-    """Variables whose value nothing can have read before it is replaced by another fixed one."""
+    """Yield variables whose value nothing can have read before it is replaced by another fixed one."""
     seen: dict[tuple[str, str], Part] = {}
     for part in context.source.parts:
         if part.kind == "command" and not _QUIET.fullmatch(part.name):
@@ -145,7 +145,7 @@ def _in_loops(part: Part) -> bool:
 
 
 def fixed_port(context: Context) -> Iterator[Found]:
-    """Rendezvous ports that are the same in each job, where jobs can share a node."""
+    """Yield rendezvous ports that are the same in each job, where jobs can share a node."""
     picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
     if context.has_own_nodes or (picks_its_own and all(picks_its_own)):
         return
@@ -171,7 +171,7 @@ def fixed_port(context: Context) -> Iterator[Found]:
 
 
 def nested_launchers(context: Context) -> Iterator[Found]:
-    """Launchers of several ranks that srun starts several times on a node."""
+    """Yield launchers of several ranks that srun starts several times on a node."""
     for launch in context.launches:
         tasks, ranks = launch.shape.tasks, launch.ranks
         is_step = launch.step is not None and launch.step.name == "srun"
@@ -181,7 +181,7 @@ def nested_launchers(context: Context) -> Iterator[Found]:
 
 
 def first_node_only(context: Context) -> Iterator[Found]:
-    """Launchers for several nodes that run on the first node alone."""
+    """Yield launchers for several nodes that run on the first node alone."""
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
         if launch.step is not None or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
@@ -199,7 +199,7 @@ def first_node_only(context: Context) -> Iterator[Found]:
 
 
 def idle_gpus(context: Context) -> Iterator[Found]:
-    """One process on a node with several GPUs, where its program shows that it takes one."""
+    """Yield one process on a node with several GPUs, where its program shows that it takes one."""
     for launch in context.launches:
         shape = launch.shape
         if launch.program != PYTHON or (shape.tasks or 2) != 1 or (shape.gpus or 1) < 2 or launch.part.background:
@@ -214,7 +214,7 @@ def idle_gpus(context: Context) -> Iterator[Found]:
 
 
 def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
-    """Programs that take the GPU of their local rank where each task sees one GPU alone."""
+    """Yield programs that take the GPU of their local rank where each task sees one GPU alone."""
     for launch in context.launches:
         shape = launch.shape
         if launch.step is None or shape.gpus_per_task != 1 or (shape.tasks or 1) < 2 or launch.program != PYTHON:
@@ -228,7 +228,7 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
 
 
 def lost_exit_code(context: Context) -> Iterator[Found]:
-    """The last command of a script, if it runs after training whatever training did."""
+    """Yield the last command of a script, if it runs after training whatever training did."""
     last = next((part for part in context.source.parts if part.kind == "last"), None)
     trained = [other for other in context.launches if other.program != PYTHON or (other.step and _uses_gpus(other))]
     if last is None or not trained or context.keeps_exit_code():
@@ -257,7 +257,7 @@ def _is_handled(part: Part) -> bool:
 
 
 def bare_wait(context: Context) -> Iterator[Found]:
-    """`wait` without a process, behind programs in the background."""
+    """Yield `wait` without a process, behind programs in the background."""
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
     started = [other for other in context.launches if _outer(other).background and other.part.scope == BATCH]
     if not started or any(len(part.words) > 1 for part in waits):
@@ -268,7 +268,7 @@ def bare_wait(context: Context) -> Iterator[Found]:
 
 
 def piped_launch(context: Context) -> Iterator[Found]:
-    """`tee` behind a program that computes, where the pipe's exit code is that of tee."""
+    """Yield `tee` behind a program that computes, where the pipe's exit code is that of tee."""
     if any(part.name == "set" and "pipefail" in part.text for part in context.commands) or context.mentions(
         "PIPESTATUS"
     ):
@@ -282,7 +282,7 @@ def piped_launch(context: Context) -> Iterator[Found]:
 
 
 def few_cores(context: Context) -> Iterator[Found]:
-    """Tasks for which no cores are asked."""
+    """Yield tasks for which no cores are asked."""
     options = {"cpus-per-task", "cpus-per-gpu", "exclusive", "cpu-bind", "tres-per-task", "hint"}
     for launch in context.launches:
         if launch.step and launch.step.name == "srun" and (launch.shape.tasks or 1) > 1:
@@ -295,7 +295,7 @@ def few_cores(context: Context) -> Iterator[Found]:
 
 
 def cores_not_handed_on(context: Context) -> Iterator[Found]:
-    """The srun of a launch that does not say how many cores a task has, where the batch script does."""
+    """Yield the srun of a launch that does not say how many cores a task has, where the batch script does."""
     if "cpus-per-task" not in context.shape.requested or context.mentions("SRUN_CPUS_PER_TASK"):
         return
     steps = {launch.step.offset: launch.step for launch in context.launches if launch.step}
@@ -307,7 +307,7 @@ def cores_not_handed_on(context: Context) -> Iterator[Found]:
 
 
 def rank_of_batch_script(context: Context) -> Iterator[Found]:
-    """Folders and files of a rank that the batch script names, which has one rank for all."""
+    """Yield folders and files of a rank that the batch script names, which has one rank for all."""
     for part in context.source.parts:
         raw = context.source.text[part.offset : part.end]
         is_path = part.kind == "variable" and re.search(r"CACHE|DIR|HOME|PATH|FOLDER|LOG|FILE", part.name)
@@ -316,7 +316,7 @@ def rank_of_batch_script(context: Context) -> Iterator[Found]:
 
 
 def glued_bracket(context: Context) -> Iterator[Found]:
-    """`[ -z "$5"]`: the closing bracket is part of the word before it."""
+    """Yield `[ -z "$5"]`: the closing bracket is part of the word before it."""
     for part in context.commands:
         if part.name in ("[", "[[") and len(part.words) > 1:
             closing = "]" if part.name == "[" else "]]"
@@ -326,7 +326,7 @@ def glued_bracket(context: Context) -> Iterator[Found]:
 
 
 def escaped_in_single_quotes(context: Context) -> Iterator[Found]:
-    r"""`\$SLURM_...` within single quotes, where the inner shell takes the dollar as a letter."""
+    r"""Yield `\$SLURM_...` within single quotes, where the inner shell takes the dollar as a letter."""
     for part in context.source.parts:
         if (
             part.literal
@@ -340,7 +340,7 @@ def escaped_in_single_quotes(context: Context) -> Iterator[Found]:
 
 
 def late_options(context: Context) -> Iterator[Found]:
-    """Options of #SBATCH lines behind the first command, one finding a block of lines."""
+    """Yield options of #SBATCH lines behind the first command, one finding a block of lines."""
     text = context.source.text
     first = min((part.offset for part in context.commands), default=0)
     above = text.rfind("\n", 0, first) + 1
@@ -353,7 +353,7 @@ def late_options(context: Context) -> Iterator[Found]:
 
 
 def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[int, int, str], ...]:
-    """The edits that move lines of options up; none if an option stands there already, which is a choice to make."""
+    """Return the edits that move lines of options up; none if one of them stands there already."""
     if any(part.name in context.shape.requested for part in block) or len({part.name for part in block}) < len(block):
         return ()
     text = context.source.text
@@ -364,7 +364,7 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
 
 
 def output_folders(context: Context) -> Iterator[Found]:
-    """Folders of the job's output that Slurm does not make, one finding a folder."""
+    """Yield folders of the job's output that Slurm does not make, one finding a folder."""
     if _submits_itself(context):
         return
     reported = set()
@@ -383,7 +383,7 @@ def _submits_itself(context: Context) -> bool:
 
 
 def nobody_exports(context: Context) -> Iterator[Found]:
-    """Ranks that the batch script sets for all of its tasks."""
+    """Yield ranks that the batch script sets for all of its tasks."""
     for part in context.source.parts:
         if part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK") and part.scope != STEP:
             has_steps = any(other.step for other in context.launches) or any(p.name == "srun" for p in context.commands)
@@ -392,7 +392,7 @@ def nobody_exports(context: Context) -> Iterator[Found]:
 
 
 def wrong_rank_variable(context: Context) -> Iterator[Found]:
-    """RANK and LOCAL_RANK from a number that counts something else in this job."""
+    """Yield RANK and LOCAL_RANK from a number that counts something else in this job."""
     nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
     for part in context.source.parts:
         number = (
@@ -408,7 +408,7 @@ def wrong_rank_variable(context: Context) -> Iterator[Found]:
 
 
 def wrong_world_size(context: Context) -> Iterator[Found]:
-    """A WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
+    """Yield a WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
     own = [launch.shape for launch in context.launches if launch.step is not None]
@@ -432,7 +432,7 @@ NGC_OF_CUDA_13 = (25, 8)
 
 
 def hook_variant(context: Context) -> Iterator[Found]:
-    """A variant of the NCCL plugin for another CUDA or ROCm than the image has, as far as the image's name tells."""
+    """Yield a variant of the NCCL plugin for another CUDA or ROCm than the image's name tells."""
     entries = [part for part in context.source.parts if part.kind == "entry"]
     image = next((part.text.lower() for part in entries if part.name == "image"), "")
     for part in entries:
@@ -451,7 +451,7 @@ def hook_variant(context: Context) -> Iterator[Found]:
 
 
 def _cuda_of(image: str) -> str | None:
-    """The major version of CUDA that an image's name shows."""
+    """Return the major version of CUDA that an image's name shows."""
     named, release = _CUDA.search(image), _NGC.search(image)
     if named:
         return named[1] or named[2] or named[3]
@@ -462,7 +462,7 @@ def _cuda_of(image: str) -> str | None:
 
 
 def required_options(context: Context) -> Iterator[Found]:
-    """Options that jobs of the system that was named need."""
+    """Yield options that jobs of the system that was named need."""
     first = next((part for part in context.source.parts if part.kind == "directive"), None)
     for name in context.required:
         if first is not None and name not in context.shape.requested:

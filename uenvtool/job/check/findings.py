@@ -43,11 +43,11 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, with what was found."""
+        """Return what is wrong, with what was found."""
         return f"{self.rule.what}: {self.detail}" if self.detail else self.rule.what
 
     def data(self) -> dict[str, object]:
-        """As data for --json."""
+        """Return it as data for --json."""
         return {
             "file": self.position.file,
             "line": self.position.line,
@@ -65,13 +65,13 @@ class Finding:
 
 
 def read_source(text: str, shown: str) -> Source:
-    """A file as an EDF if it is named `.toml` or is of that form, else as a batch script."""
+    """Return a file as an EDF if it is named `.toml` or is of that form, else as a batch script."""
     looks_like_edf = not text.startswith("#!") and "#SBATCH" not in text and _EDF.search(text) is not None
     return read_edf(text, shown) if PurePath(shown).suffix == ".toml" or looks_like_edf else read_script(text, shown)
 
 
 def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
-    """The flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
+    """Return the flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
     source = context.source
     index = _by_kind(source.parts)
     found = [
@@ -87,7 +87,7 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
 
 
 def _apart(found: Iterable[Finding]) -> list[Finding]:
-    """The findings in the order of the file; of those of one rule at one place the first."""
+    """Return the findings in the order of the file; of those of one rule at one place the first."""
     ends: dict[tuple[str, int], int] = {}
     kept = []
     for hit in sorted(found, key=lambda hit: (hit.position, hit.rule.id)):
@@ -99,7 +99,7 @@ def _apart(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Finding:
-    """What was found, as it is shown."""
+    """Return what was found, as it is shown."""
     line, column = lines(found.offset)
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
@@ -119,7 +119,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
 
 
 def secrets(text: str, found: Iterable[Finding]) -> set[str]:
-    """The secrets of a file that the findings name: the value of `NAME=VALUE`, or the last word."""
+    """Return the secrets of a file that the findings name: the value of `NAME=VALUE`, or the last word."""
     lines = Lines(text)
     marked = [lines.line(hit.position.line)[hit.position.column - 1 :][: hit.width] for hit in found if hit.rule.secret]
     values = {re.split(r"[=\s]", words.rstrip("\"'"))[-1].strip("\"'") for words in marked}
@@ -127,14 +127,14 @@ def secrets(text: str, found: Iterable[Finding]) -> set[str]:
 
 
 def without(hidden: Iterable[str], text: str) -> str:
-    """The text with each secret hidden."""
+    """Return the text with each secret hidden."""
     for secret in hidden:
         text = text.replace(secret, HIDDEN)
     return text
 
 
 def without_secrets(text: str, found: Iterable[Finding]) -> list[Finding]:
-    """The findings of a file with its secrets hidden."""
+    """Return the findings of a file with its secrets hidden."""
     found = list(found)
     hidden = secrets(text, found)
     return [
@@ -144,7 +144,7 @@ def without_secrets(text: str, found: Iterable[Finding]) -> list[Finding]:
 
 
 def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], ...]:
-    """What --fix changes in the text that was found."""
+    """Return what --fix changes in the text that was found."""
     if rule.edit is None:
         return ()
     edit = rule.edit
@@ -155,7 +155,7 @@ def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], .
 
 
 def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) -> str:
-    """The first line of what was found, as it is after the edits."""
+    """Return the first line of what was found, as it is after the edits."""
     start, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
     line = text[start : end if end >= 0 else len(text)]
     for begin, stop, new in sorted(edits, reverse=True):
@@ -165,7 +165,7 @@ def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) 
 
 
 def _of_rule(rule: Rule, index: Mapping[str, Sequence[Part]], context: Context) -> Iterator[Found]:
-    """What a rule finds."""
+    """Yield what a rule finds."""
     if rule.when.terms and rule.when.holds(context.facts) is False:
         return
     first = [next(_matching(look, index), None) for look in rule.with_]
@@ -183,7 +183,7 @@ def _of_rule(rule: Rule, index: Mapping[str, Sequence[Part]], context: Context) 
 
 
 def _matched(part: Part, look: Look) -> Found:
-    """A part that was looked for; of a line the words."""
+    """Return a part that was looked for; of a line the words."""
     words = look.name.search(part.text) if part.kind == "line" else None
     return Found(offset=part.offset + words.start(), end=part.offset + words.end()) if words else at(part)
 
@@ -209,7 +209,7 @@ def _by_kind(parts: Iterable[Part]) -> dict[str, list[Part]]:
 
 
 def _ignored(text: str) -> dict[int, set[str]]:
-    """Line to the rules that a comment on it, or alone on the line before, switches off."""
+    """Return each line with the rules that a comment on it, or alone on the line before, switches off."""
     found: dict[int, set[str]] = {}
     for number, line in enumerate(text.splitlines(), 1) if IGNORE in text else ():
         comment = _IGNORED.search(line) if IGNORE in line and "#" in line.partition(IGNORE)[0] else None

@@ -9,7 +9,7 @@ from uenvtool.job.check.findings import Finding
 
 
 def fixed(text: str, found: Iterable[Finding]) -> str:
-    """The text with the edits of the findings; of edits that overlap the first counts."""
+    """Return the text with the edits of the findings; of edits that overlap the first counts."""
     position = 0
     new: list[str] = []
     edits = sorted({edit for finding in found for edit in finding.edits})
@@ -21,6 +21,6 @@ def fixed(text: str, found: Iterable[Finding]) -> str:
 
 
 def difference(name: str, old: str, new: str) -> str:
-    """The change as a unified diff; empty if there is none."""
+    """Return the change as a unified diff; empty if there is none."""
     lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"{name} (now)", f"{name} (mended)", n=1)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -8,16 +8,13 @@ from dataclasses import dataclass
 
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
+from uenvtool.job.launch import PYTHON_NAME, launcher_of
+from uenvtool.job.request import TORCHRUN
 
-TORCHRUN, ACCELERATE, DEEPSPEED, PYTHON = "torchrun", "accelerate", "deepspeed", "python"
+ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
+_PYTHON_FLAGS = frozenset(("-u", "-O", "-X", "-W", "-B", "-E", "-s"))
 MANY = 1_000_000
 """More GPUs of a node than any: a number that is not known, and not one."""
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
-_MODULES = {
-    "torch.distributed.run": TORCHRUN,
-    "torch.distributed.launch": TORCHRUN,
-    "accelerate.commands.launch": ACCELERATE,
-}
 _NO_LAUNCH = re.compile(
     r"echo|printf|cat|grep|pip3?|which|ls|cp|mv|sed|awk|tee|p?kill|killall|pgrep|export|sbatch|find|test|\[\[?|ssh|pdsh|clush"
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
@@ -75,7 +72,7 @@ class Values:
         self.known: dict[str, int | None] = {}
 
     def number(self, text: str, depth: int = 0) -> int | None:
-        """The number that a text stands for; None if it is not known."""
+        """Return the number that a text stands for; None if it is not known."""
         text = text.strip("\"' ")
         if text.isdecimal():
             return int(text) if len(text) < 10 else None
@@ -97,7 +94,7 @@ class Values:
         return self.number(value, depth + 1) if value is not None else None
 
     def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
-        """Words, with each that is one variable replaced by the words of its value."""
+        """Return words, with each that is one variable replaced by the words of its value."""
         found: list[str] = []
         for word in words:
             name = _ALL.fullmatch(word.replace(OUTER, "$"))
@@ -111,7 +108,7 @@ class Values:
 
 
 def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
-    """The options of srun at the start of its words, by their long names, and the index of what it runs."""
+    """Return the options of srun at the start of its words, by their long names, and the index of what it runs."""
     found: dict[str, str] = {}
     i = 0
     while i < len(words):
@@ -135,7 +132,7 @@ def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
 
 
 def job_shape(source: Source, values: Values) -> Shape:
-    """What the #SBATCH lines ask for."""
+    """Return what the #SBATCH lines ask for."""
     requested = {part.name: part.text for part in source.parts if part.kind == "directive"}
     shape = _shape(requested, {}, values)
     values.known.update(
@@ -148,7 +145,7 @@ def job_shape(source: Source, values: Values) -> Shape:
 
 
 def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values) -> Shape:
-    """What the options of a job and those of its step, which come first, ask for."""
+    """Return what the options of a job and those of its step, which come first, ask for."""
     both = {**requested, **step}
     nodes = values.number(both["nodes"].split("-")[0]) if "nodes" in both else None
     total = values.number(both["ntasks"]) if "ntasks" in both else None
@@ -170,7 +167,7 @@ def _shape(requested: Mapping[str, str], step: Mapping[str, str], values: Values
 
 
 def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> int | None:
-    """The GPUs of a node: of `--gres=gpu:a100:4`, `--gpus-per-node=4`, or `--gpus=8` of two nodes."""
+    """Return the GPUs of a node: of `--gres=gpu:a100:4`, `--gpus-per-node=4`, or `--gpus=8` of two nodes."""
     for name in ("gpus-per-node", "gres"):
         for entry in requested.get(name, "").split(","):
             if (name == "gpus-per-node" and entry) or entry.startswith("gpu"):
@@ -181,7 +178,7 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
 
 
 def launches(source: Source) -> Iterator[Launch]:
-    """Every program that computes, in the order of the file."""
+    """Yield every program that computes, in the order of the file."""
     values = Values(source)
     job = job_shape(source, values)
     steps = {part.offset: part for part in source.parts if part.kind == "command"}
@@ -215,23 +212,21 @@ def _starts_script(words: Sequence[str]) -> bool:
 
 
 def _program(words: Sequence[str]) -> tuple[str, int] | None:
-    """What computes, among the words of a command, and where its name stands."""
+    """Return what computes, among the words of a command, and where its name stands."""
     for i, word in enumerate(words):
-        name = word.rpartition("/")[2]
-        if name in (TORCHRUN, DEEPSPEED):
-            return name, i
-        if name == ACCELERATE and "launch" in words[i + 1 : i + 2]:
-            return name, i
-        if _PYTHON.fullmatch(name):
-            rest = [share for share in words[i + 1 : i + 6] if share not in ("-u", "-O", "-X", "-W", "-B", "-E", "-s")]
-            if rest[:1] == ["-m"] and len(rest) > 1:
-                return _MODULES.get(rest[1], PYTHON), i
-            return (PYTHON, i) if rest and (rest[0].endswith(".py") or rest[0].startswith(("$", OUTER))) else None
+        is_python = PYTHON_NAME.fullmatch(word.rpartition("/")[2])
+        rest = [flag for flag in words[i + 1 : i + 6] if not is_python or flag not in _PYTHON_FLAGS]
+        launcher = launcher_of([word, *rest])
+        if launcher:
+            return launcher, i
+        if is_python:
+            is_program = bool(rest) and (rest[0].endswith(".py") or rest[0].startswith(("-m", "$", OUTER)))
+            return (PYTHON, i) if is_program else None
     return None
 
 
 def option(words: Sequence[str], *names: str) -> str | None:
-    """The value of an option of a launcher; `-` and `_` are one to them."""
+    """Return the value of an option of a launcher; `-` and `_` are one to them."""
     for i, word in enumerate(words):
         name, given, value = word.partition("=")
         if name.startswith("--") and name[2:].replace("-", "_") in names:

@@ -86,7 +86,7 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
 
 
 def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, str] | None = None) -> list[Finding]:
-    """Every flaw of a batch script or EDF. name: its name in messages. system: the one that it is for.
+    """Return every flaw of a batch script or EDF. name: its name in messages. system: the one that it is for.
 
     given: the variables that it is started with, which it need not set.
     """
@@ -95,7 +95,7 @@ def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, s
 
 
 def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Finding]:
-    """The flaws of a file and of the scripts within it; without a system what those of its runtime agree in counts."""
+    """Return the flaws of a file and of the scripts within it. system: as in `flaws`."""
     chosen = _system(system) if system else None
     context = Context(
         source,
@@ -163,7 +163,7 @@ def _settings(system: System | None, source: Source) -> Settings | None:
 
 
 def _scheduler(system: System | None, source: Source) -> Facts:
-    """The version of Slurm, and whether nodes run one job each, if the systems of a file have the same."""
+    """Return the version of Slurm, and whether nodes run one job each, if the systems of a file have the same."""
     runtime = runtime_of(source)
     systems = (system,) if system else _with_runtime(runtime) if runtime else ()
     packages = [found.packages["slurm"] for found in systems if "slurm" in found.packages]
@@ -179,7 +179,7 @@ def _scheduler(system: System | None, source: Source) -> Facts:
 
 
 def _netstack(source: Source, system: System | None) -> str | None:
-    """Where the Container Engine's hook of an EDF takes the network stack from; None if there is no hook."""
+    """Return where the Container Engine's hook of an EDF takes the network stack from; None if there is no hook."""
     entries = {part.name: part.text for part in source.parts if part.kind == "entry"}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None
@@ -189,7 +189,7 @@ def _netstack(source: Source, system: System | None) -> str | None:
 
 @functools.cache
 def _with_runtime(runtime: str) -> tuple[System, ...]:
-    """The systems that have a runtime; broken files of the user's are left out."""
+    """Return the systems that have a runtime; broken files of the user's are left out."""
     found = []
     for name in concrete_systems():
         try:
@@ -200,7 +200,7 @@ def _with_runtime(runtime: str) -> tuple[System, ...]:
 
 
 def runtime_of(source: Source) -> str | None:
-    """The runtime that a script shows; None if it shows none."""
+    """Return the runtime that a script shows; None if it shows none."""
     return next((name for name in RUNTIMES if name in source.kinds), None)
 
 

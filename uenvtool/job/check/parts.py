@@ -90,7 +90,7 @@ class Found:
 
 
 def at(part: Part, detail: str = "", fix: str = "") -> Found:
-    """A part as what was found."""
+    """Return a part as what was found."""
     return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
@@ -115,7 +115,7 @@ class Source:
 
     @property
     def uenv(self) -> str:
-        """The label of the uenv that its options name, or that it copies to the nodes; empty if it names none."""
+        """Return the label of the uenv that its options name, or that it copies; empty if it names none."""
         named = (part.text for part in self.parts if part.kind == "directive" and part.name == "uenv")
         found = _NAMED.search(self.text)
         return next(named, found[1] if found else "")
@@ -133,5 +133,5 @@ class Lines:
         return line, offset - self._starts[line - 1] + 1
 
     def line(self, number: int) -> str:
-        """The text of a line, without its end."""
+        """Return the text of a line, without its end."""
         return self._text[self._starts[number - 1] :].partition("\n")[0] if number else ""

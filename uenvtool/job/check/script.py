@@ -40,12 +40,12 @@ _DEEPEST = 4
 
 
 def read_script(text: str, shown: str) -> Source:
-    """The parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
+    """Return the parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
     return _source(text, range(len(text)), text, shown)
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
-    """A script that stands in a file, each character at its offset there."""
+    """Return a script that stands in a file, each character at its offset there."""
     written = list(commands(text))
     heredocs = [piece for command in written for piece in _scripts(text, command)]
     parts = [part for command in written for part in _command(text, offsets, BATCH, 0, -1, (), command)]
@@ -69,7 +69,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source
 
 
 def _scripts(text: str, command: Command) -> Iterator[Piece]:
-    """The batch scripts that a command writes: its heredoc, or a text in quotes."""
+    """Yield the batch scripts that a command writes: its heredoc, or a text in quotes."""
     quoted = (piece for word in command.words for piece in word if piece.kind in ("single", "double"))
     for piece in (*quoted, *([command.body] if command.body else [])):
         if _DIRECTIVE.search(text, piece.start, piece.end):
@@ -77,7 +77,7 @@ def _scripts(text: str, command: Command) -> Iterator[Piece]:
 
 
 def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> Source:
-    """A batch script within a script, each of its characters at its offset in the file."""
+    """Return a batch script within a script, each of its characters at its offset in the file."""
     if piece.kind == "quoted":
         return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown)
     kind = "double" if piece.kind == "heredoc" else piece.kind
@@ -86,14 +86,14 @@ def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str,
 
 
 def _blanked(text: str, pieces: Sequence[Piece]) -> str:
-    """The text with what stands in these places as spaces."""
+    """Return the text with what stands in these places as spaces."""
     for piece in pieces:
         text = text[: piece.start] + " " * (piece.end - piece.start) + text[piece.end :]
     return text
 
 
 def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
-    """The options of the #SBATCH lines; `late` behind the first command, where sbatch stops reading."""
+    """Yield the options of the #SBATCH lines; `late` behind the first command, where sbatch stops reading."""
     for line in _DIRECTIVE.finditer(text):
         kind = "directive" if offsets[line.start()] < first_command else "late"
         for option in _OPTION.finditer(re.split(r"[ \t]#", line[1])[0]):
@@ -104,7 +104,7 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:
-    """The options in a command line of sbatch, by their long names."""
+    """Return the options in a command line of sbatch, by their long names."""
     return map(_named, _OPTION.finditer(line))
 
 
@@ -113,7 +113,7 @@ def _named(option: re.Match[str]) -> tuple[str, str]:
 
 
 def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
-    """The lines that are no comments, without the comments at their ends."""
+    """Yield the lines that are no comments, without the comments at their ends."""
     for line in re.finditer(r"^[ \t]*([^#\s].*)", text, re.MULTILINE):
         words = line[1].partition(" #")[0]
         start = line.start(1)
@@ -121,7 +121,7 @@ def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
 
 
 def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
-    """The parts, with `exported` also where a later `export NAME` or `set -a` says so."""
+    """Yield the parts, with `exported` also where a later `export NAME` or `set -a` says so."""
     names = {word for part in parts if part.kind == "command" and part.name == "export" for word in part.words[1:]}
     every = any(part.kind == "command" and part.name == "set" and "-a" in part.words for part in parts)
     for part in parts:
@@ -134,7 +134,7 @@ def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
 def _command(
     text: str, offsets: Sequence[int], scope: str, depth: int, step: int, around: Path, command: Command
 ) -> Iterator[Part]:
-    """The variables that a command sets, itself, and what it has another shell run."""
+    """Yield the variables that a command sets, itself, and what it has another shell run."""
     words = command.words
     spellings = command.spellings
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
@@ -176,7 +176,7 @@ def _command(
 
 
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
-    """The index of the word that a shell runs: behind `bash -c`, or `-lc`."""
+    """Return the index of the word that a shell runs: behind `bash -c`, or `-lc`."""
     for i in range(start, len(spellings) - 2):
         if spellings[i].rpartition("/")[2] in _SHELLS:
             for j in range(i + 1, len(spellings) - 1):
@@ -188,7 +188,7 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
 def _nested(
     text: str, word: Sequence[Piece], offsets: Sequence[int], scope: str, depth: int, step: int, path: Path
 ) -> Iterator[Part]:
-    """The parts of a script in a word. They are literal if single quotes hold all of it."""
+    """Yield the parts of a script in a word. They are literal if single quotes hold all of it."""
     script, places = body(text, word)
     literal = [piece.kind for piece in word] == ["single"]
     moved = [offsets[place] for place in places]
@@ -228,7 +228,7 @@ def _declared(
 
 
 def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], step: int, path: Path) -> Iterator[Part]:
-    """The variables that a step gets by `--env NAME=VALUE`."""
+    """Yield the variables that a step gets by `--env NAME=VALUE`."""
     for i, word in enumerate(spellings):
         value = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):
@@ -238,7 +238,7 @@ def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], step: in
 
 
 def _kinds(text: str, parts: Sequence[Part]) -> frozenset[str]:
-    """What a script is, and the runtimes that it uses."""
+    """Return what a script is, and the runtimes that it uses."""
     found = {"script"}
     for part in parts:
         if part.kind == "directive":

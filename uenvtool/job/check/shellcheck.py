@@ -17,7 +17,7 @@ LEVELS = {"error": ERROR, "warning": WARNING, "info": HINT, "style": HINT}
 
 
 def shellcheck(file: Path, name: str, source: Source) -> list[Finding]:
-    """The findings of shellcheck for a script; none for an EDF. Raises ToolMissing if it is not here."""
+    """Return the findings of shellcheck for a script; none for an EDF. Raises ToolMissing if it is not here."""
     if "edf" in source.kinds:
         return []
     program = shutil.which("shellcheck")

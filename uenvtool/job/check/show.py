@@ -19,7 +19,7 @@ _GITLAB = {ERROR: "critical", WARNING: "minor", HINT: "info"}
 
 
 def report(found: Sequence[Finding], width: int, *, explain: bool = False) -> Iterator[Line]:
-    """The findings as lines for a terminal of that width; 0: for a pipe, one line each."""
+    """Yield the findings as lines for a terminal of that width; 0: for a pipe, one line each."""
     for i, finding in enumerate(found):
         if width:
             yield from [[("", "")]] if i else []
@@ -31,7 +31,7 @@ def report(found: Sequence[Finding], width: int, *, explain: bool = False) -> It
 
 
 def _block(finding: Finding, width: int, *, explain: bool) -> Iterator[Line]:
-    """One finding: its place, the sentence, the script's line with carets, and the fix."""
+    """Yield one finding: its place, the sentence, the script's line with carets, and the fix."""
     colour = COLOURS[finding.severity]
     yield [(f"{finding.position}: ", "bold"), (f"{finding.severity}[{finding.rule.id}]", colour)]
     yield from ([(line, "")] for line in _wrapped("  ", finding.sentence, width))
@@ -55,7 +55,7 @@ def _wrapped(indent: str, text: str, width: int) -> list[str]:
 
 
 def _window(finding: Finding, width: int) -> tuple[str, int, int]:
-    """As much of the script's line as fits, where in it what was found begins, and how many columns of it are there."""
+    """Return as much of the script's line as fits, and where in it what was found begins and how wide it is."""
     line = finding.line.expandtabs(1)
     indent = len(line) - len(line.lstrip())
     start = finding.position.column - 1
@@ -67,7 +67,7 @@ def _window(finding: Finding, width: int) -> tuple[str, int, int]:
 
 
 def summary(found: Sequence[Finding], files: int, everything: bool) -> str:
-    """How many of each severity there are, and what can be done about them."""
+    """Return how many of each severity there are, and what can be done about them."""
     count = Counter(finding.severity for finding in found)
     shown = [f"{count[level]} {level}{'s' if count[level] > 1 else ''}" for level in LEVELS[:2] if count[level]]
     where = f"{files} file{'s' if files > 1 else ''}"
@@ -81,7 +81,7 @@ def summary(found: Sequence[Finding], files: int, everything: bool) -> str:
 
 
 def sarif(found: Iterable[Finding]) -> str:
-    """The findings in the Static Analysis Results Interchange Format 2.1.0, which GitHub's code scanning reads."""
+    """Return the findings in the Static Analysis Results Interchange Format 2.1.0."""
     found = list(found)
     rules = {finding.rule.id: finding.rule for finding in found}
     tool = {
@@ -125,7 +125,7 @@ def _place(finding: Finding) -> dict[str, object]:
 
 
 def code_quality(found: Iterable[Finding]) -> str:
-    """The findings as GitLab's code quality report."""
+    """Return the findings as GitLab's code quality report."""
     entries = [
         {
             "description": f"{finding.sentence}. Fix: {finding.fix}",
@@ -140,5 +140,5 @@ def code_quality(found: Iterable[Finding]) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """What stays the same when lines are put above a finding."""
+    """Return what stays the same when lines are put above a finding."""
     return hashlib.sha256(f"{finding.position.file}\0{finding.rule.id}\0{finding.line.strip()}".encode()).hexdigest()

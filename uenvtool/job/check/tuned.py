@@ -18,7 +18,7 @@ LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"
 
 
 def other_value(source: Source, knowledge: Knowledge) -> Iterator[Found]:
-    """Variables whose value is none that holds here."""
+    """Yield variables whose value is none that holds here."""
     tuned = knowledge()
     variables = {variable.name: variable for variable in tuned.tuning.variables} if tuned else {}
     for part, possible in _tuned_parts(source, knowledge):
@@ -44,7 +44,7 @@ def other_value(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[Found]:
-    """Variables that must not be set here."""
+    """Yield variables that must not be set here."""
     for part, possible in _tuned_parts(source, knowledge):
         for candidate in possible:
             if candidate.setting.policy == UNSET and part.text and not candidate.guard:
@@ -52,7 +52,7 @@ def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def conflicting(source: Source, knowledge: Knowledge) -> Iterator[Found]:
-    """Variables beside one that they must not be set beside."""
+    """Yield variables beside one that they must not be set beside."""
     names = {_plain(part.name) for part in _set_parts(source)}
     for part, possible in _tuned_parts(source, knowledge):
         for candidate in possible:
@@ -62,7 +62,7 @@ def conflicting(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def unguarded(source: Source, knowledge: Knowledge) -> Iterator[Found]:
-    """Dangers that none of the ways out keeps away, where the file is, or may be, for such a place."""
+    """Yield dangers that none of the ways out keeps away, where the file is, or may be, for such a place."""
     tuned = knowledge()
     if tuned is None:
         return
@@ -80,20 +80,20 @@ def unguarded(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def _default(value: str) -> str:
-    """The value that `${NAME:-VALUE}` has where the variable is not set before."""
+    """Return the value that `${NAME:-VALUE}` has where the variable is not set before."""
     found = re.fullmatch(r"\$\{\w+:?-([^$}]*)\}", value)
     return found[1] if found else value
 
 
 def _names_runtime(source: Source) -> Part:
-    """Where a file names what it runs in: its image, or the command of its container."""
+    """Return where a file names what it runs in: its image, or the command of its container."""
     kinds = {("directive", "uenv"), ("entry", "image"), ("command", "apptainer"), ("command", "singularity")}
     named = (part for part in source.parts if (part.kind, part.name) in kinds)
     return next(named, Part(kind="line", name="", text="", offset=0, end=1))
 
 
 def needed(source: Source, knowledge: Knowledge) -> Iterator[Found]:
-    """Values that need an option of the job that it lacks, whatever the version that they are for."""
+    """Yield values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
     tuned = knowledge()
     needs = tuned.tuning.needs if tuned else {}
@@ -104,7 +104,7 @@ def needed(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def _given(source: Source, tuned: Settings) -> dict[str, str]:
-    """What others set for a file: the view of a published uenv, the image of an EDF, its hook."""
+    """Return what others set for a file: the view of a published uenv, the image of an EDF, its hook."""
     views = {name: known.view_of for name, known in load_sources().items() if known.view_of}
     view = next((name for name, label in views.items() if source.uenv.startswith(label)), "")
     says = {variable.name: variable.says[view] for variable in tuned.tuning.variables if view in variable.says}
@@ -112,7 +112,7 @@ def _given(source: Source, tuned: Settings) -> dict[str, str]:
 
 
 def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
-    """What a view, a hook or an image sets and the file does not, as if it stood where the file names that."""
+    """Yield what a view, a hook or an image sets and the file does not, as if it stood where the file names that."""
     own = {_plain(part.name) for part in _set_parts(source)}
     named = _names_runtime(source)
     for name, value in _given(source, tuned).items() if tuned else ():
@@ -121,7 +121,7 @@ def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
 
 
 def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
-    """The settings that hold in any case and that nothing here makes: the network's, and those that must be."""
+    """Yield the settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     tuned = knowledge()
     named = next((part for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
     if tuned is None or named is None:
@@ -140,7 +140,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
-    """The fixed values that a file sets, each with the settings that can hold for it in its one runtime."""
+    """Yield the fixed values that a file sets, each with the settings that can hold for it in its one runtime."""
     parts = [part for part in _set_parts(source) if "$" not in part.text and OUTER not in part.text]
     tuned = knowledge() if parts else None
     if tuned is None or len(tuned.runtimes) != 1:
@@ -165,5 +165,5 @@ def _set_parts(source: Source) -> Iterator[Part]:
 
 
 def _plain(name: str) -> str:
-    """The name that the program sees: an EDF's table and Apptainer's prefixes taken off."""
+    """Return the name that the program sees: an EDF's table and Apptainer's prefixes taken off."""
     return name.removeprefix("env.").removeprefix("APPTAINERENV_").removeprefix("SINGULARITYENV_")

@@ -41,7 +41,7 @@ _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
 
 
 def commands(text: str) -> Iterator[Command]:
-    """The commands of a text in order; comments, redirections and the patterns of `case` are left out."""
+    """Yield the commands of a text in order; comments, redirections and the patterns of `case` are left out."""
     position = 0
     blocks = Blocks()
     here = Command()
@@ -93,7 +93,7 @@ def _is_placed(text: str, command: Command, blocks: Blocks, end: str, offset: in
 
 
 def _array_or_arithmetic(text: str, start: int, here: Command, word: list[Piece] | None) -> int:
-    """The offset behind the list of `name=(...)` or behind `((...))` that starts here; 0 if neither does."""
+    """Return the offset behind the list of `name=(...)` or behind `((...))` that starts here; 0 if neither does."""
     if text[start] != "(":
         return 0
     if word and text[word[-1].end - 1] == "=":
@@ -103,7 +103,7 @@ def _array_or_arithmetic(text: str, start: int, here: Command, word: list[Piece]
 
 
 def closing(text: str, start: int, position: int) -> int:
-    """The offset behind what was opened at `start`; the end of the text if nothing closes it."""
+    """Return the offset behind what was opened at `start`; the end of the text if nothing closes it."""
     stack = [text[start:position]]
     while stack:
         found = _INSIDE.search(text, position)
@@ -121,7 +121,7 @@ def closing(text: str, start: int, position: int) -> int:
 
 
 def spelling(text: str, word: Sequence[Piece]) -> str:
-    """A word as its command gets it; substitutions are left as they are."""
+    """Return a word as its command gets it; substitutions are left as they are."""
     found = []
     for piece in word:
         start, end = _inside(text, piece)
@@ -132,7 +132,7 @@ def spelling(text: str, word: Sequence[Piece]) -> str:
 
 
 def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
-    """A word that is a script itself, and the offset of each of its characters.
+    """Return a word that is a script itself, and the offset of each of its characters.
 
     A `$` that the outer shell expands is written as OUTER.
     """
@@ -152,7 +152,7 @@ def body(text: str, word: Sequence[Piece]) -> tuple[str, list[int]]:
 
 
 def _inside(text: str, piece: Piece) -> tuple[int, int]:
-    """The piece without its quotes."""
+    """Return the piece without its quotes."""
     if piece.kind not in ("single", "double") or text[piece.start] not in "'\"":
         return piece.start, piece.end
     closed = piece.end - piece.start > 1 and text[piece.end - 1] == text[piece.start]
@@ -160,12 +160,12 @@ def _inside(text: str, piece: Piece) -> tuple[int, int]:
 
 
 def _meant(escape: str) -> str:
-    """What a backslash and a character stand for."""
+    """Return what a backslash and a character stand for."""
     return "" if escape == "\\\n" else escape[1:]
 
 
 def with_outer(text: str) -> str:
-    """A text of a step with its `$` back in place, for messages."""
+    """Return a text of a step with its `$` back in place, for messages."""
     return text.replace(OUTER, "$")
 
 
