@@ -29,7 +29,7 @@ class Launcher:
 
     modules: what `python -m` starts it by. rendezvous: the options by which the launchers of several nodes meet, with
     the values that a job has for them; @RANKS@: ranks of a node. own: further options that only the job can give.
-    ranks: the option that says how many a node has.
+    ranks: the option that says how many a node has. logs: those that keep a log for each rank, and show whole lines.
     """
 
     words: tuple[str, ...]
@@ -37,6 +37,7 @@ class Launcher:
     rendezvous: Mapping[str, str]
     own: tuple[str, ...] = ()
     ranks: str = ""
+    logs: str = ""
 
     def line(self, ranks: int | str) -> str:
         """Return its options for a node of a job, in words of bash."""
@@ -66,6 +67,7 @@ LAUNCHERS = {
         },
         own=("node-rank", "master-addr", "master-port", "standalone", "rdzv-conf"),
         ranks="nproc-per-node",
+        logs='--log-dir="$LOGS" --tee=3',
     ),
     "accelerate": Launcher(
         words=("accelerate", "launch"),
@@ -77,6 +79,7 @@ LAUNCHERS = {
             "main_process_ip": '"$MASTER_ADDR"',
             "main_process_port": '"$MASTER_PORT"',
         },
+        logs='--log_dir="$LOGS" --tee=3',
     ),
     "deepspeed": Launcher(
         words=("deepspeed",),

@@ -166,7 +166,8 @@ def _launch(plan: JobPlan) -> str:
     if launcher == SRUN:
         return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK)
     program = _program(plan, str(plan.ranks)).replace("'", "'\\''")
-    if launcher != TORCHRUN:
+    logs = LAUNCHERS[launcher].logs if launcher in LAUNCHERS else ""
+    if not logs:
         return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
     ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
     bound = f"--numa-binding={plan.binding.value}" if plan.binding else ""
@@ -174,6 +175,7 @@ def _launch(plan: JobPlan) -> str:
     return filled(
         template("launch-torchrun.sh"),
         PROGRAM=program.rstrip(),
+        LOGS=logs,
         SIGNAL=ignored if requeue else "",
         NUMA=in_comment(numa.rstrip()) + "\n" if numa else "",
         BINDING=" $bind" if numa else "",
@@ -435,11 +437,10 @@ def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
 
 
 def _pod_program(plan: JobPlan) -> str:
-    """Return the launcher of a pod with its options; torchrun keeps a log for each rank."""
+    """Return the launcher of a pod with its options."""
+    launcher = LAUNCHERS.get(plan.command.launcher)
     program = _program(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
-    if plan.command.launcher != TORCHRUN:
-        return program
-    return f'{program}--max-restarts=0 \\\n  --log-dir="$LOGS" --tee=3 '
+    return f"{program}\\\n  {launcher.logs} " if launcher and launcher.logs else program
 
 
 def _network_flags(plan: JobPlan) -> str:
