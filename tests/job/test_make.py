@@ -802,3 +802,39 @@ def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Callable[..., Path]
 
     assert (ran.returncode, ran.stdout) == (0, "<a b>"), ran.stderr
     assert (place / "enroot.argv").read_bytes().split(b"\0")[1:3] == [b"start", b"--mount"]
+
+
+OVERLAYS = {
+    "for another CPU": (
+        {"platform": "linux-x86_64"},
+        UENV,
+        "was made for linux-x86_64, and the nodes of clariden are aarch64",
+    ),
+    "on a uenv": (
+        {"kind": "uenv", "name": "pytorch"},
+        CE,
+        "was made on the uenv pytorch: a container has another Python",
+    ),
+    "in a container": ({"in_container": "yes"}, UENV, "was made in a container: a uenv has another Python"),
+    "stale": ({}, UENV, "is older than mine: pack it again"),
+}
+
+
+@pytest.mark.parametrize("case", OVERLAYS)
+def test_an_overlay_that_does_not_fit_is_said(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    base, words, message = OVERLAYS[case]
+    (place / "mine.squashfs").touch()
+    (place / "train.py").touch()
+    data = {"base": base, "mount": "/user-tools", "name": "mine"}
+    newer = {"overlay": {"path": "mine", "newer": True}} if case == "stale" else {}
+    monkeypatch.setattr("uenvtool.venv.info.described", lambda path: {**data, **newer})
+
+    answer = cli("job", *words, "--venv", "mine.squashfs", *TRAIN)
+
+    assert answer.code == 0, answer.stderr
+    assert [line for line in answer.stderr.splitlines() if line.startswith("warning: ")] == [
+        line for line in answer.stderr.splitlines() if message in line
+    ]
+    assert message in answer.stderr
