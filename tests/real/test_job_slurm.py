@@ -302,3 +302,77 @@ signal.signal(signal.SIGUSR1, write)
 Path(f"started-{rank}").touch()
 time.sleep(100)
 """
+
+
+STEPS = """\
+import os, signal, sys, time
+from pathlib import Path
+
+rank, done = os.environ["RANK"], Path("steps-" + os.environ["RANK"])
+stop = []
+signal.signal(signal.SIGUSR1, lambda number, frame: stop.append(number))
+Path(f"run-{rank}-{os.environ.get('SLURM_RESTART_COUNT', 0)}").touch()
+for step in range(int(done.read_text()) if done.exists() else 0, 6):  # two steps a run
+    while not stop and step % 2 == 0 and step and not Path(f"go-{step}").exists():
+        time.sleep(0.1)
+    if stop:
+        sys.exit(0)
+    done.write_text(str(step + 1))
+"""
+
+
+def runs(place: Path) -> int:
+    return len(list(place.glob("run-0-*")))
+
+
+def started(site: Site, number: str) -> int:
+    """How many runs a job has begun; one that is queued again begins now and not after Slurm's two minutes."""
+    site.slurm.run("scontrol", "update", f"jobid={number}", "StartTime=now")
+    return runs(site.place)
+
+
+def steps(place: Path) -> str:
+    return (place / "steps-0").read_text() if (place / "steps-0").exists() else ""
+
+
+@pytest.mark.slow
+def test_a_job_goes_on_over_its_limit_until_all_steps_are_done(site: Site, place: Path) -> None:
+    (place / "train.py").write_text(STEPS)
+    path = site.job(sys.executable, "train.py", options=("--until-done", "3", "--nodes", "1"))
+    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
+
+    for run, step in ((1, 2), (2, 4)):
+        until(lambda run=run: started(site, number) == run, site)  # type: ignore[misc]
+        until(lambda step=step: steps(place) == str(step), site)  # type: ignore[misc]
+        site.slurm.run("scancel", "--batch", "--signal=USR1", number)  # what the limit would send
+        restarts = f"Restarts={run}"
+        until(lambda restarts=restarts: restarts in site.slurm.run("scontrol", "show", "job", number).stdout, site)  # type: ignore[misc]
+        (place / f"go-{step}").touch()
+    until(lambda: started(site, number) == 3, site)
+    wait_for(site.slurm, [number])
+
+    assert [(place / f"steps-{rank}").read_text() for rank in range(4)] == ["6"] * 4
+    assert runs(place) == 3
+
+
+@pytest.mark.slow
+def test_the_last_run_of_a_job_is_not_queued_again(site: Site, place: Path) -> None:
+    (place / "train.py").write_text(STEPS)
+    path = site.job(sys.executable, "train.py", options=("--until-done", "1", "--nodes", "1"))
+    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
+    until(lambda: steps(place) == "2", site)
+
+    site.slurm.run("scancel", "--batch", "--signal=USR1", number)
+    wait_for(site.slurm, [number])
+
+    assert "not queued again: this was run 1" in site.written()
+    assert runs(place) == 1
+
+
+def test_a_fault_of_the_code_is_not_tried_again(site: Site, place: Path) -> None:
+    path = site.job("bash", "-c", "touch run-$RANK-${SLURM_RESTART_COUNT:-0}; exit 3", options=("--until-done", "5"))
+
+    code, output = site.run(path)
+
+    assert code == 3, output
+    assert runs(place) == 1

@@ -193,14 +193,14 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
     """Raise BadInput for an option that the system or runtime lacks."""
     use, jobs = runtime.job, system.jobs
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
-    only_slurm = ("account", "partition", "array", "dependency", "requeue", "stage", "large", "option")
+    only_slurm = ("account", "partition", "array", "dependency", "requeue", "until_done", "stage", "large", "option")
     only_pods = ("pvc", "project", "uid", "interactive")
     for is_there, names, where in (
         (in_slurm, only_slurm, "Slurm"),
         (use.scheduler == KUBERNETES, only_pods, "pods"),
         (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
     ):
-        given = [f"--{name}" for name in names if getattr(request, name)]
+        given = [f"--{name.replace('_', '-')}" for name in names if getattr(request, name)]
         if given and not is_there:
             raise BadInput(f"{', '.join(given)}: only for {where}", hint=f"{system.name}, {runtime.name}: leave it out")
     lacking = [name for name in jobs.required if in_slurm and not getattr(request, name)]
@@ -323,7 +323,7 @@ def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("array", request.array, "")
     if request.dependency:
         yield Explained("dependency", request.dependency, "")
-    if request.requeue:
+    if request.continues:
         yield Explained("requeue", "", "")
         yield Explained("signal", "B:USR1@120", "two minutes before the limit")
         yield Explained("open-mode", "append", "a later run writes on in the same file")

@@ -58,7 +58,7 @@ def edf_name(plan: JobPlan) -> str:
 def _batch_script(plan: JobPlan) -> str:
     """Return the batch script: options, what the container gets, variables, and how the ranks start."""
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
-    requeue = plan.request.requeue
+    requeue = plan.request.continues
     in_file = plan.use.variables == "edf"
     why = "has the container's variables: what is set here, srun would hand on into it"
     shown = f"# {bash_word(edf_name(plan))} {why}.\n"
@@ -81,8 +81,15 @@ def _batch_script(plan: JobPlan) -> str:
         INSIDE=_inside(plan),
         LAUNCH=_launch(plan).removesuffix("\n"),
         NAME=plan.command.launcher if plan.command.once_a_node else "rank",
-        AFTER=template("requeue.sh").removesuffix("\n") if requeue else "",
+        AFTER=_requeue(plan) if requeue else "",
     )
+
+
+def _requeue(plan: JobPlan) -> str:
+    """Return the lines that wait for the ranks, and queue the job again if its limit came."""
+    most = plan.request.until_done
+    limit = f'[ "${{SLURM_RESTART_COUNT:-0}}" -lt {most - 1} ] && ' if most else ""
+    return filled(template("requeue.sh"), LIMIT=limit).removesuffix("\n")
 
 
 def _directive(directive: Explained) -> str:
@@ -162,7 +169,7 @@ def _mounted(plan: JobPlan, image: str) -> str:
 
 def _launch(plan: JobPlan) -> str:
     """Return how the ranks start, in what srun runs, within single quotes."""
-    launcher, requeue = plan.command.launcher, plan.request.requeue
+    launcher, requeue = plan.command.launcher, plan.request.continues
     if launcher == SRUN:
         return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK)
     program = _program(plan, str(plan.ranks)).replace("'", "'\\''")

@@ -66,6 +66,9 @@ class JobRequest:
     array: Annotated[str, Option(metavar="LIST", help="A job array, as in 0-7%2.")] = ""
     dependency: Annotated[str, Option(metavar="LIST", help="Jobs to wait for, as in afterok:123.")] = ""
     requeue: Annotated[bool, Option(help="SIGUSR1 to the ranks before the limit, then queue again.")] = False
+    until_done: Annotated[
+        int | None, Option(metavar="N", help="Like --requeue, with at most N runs; a run that fails is the last.")
+    ] = None
     large: Annotated[bool, Option(help="Ask for what the system has for large runs.")] = False
     nccl_test: Annotated[bool, Option(help="Run the test of NCCL that the image has.")] = False
     pvc: Annotated[tuple[str, ...], Option(metavar="CLAIM:PATH", help="Storage of the pods.")] = ()
@@ -82,6 +85,11 @@ class JobRequest:
     def file(self) -> str:
         """Return the name of the job's file, which others are named after."""
         return str(self.output) if self.output else "job.sh"
+
+    @property
+    def continues(self) -> bool:
+        """Tell if the job is queued again at its limit."""
+        return self.requeue or self.until_done is not None
 
     @property
     def variables(self) -> dict[str, str]:
@@ -101,7 +109,7 @@ def _problems(request: JobRequest) -> Iterator[Problem]:
         yield Problem("nothing runs: there is no command", hint="write it behind `--`: -- python train.py")
     elif any("\0" in word for word in request.words or ()):
         yield Problem("a word of the command has a zero byte", hint="no program can take one")
-    for option, number in (("--nodes", request.nodes), ("--gpus", request.gpus)):
+    for option, number in (("--nodes", request.nodes), ("--gpus", request.gpus), ("--until-done", request.until_done)):
         if number is not None and number < 1:
             yield Problem(f"{option} {number}: a job needs at least one", hint=f"for example {option} 2")
     for option, (form, example) in _FORMS.items():
