@@ -41,10 +41,7 @@ def copied(what: str, name: str) -> Path:
     return path
 
 
-RUNTIMES = pytest.mark.skipif(not (ROOT / "runtimes").is_dir(), reason="runtimes are no files yet")
-
-
-@pytest.mark.parametrize("what", [pytest.param(w, marks=RUNTIMES) if w == "a runtime" else w for w in instructions()])
+@pytest.mark.parametrize("what", instructions())
 def test_what_an_instruction_copies_exists(what: str) -> None:
     for name in re.findall(r"`([\w./-]+\.(?:yaml|py))`", instructions()[what][0]):
         assert (ROOT / name).is_file(), name
@@ -81,16 +78,20 @@ def test_a_new_variable_is_an_entry_of_a_file_that_a_system_names(cli: Cli) -> N
     assert "MY_VARIABLE" in cli("activate", "--system", "mine", "--uarch", "a100").stdout
 
 
-@RUNTIMES
 def test_a_new_runtime_is_one_file(cli: Cli) -> None:
     copied("a runtime", "mine")
-
-    for command in commands(instructions()["a runtime"][2], "mine"):
-        assert cli(*command).code == 0, command
     system = Path("systems/mine.yaml")
     system.parent.mkdir()
-    system.write_text("extends: olivia\ndescription: mine\nruntimes: [mine]\n")
+    system.write_text(
+        "extends: olivia\ndescription: mine\nruntimes: [mine]\njobs: {runtimes: {mine: {image: image.sif}}}\n"
+    )
+
+    for command in commands(instructions()["a runtime"][2].replace("SYSTEM", "mine"), "mine"):
+        answer = cli(*command)
+        assert answer.code == 0, (command, answer.stderr)
     assert cli("validate", system).code == 0
+    job = cli("job", "--system", "mine", "--runtime", "mine", "--account", "a", "--", "true").stdout
+    assert 'apptainer exec --nv --bind "$(IFS=, && echo "${binds[*]}")" "$image" bash -c' in job
 
 
 def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:
