@@ -168,7 +168,7 @@ def test_a_pod_starts_torchrun_with_what_runai_gives_it(cli: Cli, place: Path) -
 
     assert argv == [
         "--nnodes=1", "--nproc-per-node=4", "--rdzv-backend=c10d", "--rdzv-endpoint=10.0.0.1:2222",
-        "--log-dir=logs", "--tee=3", "train.py", "--lr", "0.1",
+        "--max-restarts=0", "--log-dir=logs", "--tee=3", "train.py", "--lr", "0.1",
     ]  # fmt: skip
 
 

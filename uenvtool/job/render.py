@@ -447,7 +447,8 @@ def _pod_program(plan: JobPlan) -> str:
     """Return the launcher of a pod with its options."""
     launcher = LAUNCHERS.get(plan.command.launcher)
     program = _program(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
-    return f"{program}\\\n  {launcher.logs} " if launcher and launcher.logs else program
+    once = "--max-restarts=0 " if plan.command.launcher == TORCHRUN else ""
+    return f"{program}{once}\\\n  {launcher.logs} " if launcher and launcher.logs else program
 
 
 def _network_flags(plan: JobPlan) -> str:
