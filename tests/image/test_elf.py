@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,30 @@ def test_a_damaged_library_needs_something_or_nothing(data: st.DataObject) -> No
         content[at] = data.draw(st.integers(0, 255))
 
     assert isinstance(elf.needs(content), elf.Needs)
+
+
+def shared_texts(count: int, letters: int) -> bytes:
+    """A library that needs `count` others, whose names are ends of one text of so many letters."""
+    header, segment = 64, 56
+    dynamic = header + 2 * segment
+    entries = [(1, letters - number) for number in range(count)] + [(5, dynamic + 16 * (count + 2)), (0, 0)]
+    size = dynamic + 16 * len(entries) + letters + 1
+    content = (
+        elf.MAGIC + b"\2\1\1" + bytes(9) + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, header, 0, 0, 64, 56, 2, 64, 0, 0)
+    )
+    content += struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, size, size, 1)
+    content += struct.pack("<IIQQQQQQ", 2, 4, dynamic, dynamic, 0, 16 * len(entries), 16 * len(entries), 1)
+    content += b"".join(struct.pack("<qQ", *entry) for entry in entries)
+    return content + b"x" * letters + b"\0"
+
+
+def test_names_that_share_a_text_take_no_more_memory_than_the_file() -> None:
+    """A squashfs file of some kilobytes can hold a list of names that are all ends of one long text."""
+    assert len(elf.needs(shared_texts(3, 100)).libraries) == 3
+    hostile = shared_texts(20_000, 400_000)
+    tracemalloc.start()
+
+    assert elf.needs(hostile) == elf.Needs()
+
+    assert tracemalloc.get_traced_memory()[1] < 10 * len(hostile)
+    tracemalloc.stop()

@@ -2,7 +2,7 @@
 
 Those of uv's resolver are kept in recorded.json; one that is not there is asked for real, and kept if
 UENVTOOL_TEST_RECORD is set. What a Python says is kept for this session. With UENVTOOL_TEST_ASK=1 all are asked for
-real, as CI does: so a newer uv that answers otherwise is found.
+real, and so they are with --slow: a newer uv that answers otherwise is found there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes overlays quickly: an overlay's Python is neither tried nor its modules compiled, and answers of uv are kept.
 
-The modules of WHOLE do all that a user's run does, and so do all of them with UENVTOOL_TEST_ASK=1.
+The modules of WHOLE do all that a user's run does, and so do all of them with --slow, as CI gives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WHOLE = {
 @pytest.fixture(autouse=True)
 def quick(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out what other tests look at."""
-    if os.environ.get(ASK) or request.module.__name__.rpartition(".")[2] in WHOLE:
+    if request.config.getoption("--slow") or os.environ.get(ASK) or request.module.__name__.rpartition(".")[2] in WHOLE:
         return
     monkeypatch.setattr(tools, "run", Recorded(tools.run, tmp_path))
     monkeypatch.setattr("uenvtool.venv.overlay._wrong", lambda folder, base: "")

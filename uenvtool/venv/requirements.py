@@ -1,15 +1,15 @@
 """Reads what a user wants: words of the command line, requirement files, editable projects.
 
-uv reads the same files again, as they are, to resolve. Here they are read for what uv does not tell: which line asks
-for what, and which hashes it names. As for pip and uv, the paths of wheels and folders in them count from the current
-folder, those of other requirement files from the file that names them.
+uv gets one list of it, and reads none of these files: only so is it known which line asks for what, and which hashes
+it names. As for pip and uv, the paths of wheels and folders in them count from the current folder, those of other
+requirement files from the file that names them.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -84,14 +84,12 @@ class UserRequirement:
 class UserRequest:
     """All that the user wants.
 
-    files: paths or URLs, as they were named. streams: the content of those of the files that can be read only once,
-    as /dev/stdin. constraints: what constraint files say. options: pip's, from the files, by their long names.
-    require_hashes: each package needs a hash.
+    files: paths or URLs, as they were named. constraints: what constraint files say. options: pip's, from the files,
+    by their long names. require_hashes: each package needs a hash. notes: what is not taken from them.
     """
 
     requirements: tuple[UserRequirement, ...] = ()
     files: tuple[str, ...] = ()
-    streams: Mapping[str, str] = field(default_factory=dict)
     constraints: tuple[UserRequirement, ...] = ()
     options: Mapping[str, Sequence[str]] = field(default_factory=dict)
     require_hashes: bool = False
@@ -278,7 +276,6 @@ def read_request(
     return UserRequest(
         requirements=tuple(requirements),
         files=places,
-        streams=reader.streams,
         constraints=tuple(reader.constraints),
         options=reader.options,
         require_hashes=require_hashes or REQUIRE_HASHES in reader.options,
@@ -298,7 +295,6 @@ class _Reader:
         self.notes: list[str] = []
         self.problems: list[Problem] = []
         self.constraints: list[UserRequirement] = []
-        self.streams: dict[str, str] = {}
         self.options: dict[str, list[str]] = {}
         self._count = 0
 
@@ -322,40 +318,38 @@ class _Reader:
             return []
         shown = os.path.relpath(place) if os.path.isabs(place) and not os.path.isabs(name) else place
         found: list[UserRequirement] = []
-        try:
-            lines, notes = list(logical_lines(text)), list[str]()
-            if is_project(place):
-                lines, notes = project_lines(shown, text, self.extras, self.groups)
-        except BadInput as error:
-            self.problems += error.problems
-            return []
-        self.notes += notes
-        for line, content in lines:
+        for line, content in self._lines(place, shown, text):
             try:
                 found += self._line(content, Position(shown, line), (*above, place))
             except _TooManyFiles:
                 raise
             except BadInput as error:
                 self.problems += error.problems
-        if is_project(place):  # uv is given the requirements, not this file
-            found = [replace(wanted, position=None) for wanted in found]
         return found
 
-    def _text(self, place: str, *, is_named: bool) -> str:
-        """Read a file, or a stream that the user names: that one can be read only once."""
-        path = Path(place)
+    def _lines(self, place: str, shown: str, text: str) -> Iterable[tuple[int, str]]:
+        if not is_project(place):
+            return logical_lines(text)
         try:
-            if URL.match(place):
-                return files.fetched(place, MAX_BYTES).decode("utf-8-sig")
-            if not (is_named and files.is_stream(path)):
-                return files.read_bytes(path, MAX_BYTES).decode("utf-8-sig")
-            text = self.streams[place] = files.read_named(path, MAX_BYTES).decode("utf-8-sig")
+            lines, notes = project_lines(shown, text, self.extras, self.groups)
+        except BadInput as error:
+            self.problems += error.problems
+            return ()
+        self.notes += notes
+        return lines
+
+    def _text(self, place: str, *, is_named: bool) -> str:
+        """Read a file, or a pipe that the user names."""
+        read = files.read_named if is_named else files.read_bytes
+        try:
+            content = files.fetched(place, MAX_BYTES) if URL.match(place) else read(Path(place), MAX_BYTES)
+            text = content.decode("utf-8-sig")
         except FileNotFoundError:
             hint = f"it is looked for at {os.path.abspath(place)}"
             raise BadInput("cannot read it: no such file", hint=hint) from None
         except UnicodeDecodeError as error:
             raise BadInput(f"cannot read it: byte {error.start} is not UTF-8", hint="save it as UTF-8") from error
-        if not any(logical_lines(text)):
+        if is_named and files.is_stream(Path(place)) and not any(logical_lines(text)):
             raise BadInput("no requirements came from it", hint="name a file: -r requirements.txt")
         return text
 

@@ -12,7 +12,6 @@ from uenvtool.core.files import fill
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.check import conflict
 from uenvtool.venv.plan import Plan
-from uenvtool.venv.projects import is_project
 from uenvtool.venv.protect import protected
 from uenvtool.venv.requirements import UserRequirement, parse, wheel_version
 from uenvtool.venv.settings import ALL
@@ -80,14 +79,9 @@ class _Resolver:
         stubs = write_stubs(self.folder / "base", plan.base)
         self.pins = {name: pin for name, pin in stubs.items() if name not in replaceable}
         self.requirers = _requirers(plan, replaceable)
-        streams = plan.wanted.streams
-        copies = {place: f"stream-{number}.in" for number, place in enumerate(streams)}
-        texts = [wanted.text for wanted in plan.wanted.requirements if wanted.position is None]
+        texts = [wanted.text for wanted in plan.wanted.requirements]
         kept = [f"{name}=={version}" for name, version in plan.preferred.items() if name not in self.pins]
         fill(self.folder, {"wanted.in": _lines([*texts, *plan.overrides]), PREFERRED: _lines(kept)})
-        fill(self.folder, {copy: streams[place] for place, copy in copies.items()})
-        files = [place for place in plan.wanted.files if not is_project(place)]
-        self.inputs = [self.folder / copies[place] if place in copies else place for place in files]
 
     def resolved(self) -> Resolution:
         constraints = [*self.pins.values(), *self._user_constraints(), *self.requirers]
@@ -127,7 +121,7 @@ class _Resolver:
         words += [word for file in self.uv.settings.overrides for word in ("--overrides", file)]
         result = self.folder / f"{next(iter(more))}-result.txt"
         fill(self.folder, {result.name: (self.folder / PREFERRED).read_bytes()})  # uv stays with what its output says
-        self.uv.run([*words, "-o", result, self.folder / "wanted.in", *self.inputs])
+        self.uv.run([*words, "-o", result, self.folder / "wanted.in"])
         return list(self._parsed(result.read_text(encoding="utf-8")))
 
     def _of_wheels(self, constraints: Sequence[str]) -> list[ResolvedPackage] | None:
