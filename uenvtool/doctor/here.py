@@ -6,7 +6,6 @@ import io
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.session import current_job, in_container, loaded_views
@@ -42,11 +41,13 @@ def examine_here(
     views = loaded_views(environ)
     folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]
     tuned, why_not = tuned_here(environ, system=system, runtime=runtime, recipe=recipe, folders=folders, python=python)
+    names = (node := platform.node(), environ.get("MASTER_ADDR", ""))
+    job = current_job(environ)
     snapshot = Snapshot(
         environ=environ,
-        node=platform.node(),
+        node=node,
         cores=machine.cores(),
-        job=current_job(environ),
+        job=job,
         views=views,
         in_container=in_container(environ),
         tuned=tuned,
@@ -54,7 +55,7 @@ def examine_here(
         shm=machine.memory_disk(),
         core_limit=machine.core_limit(),
         listening=machine.listening(),
-        unresolved=machine.unresolved(_names(environ)),
+        unresolved=machine.unresolved(names if job else ()),
         on_disk=on_disk(environ, python, folders, gone),
     )
     facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
@@ -66,11 +67,6 @@ def examine_here(
     known = load_findings()
     findings = [*_printed_by_python(python, printed, known), *as_findings(found, known.findings)]
     return Examination(findings=tuple(worst_first(findings)), facts=facts, unseen=unseen)
-
-
-def _names(environ: Mapping[str, str]) -> list[str]:
-    """The host names that a job looks up; elsewhere none is."""
-    return [platform.node(), environ.get("MASTER_ADDR", "")] if current_job(environ) else []
 
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
@@ -123,13 +119,6 @@ def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
         yield "network, ports, memory: not in a job"
 
 
-@dataclass(frozen=True, slots=True)
-class _Below:
-    """What lies below an environment."""
-
-    packages: Mapping[str, Distribution]
-
-
 def _misfits(python: PythonHere | None) -> Iterator[Fault]:
     """The packages of an environment on a base that do not fit, and those of the base that no longer do.
 
@@ -148,5 +137,5 @@ def _misfits(python: PythonHere | None) -> Iterator[Fault]:
             before = {**installed(Path(folder)), **before}
     except (OSError, ValueError, TypeError, KeyError):  # metadata that is damaged, as a half removed package leaves it
         return
-    yield from (Fault("numpy-abi", problem.message) for problem in numpy_problems(_Below(before), new))
-    yield from (Fault("import-abi", problem.message) for problem in torch_problems(_Below(before), new, python.chosen))
+    yield from (Fault("numpy-abi", problem.message) for problem in numpy_problems(before, new))
+    yield from (Fault("import-abi", problem.message) for problem in torch_problems(before, new, python.chosen))

@@ -15,7 +15,6 @@ from uenvtool.doctor.log.read import examine_logs
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.tuned import tuned_here
-from uenvtool.job.check.findings import Finding as Flaw
 from uenvtool.job.check.findings import read_source
 from uenvtool.job.check.lint import flaws, recipe_of, runtime_of
 from uenvtool.job.check.parts import Source
@@ -106,20 +105,10 @@ def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Ite
     given = record.environment
     for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
         if flaw.rule.id not in known and flaw.severity != HINT:
-            yield Finding(known=_known(flaw), detail=flaw.detail, place=f"{SCRIPT}:{flaw.position.line}")
-
-
-def _known(flaw: Flaw) -> KnownFinding:
-    rule = flaw.rule
-    return KnownFinding(
-        id=rule.id,
-        severity=BROKEN if flaw.severity == ERROR else RISK,
-        what=rule.what,
-        why=rule.cost,
-        fix=rule.fix,
-        source=rule.source,
-        position=rule.position,
-    )
+            same = {name: getattr(flaw.rule, name) for name in ("id", "what", "fix", "source", "position")}
+            severity = BROKEN if flaw.severity == ERROR else RISK
+            rule = KnownFinding(severity=severity, why=flaw.rule.cost, **same)
+            yield Finding(known=rule, detail=flaw.detail, place=f"{SCRIPT}:{flaw.position.line}")
 
 
 def _tuned(

@@ -22,8 +22,11 @@ def folded(names: Iterable[str]) -> str:
             by_form.setdefault((match[1], padded), set()).add(int(match[2]))
         else:
             plain.add(name)
-    lists = [_of_form(stem, width, numbers) for (stem, width), numbers in sorted(by_form.items())]
-    return ",".join([*sorted(plain), *lists])
+    parts = sorted(plain)
+    for (stem, width), numbers in sorted(by_form.items()):
+        text = ranges(numbers, width)
+        parts.append(f"{stem}{text}" if len(numbers) == 1 else f"{stem}[{text}]")
+    return ",".join(parts)
 
 
 def ranges(numbers: Iterable[int], width: int = 1) -> str:
@@ -34,9 +37,7 @@ def ranges(numbers: Iterable[int], width: int = 1) -> str:
             runs[-1][1] = number
         else:
             runs.append([number, number])
-    return ",".join(
-        f"{first:0{width}d}" if first == last else f"{first:0{width}d}-{last:0{width}d}" for first, last in runs
-    )
+    return ",".join("-".join(f"{number:0{width}d}" for number in dict.fromkeys(run)) for run in runs)
 
 
 def numbers_of(text: str) -> Iterator[int]:
@@ -61,8 +62,3 @@ def expanded(text: str) -> list[str]:
             width = len(part.partition("-")[0])
             found += [f"{stem}{number:0{width}d}{rest}" for number in numbers_of(part)]
     return found
-
-
-def _of_form(stem: str, width: int, numbers: set[int]) -> str:
-    text = ranges(numbers, width)
-    return f"{stem}{text}" if len(numbers) == 1 else f"{stem}[{text}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import itertools
 import os
 import re
 import shutil
@@ -136,17 +137,9 @@ def mounts() -> dict[str, str]:
 
 
 def folder(path: str, mounted: dict[str, str]) -> Folder:
-    """A folder with its disk; its files are counted on a shared disk, up to as many as matter."""
+    """Return a folder with its disk; its files are counted on a shared disk, up to as many as matter."""
     real = os.path.realpath(path)
     above = [real, *map(str, Path(real).parents)]
     disk = next((mounted[point] for point in above if point in mounted), "")
-    return Folder(path=path, disk=disk, files=_files(real) if disk in disks.SHARED else 0)
-
-
-def _files(path: str) -> int:
-    count = 0
-    for _, _, names in os.walk(path):
-        count += len(names)
-        if count >= disks.MANY_FILES:
-            return disks.MANY_FILES
-    return count
+    files = (name for _, _, names in os.walk(real if disk in disks.SHARED else os.devnull) for name in names)
+    return Folder(path=path, disk=disk, files=sum(1 for _ in itertools.islice(files, disks.MANY_FILES)))

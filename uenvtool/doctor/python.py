@@ -84,20 +84,13 @@ def _packages(folders: Sequence[str]) -> Iterator[Package]:
 
 def _chosen(environment: Path) -> Iterator[str]:
     """The packages that an overlay, loose or mounted, replaces because its maker said so."""
-    if "uenvtool-base" not in _configuration(environment):
-        return
-    from uenvtool.venv.record import parse_record, read_record, record_name
-
-    packed = environment / record_name()
     try:
+        if "uenvtool-base" not in (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace"):
+            return
+        from uenvtool.venv.record import parse_record, read_record, record_name
+
+        packed = environment / record_name()
         record = read_record(environment) or parse_record(packed.read_text(encoding="utf-8"), str(packed))
     except (BadInput, OSError, UnicodeDecodeError):
         return
     yield from (canonical(name) for name in record.overrides)
-
-
-def _configuration(environment: Path) -> str:
-    try:
-        return (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""

@@ -21,7 +21,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.finding import Examination, Finding, listed, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import KnownFinding, load_findings
@@ -131,14 +131,18 @@ def examine_ranks(
     if (own / REPORTED).exists():
         return None  # it began when all was over
     files.make_folder(own)
-    _write(own, here.rank, BEGUN, {"node": here.node})
-    report = _report(here, environ, look())
+    files.write(own / f"{here.rank}.{BEGUN}", json.dumps({"node": here.node}))
+    seen = look()
+    values = {name: without_secrets(value) for name, value in environ.items() if SAME.fullmatch(name)}
+    faults = tuple((finding.known.id, finding.detail) for finding in seen.findings)
+    values.update(seen.facts)
+    report = RankReport(rank=here.rank, node=here.node, faults=faults, values=values, unseen=seen.unseen)
     if (own / REPORTED).exists() or not own.is_dir():
         return None  # it looked for so long
-    _write(own, here.rank, SEEN, report.data())
+    files.write(own / f"{here.rank}.{SEEN}", json.dumps(report.data()))
     if not _is_ours(own, here, seconds):
         return None
-    examination, is_whole = _collected([own], here), _count(own) >= here.size
+    examination, is_whole = _collected([own], here), len(_names(own, [SEEN])) >= here.size
     _clear(own, keep_mark=bool(step) and not is_whole)  # by the mark a rank that comes too late sees the report
     return examination
 
@@ -158,7 +162,7 @@ def _is_ours(own: Path, here: Place, seconds: float) -> bool:
     until = time.monotonic() + seconds + (STANDBY_SECONDS if here.rank else 0)
     pause = max(POLL_SECONDS, here.size / MOST_LOOKS) if here.rank else POLL_SECONDS
     while mine.exists() and not mark.exists() and time.monotonic() < until:
-        if here.rank == 0 and _count(own) >= here.size:
+        if here.rank == 0 and len(_names(own, [SEEN])) >= here.size:
             break
         time.sleep(min(pause, max(0.0, until - time.monotonic())))
     if not mine.exists() or not files.claim(mark):
@@ -178,10 +182,6 @@ def _names(own: Path, kinds: Iterable[str]) -> list[str]:
     return [name for name in names if _NUMBER.match(name.partition(".")[0]) and name.partition(".")[2] in kinds]
 
 
-def _count(own: Path) -> int:
-    return len(_names(own, [SEEN]))
-
-
 def _clear(own: Path, *, keep_mark: bool) -> None:
     """Remove what the ranks wrote."""
     for name in _names(own, (BEGUN, SEEN)):
@@ -190,18 +190,6 @@ def _clear(own: Path, *, keep_mark: bool) -> None:
         files.remove_empty_folder(own / REPORTED)
         with contextlib.suppress(OSError):
             files.remove_empty_folder(own)
-
-
-def _report(here: Place, environ: Mapping[str, str], seen: Examination) -> RankReport:
-    values = {name: without_secrets(value) for name, value in environ.items() if SAME.fullmatch(name)}
-    faults = tuple((finding.known.id, finding.detail) for finding in seen.findings)
-    return RankReport(
-        rank=here.rank, node=here.node, faults=faults, values={**values, **dict(seen.facts)}, unseen=seen.unseen
-    )
-
-
-def _write(own: Path, rank: int, kind: str, data: object) -> None:
-    files.write(own / f"{rank}.{kind}", json.dumps(data))
 
 
 def _collected(folders: Sequence[Path], here: Place | None) -> Examination:
@@ -217,12 +205,9 @@ def _collected(folders: Sequence[Path], here: Place | None) -> Examination:
     if not reports and not begun:
         raise BadInput(f"no rank has written to {folders[0]}", hint="name the folder that the ranks were given")
     size = here.size if here else max([*reports, *begun]) + 1
-    missing = {rank: begun.get(rank) or _node_of(rank, here) for rank in range(size) if rank not in reports}
+    nodes = dict(enumerate(here.nodes)) if here else {}
+    missing = {rank: begun.get(rank) or nodes.get(rank, "") for rank in range(size) if rank not in reports}
     return together([reports[rank] for rank in sorted(reports)], missing, load_findings().findings)
-
-
-def _node_of(rank: int, here: Place | None) -> str:
-    return here.nodes[rank] if here and rank < len(here.nodes) else ""
 
 
 def _data(path: Path) -> object:
@@ -239,20 +224,17 @@ def together(
     reports: Sequence[RankReport], missing: Mapping[int, str], known: Mapping[str, KnownFinding]
 ) -> Examination:
     """Return what all ranks saw. missing: the ranks that did not report, each with its node, if that is known."""
-    findings = [*_silent(missing, known), *_differing(reports, known), *_found(reports, known)]
+    findings = [*_differing(reports, known), *_found(reports, known)]
+    if missing:
+        nodes, ranks = frozenset(filter(None, missing.values())), frozenset(missing)
+        findings.insert(0, Finding(known=known[SILENT], detail=f"rank {ranges(ranks)}", nodes=nodes, ranks=ranks))
     unseen = Counter(line for report in reports for line in report.unseen)
-    ranks = f"{len(reports)} of {len(reports) + len(missing)} on {_nodes_of(reports)}"
+    seen = f"{len(reports)} of {len(reports) + len(missing)} on {_nodes_of(reports)}"
     return Examination(
         findings=tuple(worst_first(findings)),
-        facts=(("ranks", ranks),) if reports else (),
+        facts=(("ranks", seen),) if reports else (),
         unseen=tuple(line for line, count in unseen.items() if count == len(reports)),
     )
-
-
-def _silent(missing: Mapping[int, str], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
-    if missing:
-        nodes = frozenset(filter(None, missing.values()))
-        yield Finding(known=known[SILENT], detail=f"rank {ranges(missing)}", nodes=nodes, ranks=frozenset(missing))
 
 
 def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> Iterator[Finding]:
@@ -267,12 +249,9 @@ def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding])
         if len(by_value) > 1:
             usual = max(by_value, key=lambda value: len(by_value[value]))
             others = [value for value in by_value if value != usual]
-            shown = ", ".join(f"{value} on {_nodes_of(by_value[value])}" for value in others[:3])
-            odd = [report.rank for value in others for report in by_value[value]]
-            more = " and more" if len(others) > 3 else ""
-            yield Finding(
-                known=known[DIFFERS], detail=f"{name} is {shown}{more}; elsewhere {usual}", ranks=frozenset(odd)
-            )
+            shown = listed([f"{value} on {_nodes_of(by_value[value])}" for value in others], 3)
+            odd = frozenset(report.rank for value in others for report in by_value[value])
+            yield Finding(known=known[DIFFERS], detail=f"{name} is {shown}; elsewhere {usual}", ranks=odd)
 
 
 def _nodes_of(reports: Iterable[RankReport]) -> str:
@@ -289,8 +268,7 @@ def _found(reports: Sequence[RankReport], known: Mapping[str, KnownFinding]) -> 
     for name, by_detail in by_id.items():
         groups: Iterable[tuple[str, list[RankReport]]] = by_detail.items()
         if len(by_detail) > MOST_DETAILS:
-            detail = f"{', '.join(list(by_detail)[:2])} and {len(by_detail) - 2} more"
-            groups = [(detail, [report for those in by_detail.values() for report in those])]
+            groups = [(listed(list(by_detail), 2), [report for those in by_detail.values() for report in those])]
         for detail, those in groups:
             ranks = frozenset(report.rank for report in those)
             nodes = frozenset(report.node for report in those) if len(ranks) < len(reports) else frozenset()

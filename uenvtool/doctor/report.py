@@ -52,14 +52,11 @@ def report(examination: Examination, *, what: str, fix: bool = False, verbose: b
 def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[str]:
     """Return the line that says that nothing was found, where that is so, and what was skipped."""
     read = f" ({examination.looked_at})" if examination.looked_at else ""
-    skipped = ", ".join(_in_brackets(*line.partition(": ")) for line in examination.unseen)
+    parts = [line.partition(": ") for line in examination.unseen]
+    skipped = ", ".join(f"{what} ({why})" if why else what for what, _, why in parts)
     opening = [] if is_wrong else [f"no problems found in {what}{read}"]
     line = "; ".join([*opening, *([f"skipped: {skipped}"] if skipped else [])])
     return [line] if line else []
-
-
-def _in_brackets(what: str, _: str, why: str) -> str:
-    return f"{what} ({why})" if why else what
 
 
 def _line(finding: Finding) -> str:
@@ -88,16 +85,11 @@ def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
     """What mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
     given: set[str] = set()
     for finding in findings:
-        yield f"# {_one_line(finding)}"
+        line = " ".join(_line(finding).split())  # with nothing that could end a comment or change a terminal
+        yield f"# {finding.known.severity}: {''.join(filter(str.isprintable, line))}"
         commands = [command for command in finding.commands if command not in given]
         given.update(commands)
         yield from commands or [f"# {quoting.comment(finding.known.fix)}"]
-
-
-def _one_line(finding: Finding) -> str:
-    """The line of a finding, with nothing that could end a comment or change a terminal."""
-    text = " ".join(_line(finding).split())
-    return f"{finding.known.severity}: {''.join(filter(str.isprintable, text))}"
 
 
 def _mended(finding: Finding) -> Finding:

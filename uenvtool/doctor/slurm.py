@@ -33,7 +33,6 @@ _NONE = "NONE"
 """What sacct prints for a script or an environment that it has not."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PLACE = re.compile(r"%(\d*)(.)")
-_VARIABLE = re.compile(r"\$\{?(SLURM_JOB_ID|SLURM_JOBID|SLURM_JOB_NAME|SLURM_ARRAY_JOB_ID|SLURM_ARRAY_TASK_ID)\}?")
 _AS_PLACE = {
     "SLURM_JOB_ID": "%j",
     "SLURM_JOBID": "%j",
@@ -41,6 +40,7 @@ _AS_PLACE = {
     "SLURM_ARRAY_JOB_ID": "%A",
     "SLURM_ARRAY_TASK_ID": "%a",
 }
+_VARIABLE = re.compile(rf"\$\{{?({'|'.join(_AS_PLACE)})\}}?")
 SCONTROL, SACCT = "scontrol", "sacct"
 NO_SCRIPT = "script: Slurm does not have it"
 NO_ENVIRONMENT = "environment: Slurm keeps none of this job (accounting does, with AccountingStoreFlags=job_env)"

@@ -19,7 +19,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.files import read_bytes
@@ -39,15 +38,6 @@ _FOR_ONE_RELEASE = re.compile(r"(?:^|/)torch-(\d+\.\d+)/")
 """A folder with what a package loads on that torch alone, beside others: metatensor-torch 0.10, metatomic-torch 0.1."""
 
 
-class Packages(Protocol):
-    """What a base has, as far as compiled packages go: distributions by normalized name."""
-
-    @property
-    def packages(self) -> Mapping[str, Distribution]:
-        """The distributions."""
-        ...
-
-
 def compiled_modules(distribution: Distribution) -> Iterator[str]:
     """List the shared libraries that a distribution's RECORD names and that lie below its folder."""
     try:
@@ -61,15 +51,15 @@ def compiled_modules(distribution: Distribution) -> Iterator[str]:
             yield path
 
 
-def numpy_problems(base: Packages, new: Mapping[str, Distribution]) -> list[Problem]:
+def numpy_problems(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> list[Problem]:
     """Find what was built for numpy 1 beside numpy 2: of the new packages, and of the base if numpy is new."""
-    before = base.packages.get("numpy")
+    before = base.get("numpy")
     numpy = new.get("numpy") or before
     if numpy is None or _major(numpy.version) < 2:
         return []
     checked = [package for name, package in new.items() if name != "numpy"]
     if "numpy" in new and before is not None and _major(before.version) < 2:
-        checked += [package for name, package in base.packages.items() if name not in new]
+        checked += [package for name, package in base.items() if name not in new]
     where = "the overlay gets" if "numpy" in new else "the base has"
     way = "for numpy<2" if "numpy" in new else "put numpy 1 over the base's: 'numpy<2'"
     return [
@@ -133,12 +123,14 @@ class Torch:
         return f"is for {name} {major}" if major else f"has no {name}"
 
 
-def torch_problems(base: Packages, new: Mapping[str, Distribution], accepted: Collection[str]) -> list[Problem]:
+def torch_problems(
+    base: Mapping[str, Distribution], new: Mapping[str, Distribution], accepted: Collection[str]
+) -> list[Problem]:
     """Find what was compiled for another torch: of the new packages, and of the base if torch is new.
 
     accepted: names of packages that the user wants all the same. A torch without libraries says nothing.
     """
-    distribution = new.get("torch") or base.packages.get("torch")
+    distribution = new.get("torch") or base.get("torch")
     if distribution is None:
         return []
     torch = Torch(distribution, "the overlay gets" if "torch" in new else "the base has")
@@ -159,9 +151,9 @@ def torch_problems(base: Packages, new: Mapping[str, Distribution], accepted: Co
     ]
 
 
-def _dependents(base: Packages, new: Mapping[str, Distribution]) -> Iterator[Distribution]:
+def _dependents(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> Iterator[Distribution]:
     """List the base's packages that ask for torch and stay."""
-    for name, package in sorted(base.packages.items()):
+    for name, package in sorted(base.items()):
         if name not in new and any(canonical(found.name) == "torch" for found in requirements(package, None)):
             yield package
 

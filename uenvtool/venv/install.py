@@ -211,6 +211,10 @@ def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution], *, is_w
     plan = todo.plan
     found = conflicts(plan.base, new, plan.wanted) if is_whole else []
     problems = hint_allow_older(found, todo.resolution.floors)
-    problems = problems or numpy_problems(plan.base, new) or torch_problems(plan.base, new, plan.override_names)
+    problems = (
+        problems
+        or numpy_problems(plan.base.packages, new)
+        or torch_problems(plan.base.packages, new, plan.override_names)
+    )
     if problems:
         raise AnswerIsNo(dict.fromkeys(problems))

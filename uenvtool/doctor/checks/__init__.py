@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from uenvtool.doctor.checks import container, disks, libraries, packages, rendezvous, threads, variables
+from uenvtool.doctor.checks import container, disks, libraries, packages, process, variables
 from uenvtool.doctor.finding import Fault, Finding
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import Snapshot
@@ -15,8 +15,7 @@ CHECKS = (
     container.check,
     libraries.check,
     packages.check,
-    threads.check,
-    rendezvous.check,
+    process.check,
     disks.check,
 )
 """Every check, in the order in which findings of one severity are shown."""

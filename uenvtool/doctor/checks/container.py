@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from uenvtool.doctor.finding import Fault
+from uenvtool.doctor.finding import Fault, listed
 from uenvtool.doctor.snapshot import Snapshot
 
 SET = "UENVTOOL_SET"
@@ -19,11 +19,11 @@ def check(here: Snapshot) -> Iterator[Fault]:
     absent = [f"{name}={path}" for name, path in here.on_disk.absent.items()]
     if absent:
         names = " ".join(here.on_disk.absent)
-        yield Fault("host-path-left", f"{_listed(absent)} is not there", (f"unset {names}",))
+        yield Fault("host-path-left", f"{listed(absent, LISTED)} is not there", (f"unset {names}",))
     along = list(_along(here))
     if along:
         runtime = here.environ[SET].split()[0]
-        yield Fault("host-variable-left", f"{_listed(along)}, of {runtime}", (f"unset {' '.join(along)}",))
+        yield Fault("host-variable-left", f"{listed(along, LISTED)}, of {runtime}", (f"unset {' '.join(along)}",))
 
 
 def _along(here: Snapshot) -> Iterator[str]:
@@ -35,7 +35,3 @@ def _along(here: Snapshot) -> Iterator[str]:
     if here.tuned is not None and runtime != here.tuned.runtime:
         own = {setting.name for setting in here.tuned.settings if not setting.is_expected}
         yield from (name for name in names if name in here.environ and name not in own)
-
-
-def _listed(words: list[str]) -> str:
-    return ", ".join(words[:LISTED]) + (f" and {len(words) - LISTED} more" if len(words) > LISTED else "")

@@ -36,14 +36,11 @@ def _interfaces(seen: OnDisk) -> Iterator[Fault]:
     Found are those on the library path, and those that packages of Python are linked with.
     """
     versions: dict[str, str] = {}
-    for path in seen.libraries.get(MPI, ()):
-        match = _MPI_VERSION.search(path)
+    needed = [(user.mpi, f"{user.mpi} that {user.path} needs") for user in seen.mpi_users]
+    for name, shown in [*((path, path) for path in seen.libraries.get(MPI, ())), *needed]:
+        match = _MPI_VERSION.search(name)
         if match:
-            versions.setdefault(match[1], path)
-    for user in seen.mpi_users:
-        match = _MPI_VERSION.search(user.mpi)
-        if match:
-            versions.setdefault(match[1], f"{user.mpi} that {user.path} needs")
+            versions.setdefault(match[1], shown)
     if len(versions) > 1:
         yield Fault("two-mpis", " and ".join(list(versions.values())[:2]))
 

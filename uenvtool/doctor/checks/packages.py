@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from uenvtool.doctor.finding import Fault
+from uenvtool.doctor.finding import Fault, listed
 from uenvtool.doctor.snapshot import Package, PythonHere, Snapshot
 
 LISTED = 2
@@ -61,8 +61,5 @@ def _from_user_site(python: PythonHere) -> Iterator[tuple[Package, Package]]:
 
 
 def _listed(pairs: list[tuple[Package, Package]]) -> str:
-    shown = [
-        f"{first.name} {first.version} of {first.folder} over {second.version} of {second.folder}"
-        for first, second in pairs[:LISTED]
-    ]
-    return ", ".join(shown) + (f" and {len(pairs) - LISTED} more" if len(pairs) > LISTED else "")
+    words = [f"{one.name} {one.version} of {one.folder} over {other.version} of {other.folder}" for one, other in pairs]
+    return listed(words, LISTED)

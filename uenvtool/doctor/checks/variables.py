@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from uenvtool.core import quoting
-from uenvtool.doctor.finding import Fault
+from uenvtool.doctor.finding import Fault, listed
 from uenvtool.doctor.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ def check(here: Snapshot) -> Iterator[Fault]:
         elif setting.is_fixed and here.is_at_work:
             missing.append(setting)
     if missing:
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-        names = ", ".join(setting.name for setting in missing[:LISTED])
-        yield Fault("variable-missing", f"{names}{more}", (here.tuned.again,))
+        names = listed([setting.name for setting in missing], LISTED)
+        yield Fault("variable-missing", names, (here.tuned.again,))
 
 
 def _is_open(guard: Guard, here: Snapshot) -> bool:

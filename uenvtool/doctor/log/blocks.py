@@ -6,9 +6,11 @@ one block alone; what lies behind it, up to AHEAD_BYTES, is in that block too.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -50,20 +52,19 @@ def blocks(stream: BinaryIO) -> Iterator[Block]:
 
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:
-    """What the stream holds, unpacked if it begins as a gzip file does."""
+    """Return what the stream holds, unpacked if it begins as a gzip file does."""
     first = stream.read(BLOCK_BYTES)
-    if not first.startswith(GZIP_MAGIC):
-        while first:
-            yield first
-            first = stream.read(BLOCK_BYTES)
-        return
-    yield from _unpacked(first, stream)
+    parts = itertools.chain([first], iter(functools.partial(stream.read, BLOCK_BYTES), b""))
+    return _unpacked(parts) if first.startswith(GZIP_MAGIC) else parts
 
 
-def _unpacked(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of a gzip file of one member or several; what is behind the last one is left aside."""
+def _unpacked(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the content of a gzip file of one member or several; what is behind the last one is left aside.
+
+    It is unpacked in small pieces: behind each member zlib copies what is left of one.
+    """
     member, data, packed = zlib.decompressobj(wbits=31), b"", b""
-    for piece in _pieces(first, stream):
+    for piece in (part[at : at + PIECE_BYTES] for part in parts for at in range(0, len(part), PIECE_BYTES)):
         packed += piece
         while packed:
             if member.eof:
@@ -85,10 +86,3 @@ def _unpacked(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
     yield data
     if not member.eof:
         raise EOFError("the gzip file is cut off")
-
-
-def _pieces(first: bytes, stream: BinaryIO) -> Iterator[bytes]:
-    """Yield what is packed in small pieces: behind each member zlib copies what is left of one."""
-    while first:
-        yield from (first[at : at + PIECE_BYTES] for at in range(0, len(first), PIECE_BYTES))
-        first = stream.read(BLOCK_BYTES)

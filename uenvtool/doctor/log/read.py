@@ -40,8 +40,7 @@ def _reference(system: str | None) -> Sequence[Bandwidth]:
     """Return how fast the network of a system has been; of one that nobody names nothing is known."""
     from uenvtool.knowledge.system import load_system
 
-    here = None if system else recognised(os.environ)
-    name = system or (here[0] if here else None)
+    name = system or next(iter(recognised(os.environ) or ()), None)
     return load_system(name).bandwidth if name else ()
 
 

@@ -44,6 +44,11 @@ class _Target:
         line = self.line
         return line.match is None and line.unless is None and line.near is None and line.not_near is None
 
+    @property
+    def says_all(self) -> bool:
+        """Tell if a second line can add nothing, whoever prints it: a fact that the text alone gives."""
+        return self.kind == FACT and bool(self.line.value) and self.is_text_alone
+
 
 class Scanner:
     """Knows the lines, and reads any number of logs."""
@@ -56,7 +61,7 @@ class Scanner:
             targets[target.line.text.encode()].append(target)
         self._targets = list(targets.values())
         self._whole = [all(target.is_text_alone for target in found) for found in self._targets]
-        self._once = {number for number, found in enumerate(self._targets) if all(map(_says_all_at_once, found))}
+        self._once = {number for number, found in enumerate(self._targets) if all(it.says_all for it in found)}
         self._search = BytesAhoCorasick(list(targets), implementation=Implementation.DFA)
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
@@ -80,7 +85,9 @@ class Scanner:
             if number in self._once:
                 seen.settled.add(number)
             if self._whole[number] and _is_again(block.data, number, start, seen.printed):
-                _count_again(self._targets[number], seen)
+                for target in self._targets[number]:
+                    if target.kind == FINDING:
+                        seen.findings[target.name].count += 1
                 continue
             around = _surroundings(block.data, start, end, floors.get(number, 0))
             floors[number] = end
@@ -91,7 +98,7 @@ class Scanner:
                 groups, length = found
                 floors[number] = max(floors[number], around.start + length)
                 if target.kind == FINDING:
-                    if seen.count(target.name) < MOST_LOOKS:  # what is shown of a line, it says without its secrets
+                    if seen.findings[target.name].count < MOST_LOOKS:  # what is shown of a line is without secrets
                         groups = dict((around.cleaned().found(target.line) or ({}, 0))[0])
                     elif "detail" in groups:
                         groups = {**groups, "detail": None}
@@ -114,17 +121,6 @@ def _is_again(data: bytes, number: int, start: int, printed: set[tuple[int, byte
     if not before and len(printed) < MOST_NAMES:
         printed.add((number, printer[0]))
     return before
-
-
-def _says_all_at_once(target: _Target) -> bool:
-    """Tell if a second line can add nothing, whoever prints it: a fact that the text alone gives."""
-    return target.kind == FACT and bool(target.line.value) and target.is_text_alone
-
-
-def _count_again(targets: Iterable[_Target], seen: Sightings) -> None:
-    for target in targets:
-        if target.kind == FINDING:
-            seen.findings[target.name].count += 1
 
 
 def _targets(known: Known) -> Iterator[_Target]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from uenvtool.doctor.log.bandwidth import Rows
 from uenvtool.doctor.nodes import numbers_of
@@ -58,7 +59,7 @@ class Sightings:
     can say nothing new, of all and of one process.
     """
 
-    findings: dict[str, Sighting] = field(default_factory=dict)
+    findings: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)
     progress: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -71,23 +72,18 @@ class Sightings:
     settled: set[int] = field(default_factory=set)
     printed: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def count(self, name: str) -> int:
-        """Return how many lines showed a finding."""
-        return self.findings[name].count if name in self.findings else 0
-
     def is_news(self, name: str, groups: Mapping[str, str | None], moment: str) -> bool:
         """Tell if a line is the first that shows a finding: none was yet, none with a detail, or it is the earlier."""
-        known = self.findings.get(name)
-        if known is None or (groups.get("detail") and not known.details):
+        known = self.findings[name]
+        if not known.count or (groups.get("detail") and not known.details):
             return True
         has_more = bool(groups.get("detail")) or not known.details
         return has_more and bool(moment) and len(moment) == len(known.moment) and moment < known.moment
 
     def set_first(self, name: str, first: Sighting) -> None:
         """Take a line as the first that shows a finding; what others said of it stays."""
-        known = self.findings.setdefault(name, first)
-        known.place, known.order, known.text, known.detail = first.place, first.order, first.text, first.detail
-        known.node, known.rank, known.moment = first.node, first.rank, first.moment
+        old = self.findings[name]
+        self.findings[name] = replace(first, count=old.count, nodes=old.nodes, ranks=old.ranks, details=old.details)
 
     def fact(self, name: str, value: str, node: str) -> None:
         """Note the value of a fact on a node."""

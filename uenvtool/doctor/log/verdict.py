@@ -9,7 +9,7 @@ from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.bandwidth import judged
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.knowledge.condition import Condition, Facts
+from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _shown(seen: Sightings, known: Known) -> list[str]:
     holding = {
         name: known.findings[name]
         for name in seen.findings
-        if name not in seen.refuted and _holds(known.findings[name].when, alternatives)
+        if name not in seen.refuted and any(known.findings[name].when.holds(facts) is True for facts in alternatives)
     }
     causes = {name: it for name, it in holding.items() if not it.fallback and not holding.keys() & set(it.hidden_by)}
     fallbacks = [name for name, it in holding.items() if it.fallback]
@@ -100,11 +100,6 @@ def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
     return ", ".join(parts)
 
 
-def _holds(when: Condition, alternatives: list[Facts]) -> bool:
-    """Tell if a condition holds with any of the facts; what the log does not say counts as false."""
-    return any(when.holds(facts) is True for facts in alternatives)
-
-
 def _alternatives(seen: Sightings) -> list[Facts]:
     """Return the facts as conditions ask for them: one set for each network that was used.
 
@@ -126,12 +121,9 @@ def _facts(seen: Sightings, known: Known) -> Iterator[tuple[str, str]]:
     for name, fact in known.facts.items():
         values: Mapping[str, set[str]] = seen.facts.get(name) or {}
         if fact.label and values:
-            yield fact.label, "; ".join(_value(value, nodes, len(values)) for value, nodes in sorted(values.items()))
+            parts = [f"{value} on {folded(nodes)}" if nodes else value for value, nodes in sorted(values.items())]
+            yield fact.label, "; ".join(parts if len(parts) > 1 else values)
     if seen.rows.busbw:
         yield "bus bandwidth", seen.rows.summary()
     if len(seen.facts.get("network", ())) and "gpudirect" not in seen.facts:
         yield known.facts["gpudirect"].label, "not seen"
-
-
-def _value(value: str, nodes: set[str], count: int) -> str:
-    return f"{value} on {folded(nodes)}" if nodes and count > 1 else value
