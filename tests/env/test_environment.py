@@ -84,6 +84,13 @@ def test_published_versions_are_preferred_but_for_the_differences() -> None:
     assert "curl" not in packages
 
 
+def test_a_compiler_that_nobody_can_build_first_is_refused(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: nvhpc@25.1\ngroups:", 1))
+
+    with pytest.raises(BadInput, match=r"clariden has no nvhpc@25\.1, and only gcc can be built first"):
+        planned("mine", "clariden", "gh200")
+
+
 def test_the_compiler_that_the_system_lacks_is_built_first() -> None:
     environment = planned("pytorch-2.6", "clariden", "gh200")
     files = render(environment)

@@ -163,6 +163,38 @@ def test_a_package_that_failed_is_shown_with_the_end_of_its_log(
     assert "make: *** [all] Error 1" in answer.stdout
 
 
+@pytest.mark.parametrize(
+    ("squeue", "state", "why"),
+    [
+        ("", "unknown", "squeue is not here"),
+        (
+            "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1",
+            "unknown",
+            "Unable to contact",
+        ),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "ended", ""),
+        ("echo 'RUNNING node[1-2]'", "running node[1-2]", ""),
+    ],
+)
+def test_a_job_has_ended_only_if_slurm_says_so(
+    cli: Cli, place: Path, environment: Installable, monkeypatch: pytest.MonkeyPatch, squeue: str, state: str, why: str
+) -> None:
+    store = store_of(place, environment, installed=[], begun=[])
+    (store / ".uenvtool-install" / "job.json").write_text('{"job": "7", "image": "/x.squashfs"}')
+    if squeue:
+        (place / "squeue").write_text(f"#!/bin/sh\n{squeue}\n")
+        (place / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:/nonexistent")
+
+    answer = cli("image", "status", store, "--json")
+
+    found = json.loads(answer.stdout)
+    assert found["job_state"] == state
+    assert found["running"] is state.startswith("running")
+    assert why in answer.stderr
+    assert ("is unknown" in answer.stderr) == bool(why)
+
+
 def test_a_folder_that_is_no_store_is_refused(cli: Cli, place: Path) -> None:
     answer = cli("image", "status", place)
 

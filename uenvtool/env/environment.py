@@ -20,6 +20,8 @@ from uenvtool.knowledge.version import Versions, versions
 
 PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
 LANGUAGES = tuple(PROGRAMS)
+BUILT_FIRST = "gcc"
+"""The compiler that an environment of its own can build; PROGRAMS are its."""
 ALL_LANGUAGES = "c,c++,fortran"
 UENV = "uenv"
 NAMESPACE = "uenvtool"
@@ -325,6 +327,12 @@ def _compiler(recipe: Recipe, system: System) -> Compiler | None:
             f"the compiler {root.spec} names no version, and {system.name} brings none",
             root.position,
             f"name one version, for example gcc@13.3.0{in_your_own(RECIPE, root.position)}",
+        )
+    if root.spec.package != BUILT_FIRST:
+        raise BadInput(
+            f"{system.name} has no {root.spec}, and only {BUILT_FIRST} can be built first",
+            root.position,
+            f"give the system an external of {root.spec.package} with its `compilers:`, or take {BUILT_FIRST}",
         )
     if not system.mount:
         raise BadInput(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from uenvtool.core import tools
-from uenvtool.core.files import write_all
+from uenvtool.core.files import remove_tree, write_all
 from uenvtool.core.result import Step
 from uenvtool.env.program import Spack
 
@@ -58,6 +60,7 @@ class Runner:
         on_step takes each line in which Spack says what it does, on_line every line. Raises ToolFailed if
         Spack does not start.
         """
+        remove_half_made_clones()
         return tools.run(self.command(*words), env=self.environment(), on_line=on_line or _steps(on_step))
 
 
@@ -71,6 +74,31 @@ def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
 def user_cache() -> Path:
     """The folder where Spack keeps its indexes and clones of repositories (its variable SPACK_USER_CACHE_PATH)."""
     return Path(os.environ.get("SPACK_USER_CACHE_PATH") or "~/.spack").expanduser()
+
+
+def remove_half_made_clones() -> None:
+    """Remove the clones of package repositories that a run left which was killed, or lost its network.
+
+    Spack 1.1 takes any folder with a `.git` for a whole clone (repo.py, RemoteRepoDescriptor), and fails. While
+    another Spack holds its lock on the clones, all of them stay.
+    """
+    halves = [
+        folder for folder in (user_cache() / "package_repos").glob("*") if os.path.isdir(folder) and _is_half(folder)
+    ]
+    if not halves:
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(user_cache() / "package-repository.lock", os.O_RDWR)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for folder in filter(_is_half, halves):
+                remove_tree(folder)
+        finally:
+            os.close(descriptor)
+
+
+def _is_half(folder: Path) -> bool:
+    return os.listdir(folder) == [".git"]
 
 
 def _steps(on_step: Step | None) -> tools.LineHandler | None:

@@ -1,0 +1,47 @@
+"""Running Spack: what an earlier run left half done does not stop the next one."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from uenvtool.env.runner import remove_half_made_clones
+
+
+@pytest.fixture
+def clones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Spack's folder of clones, with a whole one and one that was cut short."""
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(tmp_path))
+    folder = tmp_path / "package_repos"
+    for name in ("whole/.git", "half/.git"):
+        (folder / name).mkdir(parents=True)
+    (folder / "whole" / "spack-repo-index.yaml").touch()
+    (tmp_path / "package-repository.lock").touch()
+    return folder
+
+
+def test_a_clone_that_was_cut_short_is_removed(clones: Path) -> None:
+    remove_half_made_clones()
+
+    assert os.listdir(clones) == ["whole"]
+
+
+def test_a_clone_that_another_spack_makes_stays(clones: Path) -> None:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        descriptor = os.open(clones.parent / "package-repository.lock", os.O_RDWR)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        os.write(writing, b"x")
+        signal.pause()
+    os.read(reading, 1)
+
+    remove_half_made_clones()
+
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert sorted(os.listdir(clones)) == ["half", "whole"]
