@@ -7,10 +7,12 @@ real, and so they are with --slow: a newer uv that answers otherwise is found th
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import re
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +25,13 @@ OF_A_PYTHON = re.compile(r"PYTHON\w*|VIRTUAL_ENV|UV_\w+")
 SKIPPED_VARIABLES = {"UV_CACHE_DIR", "PYTHONDONTWRITEBYTECODE"}
 METADATA = ("METADATA", "entry_points.txt")
 Run = Callable[..., Completed]
+
+
+@functools.cache
+def version_of(python: str) -> str:
+    """Ask a Python whose name does not say it for its version."""
+    code = "import sys; print('python%d.%d' % sys.version_info[:2])"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 class Recorded:
@@ -95,7 +104,8 @@ class Recorded:
             if os.path.isfile(word) and word.endswith((".in", ".txt")):
                 yield Path(word).read_text()
         if "compile" in argv:
-            yield os.path.basename(os.path.realpath(argv[argv.index("--python") + 1]))
+            python = os.path.basename(os.path.realpath(argv[argv.index("--python") + 1]))
+            yield python if "." in python else version_of(argv[argv.index("--python") + 1])
             for path in self._wheels(argv):
                 yield f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ''}"
             yield from sorted(self._stubs(argv))
