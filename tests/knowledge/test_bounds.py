@@ -165,12 +165,12 @@ def sh(line: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ('require: {"a: b": "1"}', "it has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
+        ('require: {"a: b": "1"}', "It has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
         (
             'repos: {"9": {url: x, tag: y}}',
-            "it has letters, digits, `_` and `-`, and does not begin with digits or `-`",
+            "It has letters, digits, `_` and `-`, and does not begin with digits or `-`",
         ),
-        ('remove: ["+"]', "it has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
+        ('remove: ["+"]', "It has letters, digits, `_`, `.` and `-`, and does not begin with `.` or `-`"),
     ],
 )
 def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str, hint: str) -> None:
@@ -190,4 +190,4 @@ def test_words_with_a_sign_between_them_are_said_so(cli: Cli, write: Write) -> N
     answer = cli("validate", write("rules/mine.yaml", "description: x\nrules: {'a&b': {why: x}}\n"))
 
     assert answer.code == 2
-    assert "hint: it has small letters and digits, in words with `-` between them\n" in answer.stderr
+    assert "hint: It has small letters and digits, in words with `-` between them.\n" in answer.stderr

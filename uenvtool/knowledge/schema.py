@@ -26,10 +26,6 @@ _KINDS = {
     "boolean": "true or false",
     "null": "nothing",
 }
-_CHARACTERS_ALONE = re.compile(r"\^(?:\[([^]^]+)\])?\[([^]^]+)\][*+]\$")
-_JOINED_WORDS = re.compile(r"\^\[([^]^]+)\]\+\((.)\[\1\]\+\)\*\$")
-_OF_LETTERS = ("small letters", "capitals")
-_CHARACTERS = (("A-Za-z", "letters"), ("a-z", "small letters"), ("A-Z", "capitals"), ("0-9", "digits"))
 _KIND_OF = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", type(None): "null"}
 
 
@@ -129,36 +125,9 @@ def _hint(error: Any) -> str | None:
         return f"add `{missing}:`{f': {about}' if about else ''}"
     if error.validator == "pattern" and _has_controls(error):
         return "write it on one line, without such characters"
-    form = _in_words(error.validator_value) if error.validator == "pattern" else None
-    return _description(error.schema) or form
-
-
-def _in_words(pattern: str) -> str:
-    """What a name of a pattern may have; the pattern itself if it is not one of characters alone."""
-    if joined := _JOINED_WORDS.fullmatch(pattern):
-        return f"it has {_listed(_characters(joined[1]), 'and')}, in words with `{joined[2]}` between them"
-    found = _CHARACTERS_ALONE.fullmatch(pattern)
-    if not found:
-        return f"it must match {pattern}"
-    known = _characters(found[2])
-    not_first = [kind for kind in known if kind not in _characters(found[1] or found[2])]
-    begins = f", and does not begin with {_listed(not_first, 'or')}" if not_first else ""
-    return f"it has {_listed(known, 'and')}{begins}"
-
-
-def _characters(ranges: str) -> list[str]:
-    """The kinds of characters between the brackets of a pattern."""
-    kinds = [
-        name for shown, name in _CHARACTERS if shown in ranges and not ("A-Za-z" in ranges and name in _OF_LETTERS)
-    ]
-    rest = ranges
-    for shown, _ in _CHARACTERS:
-        rest = rest.replace(shown, "")
-    return kinds + [f"`{character}`" for character in rest]
-
-
-def _listed(words: list[str], last: str) -> str:
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+    return _description(error.schema) or (
+        f"it must match {error.validator_value}" if error.validator == "pattern" else None
+    )
 
 
 def _has_controls(error: Any) -> bool:
