@@ -183,7 +183,7 @@ def test_what_a_name_may_have_is_said_in_words(cli: Cli, write: Write, line: str
 
     assert answer.code == 2
     assert f"recipe.yaml:{len(text.splitlines()) + 1}:{column}: " in answer.stderr
-    assert f"hint: {hint}\n" in answer.stderr
+    assert f"hint: {hint}.\n" in answer.stderr
 
 
 def test_words_with_a_sign_between_them_are_said_so(cli: Cli, write: Write) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
+from uenvtool.core.words import megabytes
 from uenvtool.image.contents import Contents, read
 from uenvtool.image.listing import FOLDER, SYMLINK
-from uenvtool.image.show import megabytes
 from uenvtool.image.stream import file_sums
 
 KINDS = {FOLDER: "folder"}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core.result import Result, Table
+from uenvtool.core.words import megabytes
 from uenvtool.image.cache import tested_sha256
 from uenvtool.image.contents import Contents, read
 
@@ -63,8 +64,3 @@ def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
         Table(headings=("view", "variable", "change"), rows=variables),
     ]
     return [table for table in tables if table.rows]
-
-
-def megabytes(size: int) -> str:
-    """A number of bytes to read."""
-    return f"{size / 1e6:.1f} MB"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
+from uenvtool.core.words import listed
 from uenvtool.knowledge.extend import is_abstract, load_extended
 from uenvtool.knowledge.kinds import LISTED, Kind
 from uenvtool.knowledge.locate import Location, available
@@ -53,16 +54,10 @@ def _entry(kind: Kind, location: Location) -> dict[str, str]:
     tree = load_extended(location, kind).tree
     return {
         "name": location.name,
-        "for": _shortened(_texts(tree.get(kind.column))),
+        "for": listed(_texts(tree.get(kind.column)), MOST_NAMES),
         "description": text(tree, "description"),
         "file": location.shown,
     }
-
-
-def _shortened(names: list[str]) -> str:
-    """Names in a line, the first few of many."""
-    more = len(names) - MOST_NAMES
-    return ", ".join(names) if more <= 1 else f"{', '.join(names[:MOST_NAMES])} and {more} more"
 
 
 def _texts(node: Node | None) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
+from uenvtool.core.words import listed
 
 LOCK = "spack.lock"
 WRAPPER = "compiler-wrapper"
@@ -94,9 +95,9 @@ def require_installable(lock: Lock, shown: str) -> None:
     """Raise AnswerIsNo if packages of a lock would be compiled without Spack's compiler-wrapper."""
     unwrapped = without_wrapper(lock)
     if unwrapped:
-        listed = ", ".join(unwrapped[:3]) + (f" and {len(unwrapped) - 3} more" if len(unwrapped) > 3 else "")
+        names = listed(unwrapped, 3)
         raise AnswerIsNo(
-            f"{shown} has no {WRAPPER} for {listed}: installed, they would find none of their libraries",
+            f"{shown} has no {WRAPPER} for {names}: installed, they would find none of their libraries",
             hint="it was resolved where the compiler does not run; make it again: uenvtool build RECIPE --concretize",
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from uenvtool.core.words import listed
 from uenvtool.job.check.parts import OUTER, Found, Part, Source, at
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
 from uenvtool.settings import ConditionalSetting, Settings
@@ -135,8 +136,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
         and setting.name not in names
     ]  # fmt: skip
     if lacking:
-        more = f" and {len(lacking) - 3} more" if len(lacking) > 3 else ""
-        yield at(named, f"{', '.join(lacking[:3])}{more}")
+        yield at(named, listed(lacking, 3))
 
 
 def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:

@@ -1,0 +1,16 @@
+"""Sizes and lists in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def megabytes(size: float) -> str:
+    """Return a number of bytes as people read it."""
+    return f"{size / 1e6:.1f} MB"
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """Return words in a line; of many the first ones, and how many there are more."""
+    more = len(words) - most
+    return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
