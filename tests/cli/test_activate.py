@@ -47,7 +47,7 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "olivia", "--shell", "edf"], ["apptainer reads csh, dotenv, slurm"]),
         (["--system", "clariden", "--runtime", "uenv", "--shell", "docker"], ["no runtime of clariden reads", "edf"]),
         (["--system", "clariden", "--recipe", "pytorch-2.7"], ["pytorch-2.6"]),
-        ([], ["none of the known systems", "clariden"]),
+        ([], ["unrecognised machine", "clariden"]),
     ],
 )
 def test_what_does_not_exist_is_refused_with_the_names_that_do(

@@ -113,7 +113,7 @@ def test_a_file_that_is_left_out_is_told_and_the_one_that_it_hides_counts(
 
     assert answer.code == expected.code, answer.stderr
     assert answer.stdout == expected.stdout
-    assert f"passed over, as if it were not there: {kind}/{shipped_name}.yaml:2:1: not YAML" in answer.stderr
+    assert f"ignored: {kind}/{shipped_name}.yaml:2:1: not YAML" in answer.stderr
     named = cli("validate", f"{kind}/{shipped_name}.yaml")
     assert named.code == 2
     assert f"{kind}/{shipped_name}.yaml:2:1: not YAML" in named.stderr

@@ -353,7 +353,7 @@ def test_submit_from_inside_a_uenv_of_v10_says_how(cli: Cli, monkeypatch: pytest
     answer = cli("job", *UENV, "--submit", *TRAIN)
 
     assert answer.code == 2
-    assert "uenv v10 lets sbatch fail there\nhint: leave it (exit)" in answer.stderr
+    assert "uenv v10 makes sbatch fail there\nhint: leave it (exit)" in answer.stderr
     assert not (place / "submitted").exists()
 
 

@@ -15,8 +15,8 @@ from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.runtime import known_images
-from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.system import concrete_systems
+from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, known_facts, settings_for
 
 JSON = "json"
@@ -56,7 +56,7 @@ def _write(folder: Path, *, force: bool) -> Result:
     with files.locked(folder):
         files.refuse_foreign(folder, found, force=force)
         files.write_generated(folder, found)
-    return Result(text="\n".join(str(folder / name) for name in sorted(found)), notes=passed_over(SYSTEM))
+    return Result(text="\n".join(str(folder / name) for name in sorted(found)), notes=skipped_file_notes(SYSTEM))
 
 
 def _check(folder: Path) -> Result:

@@ -13,7 +13,6 @@ from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
 from uenvtool.knowledge.runtime import known_images
-from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,
@@ -29,6 +28,7 @@ from uenvtool.knowledge.tuning import (
     load_all,
     load_sources,
 )
+from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, known_facts, settings_for
 
 POLICIES = {
@@ -80,7 +80,7 @@ def explain(request: ExplainRequest) -> Result:
     entries = [_data(name, variables[name], tuning, here) for name in wanted]
     texts = [*map(rule_text, rules), *map(finding_text, findings), *("\n".join(_lines(entry)) for entry in entries)]
     return Result(
-        data=[*rules, *findings, *entries], text="\n\n".join(texts), notes=passed_over(TUNING, RULES, FINDINGS)
+        data=[*rules, *findings, *entries], text="\n\n".join(texts), notes=skipped_file_notes(TUNING, RULES, FINDINGS)
     )
 
 
@@ -105,7 +105,7 @@ def _compare(sources: Sequence[str]) -> Result:
         data=[dict(zip(("name", *sources), row, strict=True)) for row in rows],
         tables=(Table(headings=("variable", *sources), rows=rows),),
         notes=(
-            *passed_over(TUNING),
+            *skipped_file_notes(TUNING),
             "-: says nothing of it",
             *(f"{name}: {known[name]} {known[name].url}".rstrip() for name in sources),
         ),

@@ -62,7 +62,7 @@ def failure(text: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
+    """Return the text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
     return _CONTROL.sub(lambda found: _escape(found[0]), text)
 
 
@@ -114,7 +114,7 @@ def _json(data: Any) -> bytes:
 
 
 def _reported(result: Result) -> str:
-    """The lines of a report, for the width of the terminal."""
+    """Return the lines of a report, for the width of the terminal."""
     width = shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else 0
     lines = result.report(width) if result.report else ()
     return "\n".join("".join(_styled(printable(text), style) for text, style in line) for line in lines)
@@ -136,7 +136,7 @@ def _aligned(table: Table) -> str:
 
 
 def _painted_start(line: str, first: str, table: Table) -> str:
-    """A row with its first cell in the colour that its text has."""
+    """Return a row with its first cell in the colour that its text has."""
     colour = table.colours.get(first)
     return _painted(first, COLOURS[colour], sys.stdout) + line[len(first) :] if colour else line
 
@@ -205,7 +205,7 @@ def _painted_line(line: str) -> str:
 
 
 def _is_coloured(stream: TextIO) -> bool:
-    """If colour is wanted on a stream (https://no-color.org)."""
+    """Tell if colour is wanted on a stream (https://no-color.org)."""
     return _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -54,7 +54,7 @@ def differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a text, each ended; the last one says so if the text does not end it."""
+    """Return the lines of a text, each ended; the last one says so if the text does not end it."""
     *ended, rest = text.split("\n")
     lines = [f"{line}\n" for line in ended]
     return [*lines, f"{rest}\n", "\\ No newline at end of file\n"] if rest else lines

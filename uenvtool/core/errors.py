@@ -99,7 +99,7 @@ MAX_LISTED = 12
 
 
 def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """The known names most like `name`, whatever their case, the most similar first; at most `count`."""
+    """Return the known names most like `name`, whatever their case, the most similar first; at most `count`."""
     import difflib
 
     folded: dict[str, str] = {}
@@ -110,7 +110,7 @@ def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """The question that names the nearest known names, at most `count`; an empty text if none is near."""
+    """Return the question that names the nearest known names, at most `count`; an empty text if none is near."""
     names = [repr(near) for near in nearest(name, known, count)]
     return f"did you mean {' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))}?" if names else ""
 
@@ -118,7 +118,7 @@ def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
 def unknown(
     what: str, name: str, known: Iterable[str], position: Position | None = None, *, listed_by: str = ""
 ) -> Problem:
-    """The problem of a name that nobody knows: the nearest name and all of them, or three if there are many.
+    """Return the problem of a name that nobody knows: the nearest name and all of them, or three if there are many.
 
     listed_by: the command that lists them if there are many.
     """

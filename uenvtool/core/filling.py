@@ -8,7 +8,7 @@ _MARK = re.compile(r"@([A-Z][A-Z0-9_]*)@")
 
 
 def filled(text: str, **values: str) -> str:
-    """The text with every `@NAME@` replaced by the value of that name, in one pass.
+    """Return the text with every `@NAME@` replaced by the value of that name, in one pass.
 
     A value is never read again, so a value that looks like a mark stays as it is. Raises ValueError for a
     mark that has no value and for a value that has no mark: a misspelt name must not drop a line silently.

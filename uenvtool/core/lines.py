@@ -14,7 +14,7 @@ LONGEST_LINE = 118
 
 
 def bash_word(text: str) -> str:
-    """A word of bash; quotes only if it needs them."""
+    """Return a word of bash; quotes only if it needs them."""
     return quoting.sh_word(text)
 
 
@@ -24,7 +24,7 @@ def bash_words(words: Sequence[str]) -> str:
 
 
 def in_comment(text: str) -> str:
-    """A text within one comment line."""
+    """Return a text within one comment line."""
     return quoting.comment(text)
 
 
@@ -49,18 +49,18 @@ def commented(text: str, reason: str) -> Iterator[str]:
 
 
 def yaml_mapping(values: Mapping[str, str]) -> str:
-    """A mapping of YAML on one line. JSON's strings are YAML's."""
+    """Return a mapping of YAML on one line. JSON's strings are YAML's."""
     return "{" + ", ".join(f"{name}: {quoting.toml(value)}" for name, value in values.items()) + "}"
 
 
 def beside(file: str, suffix: str) -> str:
-    """A file's name beside the job's."""
+    """Return a file's name beside the job's."""
     path = PurePath(file)
     return str(path.with_name(path.name.removesuffix(".sh") + suffix))
 
 
 def mountable(path: str) -> str:
-    """A path that can stand in a list of mounts. Raises BadInput for one that has a mark of such lists."""
+    """Return a path that can stand in a list of mounts. Raises BadInput for one that has a mark of such lists."""
     if re.search(r"[:,$\n]", path):
         raise BadInput(f"{path!r} cannot be mounted: the path has one of : , $", hint="move the image")
     return path

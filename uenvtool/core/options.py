@@ -58,7 +58,7 @@ def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Reque
 
 
 def given(request: DataclassInstance) -> Iterator[str]:
-    """The options and arguments of a request that are not at their defaults, as words that give them again."""
+    """Yield the options and arguments of a request that are not at their defaults, as words that give them again."""
     hints = dict(_annotated(type(request)))
     for field in dataclasses.fields(request):
         info = next((mark for mark in hints.get(field.name, ()) if isinstance(mark, ParameterInfo)), None)
@@ -76,7 +76,7 @@ def given(request: DataclassInstance) -> Iterator[str]:
 
 
 def _parameters(request: type[DataclassInstance]) -> Iterator[inspect.Parameter]:
-    """The parameters of typer for the fields of a request that are arguments or options."""
+    """Yield the parameters of typer for the fields of a request that are arguments or options."""
     hints = typing.get_type_hints(request, include_extras=True)
     for field in dataclasses.fields(request):
         kind, *marks = typing.get_args(hints[field.name]) or (hints[field.name],)
@@ -90,26 +90,26 @@ def _parameters(request: type[DataclassInstance]) -> Iterator[inspect.Parameter]
 
 
 def _annotated(request: type[DataclassInstance]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """The names of fields and what their annotations carry beside the type."""
+    """Yield the names of fields and what their annotations carry beside the type."""
     for name, hint in typing.get_type_hints(request, include_extras=True).items():
         yield name, getattr(hint, "__metadata__", ())
 
 
 def _names(info: ParameterInfo, field: str) -> tuple[str, ...]:
-    """The names of an option: those that it says, and its field's if none of these is long."""
+    """Return the names of an option: those that it says, and its field's if none of these is long."""
     names = tuple(name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str) and name)
     has_long = any(name.startswith("--") for name in names)
     return names if has_long else (f"--{field.strip('_').replace('_', '-')}", *names)
 
 
 def _switch(names: tuple[str, ...], value: bool) -> str:
-    """The word of a switch that is on, or off: `--this/--that`."""
+    """Return the word of a switch that is on, or off: `--this/--that`."""
     long = next(name for name in names if name.startswith("--"))
     return long.split("/")[0 if value else -1]
 
 
 def _as_typer(name: str, kind: Any) -> Any:
-    """A type as typer knows it: a list for a tuple of any length, an Enum for words to choose from."""
+    """Return a type as typer knows it: a list for a tuple of any length, an Enum for words to choose from."""
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is tuple:
         return list[arguments[0]]  # type: ignore[valid-type]
@@ -121,7 +121,7 @@ def _as_typer(name: str, kind: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value of typer's as one of a request: unchanging, and without Enum."""
+    """Return a value of typer's as one of a request: unchanging, and without Enum."""
     if isinstance(value, list):
         return tuple(map(_plain, value))
     return value.value if isinstance(value, Enum) else value

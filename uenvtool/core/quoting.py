@@ -15,29 +15,29 @@ PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
 
 
 def comment(text: str) -> str:
-    """A text within a comment of any language that ends it at the line's end: on one line, whatever is in it."""
+    """Return a text within a comment of any language that ends it at the line's end: on one line, whatever is in it."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def sh(text: str) -> str:
-    """One word of bash, zsh or any POSIX shell."""
+    """Return one word of bash, zsh or any POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
 def sh_word(text: str) -> str:
-    """The same; in quotes only if the shell would not take it as it is."""
+    """Return the same; in quotes only if the shell would not take it as it is."""
     return text if PLAIN_WORD.fullmatch(text) else sh(text)
 
 
 def fish(text: str) -> str:
-    """One word of fish."""
+    """Return one word of fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def csh(text: str) -> str:
-    """One word of tcsh or csh.
+    """Return one word of tcsh or csh.
 
     History is substituted within single quotes too, and a newline ends them: both take a backslash.
     """
@@ -45,7 +45,7 @@ def csh(text: str) -> str:
 
 
 def toml(text: str) -> str:
-    """A basic string of TOML (https://toml.io/en/v1.0.0#string): JSON's escapes are TOML's but for DEL."""
+    """Return a basic string of TOML (https://toml.io/en/v1.0.0#string): JSON's escapes are TOML's but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -57,7 +57,7 @@ def edf(name: str, text: str) -> str:
 
 
 def dotenv(name: str, text: str) -> str:
-    """The value of a variable in a dotenv file, in single quotes.
+    """Return the value of a variable in a dotenv file, in single quotes.
 
     Raises BadInput for what its readers understand in different ways: python-dotenv takes `\\'` and `${...}`
     within single quotes, shells do not.
@@ -68,7 +68,7 @@ def dotenv(name: str, text: str) -> str:
 
 
 def env_file(name: str, text: str) -> str:
-    """The value of a variable in a file for `--env-file` of podman or docker, which take the line as it is.
+    """Return the value of a variable in a file for `--env-file` of podman or docker, which take the line as it is.
 
     Raises BadInput for a newline, which ends the value, and for white space at its ends, which podman 4.3 takes off.
     """
@@ -86,7 +86,7 @@ def docker(name: str, text: str) -> str:
 
 
 def sbatch(name: str, text: str) -> str:
-    """The value of an option in an #SBATCH line, which sbatch splits as a shell does, without expanding it.
+    """Return the value of an option in an #SBATCH line, which sbatch splits as a shell does, without expanding it.
 
     Raises BadInput for a line break or another control character, which would end the line.
     """
@@ -98,7 +98,7 @@ def sbatch(name: str, text: str) -> str:
 
 
 def slurm(name: str, text: str) -> str:
-    """The value of a variable within --export. Raises BadInput for what Slurm would take apart.
+    """Return the value of a variable within --export. Raises BadInput for what Slurm would take apart.
 
     Slurm splits at commas; quotes keep it from that, but 22.05 leaves them in the value.
     """

@@ -9,7 +9,7 @@ FIRST_PORT, PORTS = 10_000, 20_000
 
 
 def port(number: str) -> str:
-    """The port of a job or step, so that two on a node do not meet. number: its own, as shells calculate it."""
+    """Return the port of a job or step, so that two on a node do not meet. number: its own, as shells calculate it."""
     return f"$(({FIRST_PORT} + {number} % {PORTS}))"
 
 

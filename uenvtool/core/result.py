@@ -20,7 +20,7 @@ Line = Sequence[tuple[str, str]]
 
 @contextmanager
 def silent(_title: str) -> Iterator[Step]:
-    """A Progress that shows nothing."""
+    """Yield a Progress that shows nothing."""
     yield lambda _step: None
 
 

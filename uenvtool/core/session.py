@@ -50,7 +50,7 @@ def mounted_images(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def loaded_views(environ: Mapping[str, str]) -> tuple[View, ...]:
-    """The views of UENV_VIEW (`mount:name:view,...`) with their folders, as the uenv client sets it."""
+    """Return the views of UENV_VIEW (`mount:name:view,...`) with their folders, as the uenv client sets it."""
     images = mounted_images(environ)
     found = []
     for item in filter(None, environ.get("UENV_VIEW", "").split(",")):
@@ -68,14 +68,14 @@ def in_container(environ: Mapping[str, str]) -> bool:
 
 
 def container_name(environ: Mapping[str, str]) -> str:
-    """The name of the container that this is, if its image or runtime gives one; else empty."""
+    """Return the name of the container that this is, if its image or runtime gives one; else empty."""
     if environ.get("NVIDIA_PYTORCH_VERSION"):
         return f"nvcr.io/nvidia/pytorch:{environ['NVIDIA_PYTORCH_VERSION']}-py3"
     return environ.get("APPTAINER_CONTAINER") or environ.get("SINGULARITY_CONTAINER") or ""
 
 
 def current_job(environ: Mapping[str, str]) -> Job | None:
-    """The job of Slurm or the pod of Kubernetes that this is; None on a login node or an own machine."""
+    """Return the job of Slurm or the pod of Kubernetes that this is; None on a login node or an own machine."""
     if environ.get("SLURM_JOB_ID"):
         return Job(scheduler=SLURM, id=environ["SLURM_JOB_ID"])
     if environ.get("KUBERNETES_SERVICE_HOST"):
@@ -84,7 +84,7 @@ def current_job(environ: Mapping[str, str]) -> Job | None:
 
 
 def _view_root(mount: str, view: str) -> str:
-    """A view's folder as the image's meta/env.json has it, else the usual one."""
+    """Return a view's folder as the image's meta/env.json has it, else the usual one."""
     from uenvtool.core.files.reading import read_bytes
 
     try:

@@ -53,7 +53,7 @@ def install() -> None:
 
 
 def has_begun() -> bool:
-    """If a signal has come: whatever fails from now on fails because of it."""
+    """Tell if a signal has come: whatever fails from now on fails because of it."""
     return _began or _is_raised
 
 
@@ -132,7 +132,7 @@ def _wait_for_signal(reader: int) -> None:
 
 
 def _came_again(reader: int) -> bool:
-    """If a second signal has come."""
+    """Tell if a second signal has come."""
     global _is_repeated  # noqa: PLW0603
     with contextlib.suppress(BlockingIOError):
         _is_repeated = _is_repeated or any(number in SIGNALS for number in os.read(reader, 100))

@@ -24,7 +24,7 @@ def require_sbatch() -> None:
     require_program("sbatch")
     if loaded_views(os.environ) and "--uenv-passthrough" in tools.run(["sbatch", "--help"]).stdout:
         raise BadInput(
-            "a uenv is loaded in this shell, and uenv v10 lets sbatch fail there",
+            "a uenv is loaded in this shell, and uenv v10 makes sbatch fail there",
             hint="leave it (exit) and submit then, since the job loads its own; or sbatch --uenv-passthrough=ignore",
         )
 
@@ -34,11 +34,11 @@ def submitted(words: Sequence[str], script: str | Path, *, program: str, cwd: Pa
 
     program: what has to take the job, as a user calls it. Raises ToolFailed if it does not.
     """
-    return judged(tools.run([*words, script], cwd=cwd), script, program=program)
+    return output_or_raise(tools.run([*words, script], cwd=cwd), script, program=program)
 
 
-def judged(done: tools.Completed, script: str | Path, *, program: str) -> str:
-    """What a program printed that submitted a script. Raises ToolFailed if it did not take the job."""
+def output_or_raise(done: tools.Completed, script: str | Path, *, program: str) -> str:
+    """Return what a program printed that submitted a script. Raises ToolFailed if it did not take the job."""
     if done.code != 0:
         why = (done.stderr.strip() or done.stdout.strip() or "it says nothing").splitlines()[-1]
         raise ToolFailed(f"{program} did not take the job: {why}", hint=f"the job is in {script}: {done.command}")

@@ -222,7 +222,7 @@ def _collected(process: subprocess.Popen[str], on_line: LineHandler | None) -> t
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:
-    """The stream, which is a pipe in each program that this module starts, see _opened."""
+    """Return the stream, which is a pipe in each program that this module starts, see _opened."""
     if stream is None:
         raise AssertionError("a program was started without pipes")
     return stream

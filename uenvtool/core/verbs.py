@@ -16,7 +16,7 @@ Words = Callable[[list[str]], Iterable[str]]
 def with_verbs(
     verbs: Mapping[str, Callable[..., int]], *, words: Words = list, keep_behind: bool = False
 ) -> type[TyperCommand]:
-    """A class of commands whose first word may be one of the verbs.
+    """Return a class of commands whose first word may be one of the verbs.
 
     words: changes the words of the command itself before they are read. keep_behind: what stands behind `--` is
     no argument of the command, but handed on in the context, see BEHIND.

@@ -22,7 +22,7 @@ _SPECIAL = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\
 
 
 def scalar(text: str) -> str:
-    """A text as a YAML scalar that every reader takes for that text, also inside `[...]`."""
+    """Return a text as a YAML scalar that every reader takes for that text, also inside `[...]`."""
     if _PLAIN.match(text) and not _NOT_TEXT.match(text):
         return text
     if _SPECIAL.search(text):
@@ -32,24 +32,24 @@ def scalar(text: str) -> str:
 
 
 def flow(items: Iterable[str]) -> str:
-    """A list on one line."""
+    """Return a list on one line."""
     return "[" + ", ".join(scalar(item) for item in items) + "]"
 
 
 def comment(text: str, indent: int = 0) -> list[str]:
-    """A text as comment lines; no part of it can end the comment."""
+    """Return a text as comment lines; no part of it can end the comment."""
     columns = WIDTH - indent - 2
     lines = textwrap.wrap(_words(text), columns, break_long_words=False, break_on_hyphens=False)
     return [" " * indent + "# " + line for line in lines]
 
 
 def remark(text: str) -> str:
-    """A text as a comment that ends its line, however long; no part of it can end the comment."""
+    """Return a text as a comment that ends its line, however long; no part of it can end the comment."""
     return f"  # {_words(text)}"
 
 
 def beside(line: str, reason: str) -> list[str]:
-    """A line with its reason behind it where there is room, else above it."""
+    """Return a line with its reason behind it where there is room, else above it."""
     if not reason:
         return [line]
     whole = line + remark(reason)
@@ -64,7 +64,7 @@ def indented(lines: Sequence[str], by: int) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """A text on one line, its words one space apart."""
+    """Return a text on one line, its words one space apart."""
     return " ".join(quoting.comment(text).split())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,11 +56,6 @@ class Finding:
             "nodes": folded(self.nodes) or None,
             "ranks": ranges(self.ranks) or None,
         }
-
-
-def listed(words: Sequence[str], most: int) -> str:
-    """Return the first words as one text, with how many more there are."""
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

@@ -21,7 +21,8 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.doctor.finding import Examination, Finding, listed, worst_first
+from uenvtool.core.words import listed
+from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import KnownFinding, load_findings

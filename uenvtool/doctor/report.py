@@ -11,7 +11,7 @@ from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW
 from uenvtool.knowledge.kinds import FINDINGS
-from uenvtool.knowledge.sound import passed_over
+from uenvtool.knowledge.usable import skipped_file_notes
 
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
@@ -36,7 +36,7 @@ def report(examination: Examination, *, what: str, fix: bool = False, verbose: b
     head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
     if verbose:
         text = "\n\n".join(["\n".join(head), *map(_whole, findings)])
-        return Result(data=data, text=text, notes=tuple(passed_over(FINDINGS)), exit_code=code)
+        return Result(data=data, text=text, notes=tuple(skipped_file_notes(FINDINGS)), exit_code=code)
     rows = [(finding.known.severity, finding.known.id, _line(finding)) for finding in findings[:MOST_LINES]]
     more = [f"{len(findings) - MOST_LINES} more findings: --verbose shows all"] if len(findings) > MOST_LINES else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
@@ -44,7 +44,7 @@ def report(examination: Examination, *, what: str, fix: bool = False, verbose: b
         data=data,
         text="\n".join(head),
         tables=(Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True),) if findings else (),
-        notes=(*passed_over(FINDINGS), *more, *hint),
+        notes=(*skipped_file_notes(FINDINGS), *more, *hint),
         exit_code=code,
     )
 

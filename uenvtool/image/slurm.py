@@ -15,7 +15,7 @@ from uenvtool.core.filling import filled
 from uenvtool.core.lines import aligned, bash_words, in_comment
 from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
-from uenvtool.core.submit import judged, require_sbatch, submitted
+from uenvtool.core.submit import output_or_raise, require_sbatch, submitted
 from uenvtool.env.install import ENVIRONMENT, JOB, WORK
 from uenvtool.image.build import ImagePlan, as_url, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
@@ -128,4 +128,4 @@ def _waited_for(script: Path, on_number: Callable[[str], None]) -> str:
         log = script.parent / OUTPUT.replace("%j", number)
         lines = "".join(f"\n  {line}" for line in files.last_lines(log))
         raise ToolFailed(f"job {number} failed{lines}", hint=f"its whole output: {log}\nsubmit it again to go on")
-    return judged(done, script, program="sbatch")
+    return output_or_raise(done, script, program="sbatch")

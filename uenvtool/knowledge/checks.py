@@ -29,7 +29,7 @@ class VersionRequest:
 
 
 def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
-    """Every version that the recipe asks for, in roots, compiler, Python, MPI and pins."""
+    """Yield every version that the recipe asks for, in roots, compiler, Python, MPI and pins."""
     for root in recipe.roots:
         yield from _of_spec(root.spec, root.position, root.when)
     if recipe.compiler:
@@ -79,7 +79,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def problems_of(recipe: Recipe) -> list[Problem]:
-    """Everything that is wrong in a recipe that its schema cannot say."""
+    """Return everything that is wrong in a recipe that its schema cannot say."""
     return [
         *_unknown_facts(recipe),
         *_python_names(recipe),
@@ -95,7 +95,7 @@ def _of_spec(spec: Spec, position: Position, when: Condition = ALWAYS) -> Iterat
 
 
 def _applies(rule: Coupling, request: VersionRequest) -> bool:
-    """Whether a request is for one version, and that is one the rule speaks of."""
+    """Tell if a request is for one version, and that is one the rule speaks of."""
     if request.package != rule.when.package or request.versions.single is None:
         return False
     return rule.when.versions is None or request.versions.intersects(rule.when.versions)

@@ -26,7 +26,7 @@ class Choice:
 
 
 def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
-    """The system and node type for a recipe: the named, else the recognised, else the recipe's home.
+    """Return the system and node type for a recipe: the named, else the recognised, else the recipe's home.
 
     Raises BadInput if the recipe does not support what was named.
     """
@@ -53,7 +53,7 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
 
 
 def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[str, str]:
-    """The name of the system to work for, and why it is that one."""
+    """Return the name of the system to work for, and why it is that one."""
     if system is not None:
         return system, "named with --system"
     here = recognised()
@@ -66,7 +66,7 @@ def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[
 
 
 def _fitting(recipe: Recipe) -> list[str]:
-    """The systems that a recipe supports."""
+    """Return the systems that a recipe supports."""
     names = []
     for name in available(SYSTEM):
         try:

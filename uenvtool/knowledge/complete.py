@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def systems(incomplete: str) -> list[str]:
-    """The systems."""
+    """Return the systems."""
     from uenvtool.knowledge.kinds import SYSTEM
     from uenvtool.knowledge.locate import available
 
@@ -14,7 +14,7 @@ def systems(incomplete: str) -> list[str]:
 
 
 def recipes(incomplete: str) -> list[str]:
-    """The recipes."""
+    """Return the recipes."""
     from uenvtool.knowledge.kinds import RECIPE
     from uenvtool.knowledge.locate import available
 
@@ -22,7 +22,7 @@ def recipes(incomplete: str) -> list[str]:
 
 
 def containers(incomplete: str) -> list[str]:
-    """The container recipes."""
+    """Return the container recipes."""
     from uenvtool.knowledge.kinds import CONTAINER
     from uenvtool.knowledge.locate import available
 
@@ -30,7 +30,7 @@ def containers(incomplete: str) -> list[str]:
 
 
 def runtimes(incomplete: str) -> list[str]:
-    """The runtimes."""
+    """Return the runtimes."""
     from uenvtool.knowledge.kinds import RUNTIME
     from uenvtool.knowledge.locate import available
 
@@ -38,14 +38,14 @@ def runtimes(incomplete: str) -> list[str]:
 
 
 def workarounds(incomplete: str) -> list[str]:
-    """The workarounds."""
+    """Return the workarounds."""
     from uenvtool.knowledge.tuning import load_all
 
     return starting(incomplete, load_all().workarounds)
 
 
 def variables(incomplete: str) -> list[str]:
-    """The variables and the sources: `explain` takes either."""
+    """Return the variables and the sources: `explain` takes either."""
     from uenvtool.knowledge.tuning import load_all, load_sources
 
     return starting(incomplete.upper(), {found.name for found in load_all().variables}) + starting(
@@ -54,7 +54,7 @@ def variables(incomplete: str) -> list[str]:
 
 
 def sources(incomplete: str) -> list[str]:
-    """The sources."""
+    """Return the sources."""
     from uenvtool.knowledge.tuning import load_sources
 
     return starting(incomplete, load_sources())

@@ -170,7 +170,7 @@ def _release(binder: Binder, node: Node, version: str) -> Release:
 
 
 def _unknown_values(tree: Node) -> Iterator[Problem]:
-    """The names in `${...}` that have no value."""
+    """Yield the names in `${...}` that have no value."""
     addresses = [tree, *(node for _, node in children(tree, "versions"))]
     words: list[tuple[Node, Collection[str]]]
     words = [(child, ("version",)) for node in addresses for kind in ("url", "git") if (child := node.get(kind))]

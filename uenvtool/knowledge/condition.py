@@ -49,7 +49,7 @@ class Term:
         return f"{self.fact} {self.operator} {'|'.join(self.values)}"
 
     def holds(self, facts: Facts) -> bool | None:
-        """Whether the term is true; None if the fact is not known."""
+        """Tell if the term is true; None if the fact is not known."""
         if self.fact not in facts:
             return None
         value = facts[self.fact]
@@ -82,7 +82,7 @@ class Condition:
         return None if any(answer is None for answer in answers) else True
 
     def left(self, facts: Facts) -> tuple[Term, ...]:
-        """The terms that depend on facts that are not known."""
+        """Return the terms that depend on facts that are not known."""
         return tuple(term for term in self.terms if term.holds(facts) is None)
 
 
@@ -90,7 +90,7 @@ ALWAYS = Condition()
 
 
 def can_hold_together(one: Condition, other: Condition) -> bool:
-    """Whether some facts make both conditions true.
+    """Tell if some facts make both conditions true.
 
     Each fact is tried absent, at every value that a term names, and below, above and beside them:
     no term can tell other values apart.
@@ -106,7 +106,7 @@ def can_hold_together(one: Condition, other: Condition) -> bool:
 
 
 def parse_condition(text: str) -> Condition:
-    """The condition that a text means. Raises ConditionSyntaxError if it means none."""
+    """Return the condition that a text means. Raises ConditionSyntaxError if it means none."""
     terms = tuple(_term(part.strip()) for part in re.split(r"\s+and\s+", text.strip()))
     return Condition(" ".join(text.split()), terms)
 

@@ -146,7 +146,7 @@ def _bound(binder: Binder) -> Container:
 
 
 def _requirements(binder: Binder) -> Iterator[str]:
-    """The Python packages, each as pip reads it: an option or an address in place of a name is refused."""
+    """Yield the Python packages, each as pip reads it: an option or an address in place of a name is refused."""
     from packaging.requirements import InvalidRequirement, Requirement
 
     for _, node in children(binder.tree, "pip"):

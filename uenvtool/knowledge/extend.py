@@ -54,7 +54,7 @@ def load_extended(location: Location, kind: Kind) -> Extended:
 
 
 def _load(location: Location, kind: Kind, chain: Chain, loaded: dict[str, Extended]) -> Extended:
-    """A file with what it extends; `chain` ends with it. Each file is read once: see `loaded`."""
+    """Return a file with what it extends; `chain` ends with it. Each file is read once: see `loaded`."""
     key = next(reversed(chain))
     if key not in loaded:
         loaded[key] = _read_extended(location, kind, chain, loaded)
@@ -83,7 +83,7 @@ def _read_extended(location: Location, kind: Kind, below: Chain, loaded: dict[st
 
 @functools.lru_cache(maxsize=1024)  # `list` reads all files, and many of them extend the same ones
 def _checked(data: bytes, shown: str, schema: str) -> Node:
-    """The tree of a file's content, which fits its schema."""
+    """Return the tree of a file's content, which fits its schema."""
     tree = parse(data, shown)
     check(tree, schema)
     return tree
@@ -106,7 +106,7 @@ def _parents(tree: Node, location: Location, kind: Kind, chain: Chain) -> Iterat
 
 
 def _without(lower: Node, upper: Node) -> Node:
-    """What is inherited without the packages under `remove`. Raises BadInput for one that is not in it."""
+    """Return what is inherited without the packages under `remove`. Raises BadInput for one that is not in it."""
     names = {str(node.value): node for node in _list(upper.get("remove"))}
     if not names:
         return lower
@@ -130,7 +130,7 @@ def _without(lower: Node, upper: Node) -> Node:
 
 
 def _packages(tree: Node) -> Iterator[str]:
-    """The packages of root specs and pins."""
+    """Yield the packages of root specs and pins."""
     for pins in ("require", "prefer"):
         yield from tree.value[pins].value if pins in tree.value else ()
     for group in tree.value["groups"].value.values() if "groups" in tree.value else ():
@@ -165,7 +165,7 @@ def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
 
 
 def _list(node: Node | None) -> list[Node]:
-    """The entries of a list, or the one value that stands for a list of one."""
+    """Return the entries of a list, or the one value that stands for a list of one."""
     if node is None or node.value is None:
         return []
     return node.value if isinstance(node.value, list) else [node]

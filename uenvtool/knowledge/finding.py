@@ -13,7 +13,7 @@ from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.sound import elsewhere, sound, twice
+from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
 SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
@@ -97,8 +97,11 @@ def load_finding_file(name: str) -> FindingFile:
     another that is nowhere.
     """
     file = _load(locate(FINDINGS, name))
-    others = elsewhere(FINDINGS, file.name, lambda location: _load(location).findings)
-    problems = [*twice(file.findings, others), *_unknown_ids(file.findings.values(), {*file.findings, *others})]
+    others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)
+    problems = [
+        *duplicate_id_problems(file.findings, others),
+        *_unknown_ids(file.findings.values(), {*file.findings, *others}),
+    ]
     if problems:
         raise BadInput(problems)
     return file
@@ -106,7 +109,7 @@ def load_finding_file(name: str) -> FindingFile:
 
 def load_findings() -> Known:
     """Return every finding by id, and every fact by name."""
-    files = [_load(location) for location in sound(FINDINGS).values()]
+    files = [_load(location) for location in usable_files(FINDINGS).values()]
     return Known(
         {name: finding for file in files for name, finding in file.findings.items()},
         {name: fact for file in files for name, fact in file.facts.items()},

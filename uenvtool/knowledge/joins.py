@@ -13,7 +13,7 @@ Join = Callable[[list[Node], list[Node]], list[Node]]
 
 
 def by(*names: str) -> Join:
-    """An entry replaces the one below whose fields of these names have the same text."""
+    """Return an entry replaces the one below whose fields of these names have the same text."""
 
     def identity(entry: Node) -> str:
         return " ".join(str(entry.value[name].value) for name in names)
@@ -25,7 +25,7 @@ def by(*names: str) -> Join:
 
 
 def package_of(entry: Node) -> str:
-    """The package that an entry of a list of specs is about."""
+    """Return the package that an entry of a list of specs is about."""
     node = _spec_node(entry)
     try:
         return parse_spec(node.value).package or node.value
@@ -34,7 +34,7 @@ def package_of(entry: Node) -> str:
 
 
 def specs(above: list[Node], below: list[Node]) -> list[Node]:
-    """A spec is laid over that of the same package, variant by variant; `replace: true` takes its place.
+    """Return a spec is laid over that of the same package, variant by variant; `replace: true` takes its place.
 
     Of several specs of one package with different conditions, a spec without one is laid over each, a
     spec with a condition over the one that has the same condition.
@@ -57,7 +57,7 @@ def specs(above: list[Node], below: list[Node]) -> list[Node]:
 
 
 def _laid_over(entry: Node, below: Node) -> Node:
-    """An entry with the variants, the reason and the condition of the one below that it does not have itself."""
+    """Return an entry with the variants, the reason and the condition of the one below that it does not have itself."""
     node = _spec_node(entry)
     try:
         spec = parse_spec(node.value).over(parse_spec(_spec_node(below).value))

@@ -48,21 +48,21 @@ class Kind:
         return self.listed_as or self.folder
 
     def load(self, name: str) -> object:
-        """The value of a name or path. Raises BadInput with everything that is wrong in the file."""
+        """Return the value of a name or path. Raises BadInput with everything that is wrong in the file."""
         module, function = self.reader.split(":")
         reader: Reader = getattr(importlib.import_module(module), function)
         return reader(name)
 
     def file(self, name: str) -> str:
-        """The path of a name's file below the folder that holds `recipes/`, `systems/`, and so on."""
+        """Return the path of a name's file below the folder that holds `recipes/`, `systems/`, and so on."""
         return f"{self.folder}/{self.pattern.replace('*', name)}"
 
     def name_of(self, path: PurePath) -> str:
-        """The name of a file of this kind."""
+        """Return the name of a file of this kind."""
         return path.parent.name if "/" in self.pattern else path.stem
 
     def holds(self, path: PurePath) -> bool:
-        """Whether a file of that path is of this kind by its place."""
+        """Tell if a file of that path is of this kind by its place."""
         return path.match(f"{self.folder}/{self.pattern}")
 
 
@@ -153,17 +153,17 @@ LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 
 def own_file(folder: Path) -> Path:
-    """The file of a folder that holds one recipe, of whatever kind; a recipe's usual one if it holds none."""
+    """Return the file of a folder that holds one recipe, of whatever kind; a recipe's usual one if it holds none."""
     named = [folder / PurePath(kind.pattern).name for kind in (RECIPE, CONTAINER)]
     return next((file for file in named if file.is_file()), named[0])
 
 
 def kind_of(path: Path, tree: Node) -> Kind:
-    """The kind of a file: by the folder that it lies in, else the kind that knows most of its names."""
+    """Return the kind of a file: by the folder that it lies in, else the kind that knows most of its names."""
     by_place = next((kind for kind in KINDS if kind.holds(path.absolute())), None)
     return by_place or max(KINDS, key=lambda kind: len(_fields(kind) & set(tree.value)))
 
 
 def _fields(kind: Kind) -> set[str]:
-    """The names that a file of a kind may have at its top."""
+    """Return the names that a file of a kind may have at its top."""
     return set(json.loads(schema_text(kind.name))["properties"])

@@ -14,7 +14,7 @@ MOST_NAMES = 3
 
 
 def list_(title: str | None = None) -> Result:
-    """Everything that can be used by its name, or what is of one kind: `recipes`, `containers`, `systems`, ...
+    """Return everything that can be used by its name, or what is of one kind: `recipes`, `containers`, `systems`, ...
 
     Raises BadInput for another kind.
     """
@@ -35,7 +35,7 @@ def list_(title: str | None = None) -> Result:
 
 
 def catalogue(kind: Kind) -> list[dict[str, str]]:
-    """Every file of a kind that can be used by its name; a broken one is listed with what is wrong in it."""
+    """Return every file of a kind that can be used by its name; a broken one is listed with what is wrong in it."""
     entries = []
     for location in available(kind).values():
         try:
@@ -49,7 +49,7 @@ def catalogue(kind: Kind) -> list[dict[str, str]]:
 
 
 def _entry(kind: Kind, location: Location) -> dict[str, str]:
-    """One line. Raises BadInput if the file is broken."""
+    """Return one line. Raises BadInput if the file is broken."""
     kind.load(str(location.path))
     tree = load_extended(location, kind).tree
     return {
@@ -61,7 +61,7 @@ def _entry(kind: Kind, location: Location) -> dict[str, str]:
 
 
 def _texts(node: Node | None) -> list[str]:
-    """The names of a mapping, or the texts of a list."""
+    """Return the names of a mapping, or the texts of a list."""
     if node is None:
         return []
     return list(node.value) if isinstance(node.value, dict) else [str(child.value) for child in node.value]

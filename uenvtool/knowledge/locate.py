@@ -38,20 +38,20 @@ class Location:
 
 
 def data_root() -> Path:
-    """The folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""
+    """Return the folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""
     package = Path(__file__).resolve().parent.parent
     packed = package / "data"
     return packed if packed.is_dir() else package.parent
 
 
 def config_folder() -> Path:
-    """The user's configuration folder (https://specifications.freedesktop.org/basedir-spec)."""
+    """Return the user's configuration folder (https://specifications.freedesktop.org/basedir-spec)."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
     return Path(base) / "uenvtool"
 
 
 def search_folders() -> list[Path]:
-    """The folders that may hold `recipes/`, `systems/` and so on; the first one that has a name counts.
+    """Return the folders that may hold `recipes/`, `systems/` and so on; the first one that has a name counts.
 
     The current folder is left out if it was deleted, or may not be read: no command needs it for a name.
     """
@@ -62,7 +62,7 @@ def search_folders() -> list[Path]:
 
 
 def shown(path: Path) -> str:
-    """The path relative to the current folder if it lies below it, else the whole path."""
+    """Return the path relative to the current folder if it lies below it, else the whole path."""
     try:
         return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))
     except (ValueError, OSError):  # OSError: the current folder was deleted
@@ -70,18 +70,18 @@ def shown(path: Path) -> str:
 
 
 def from_root(path: str) -> str:
-    """A built-in file's path as `recipes/NAME/recipe.yaml`; another path as it is."""
+    """Return a built-in file's path as `recipes/NAME/recipe.yaml`; another path as it is."""
     root = f"{data_root()}{os.sep}"
     return path.removeprefix(root)
 
 
 def _is_built_in(path: Path) -> bool:
-    """Whether a file is one that ships, which an update replaces."""
+    """Tell if a file is one that ships, which an update replaces."""
     return Path(os.path.abspath(path)).is_relative_to(data_root())
 
 
 def in_your_own(kind: Kind, position: Position | None) -> str:
-    """What a hint adds if the position is in a built-in file, which an update replaces."""
+    """Return what a hint adds if the position is in a built-in file, which an update replaces."""
     if position is None or not _is_built_in(Path(position.file)):
         return ""
     name = kind.name_of(PurePath(position.file))
@@ -89,7 +89,7 @@ def in_your_own(kind: Kind, position: Position | None) -> str:
 
 
 def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
-    """Every file of a kind by its name. The user's own hide built-in ones. own: with the user's own."""
+    """Return every file of a kind by its name. The user's own hide built-in ones. own: with the user's own."""
     found: dict[str, Location] = {}
     for folder in reversed(search_folders()) if own else [data_root()]:
         found.update({location.name: location for location in _below(folder, kind)})
@@ -97,7 +97,7 @@ def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
 
 
 def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
-    """The file of that kind and name; a name with a `/` or `.yaml` is a path. origin: the place that names it.
+    """Return the file of that kind and name; a name with a `/` or `.yaml` is a path. origin: the place that names it.
 
     Raises BadInput if there is none, with the nearest name and all that exist.
     """

@@ -54,7 +54,7 @@ class Lock:
 
 
 def parse_lock(text: str, shown: str) -> Lock:
-    """The lock in a text. shown: the file's name in errors. Raises BadInput if it is none."""
+    """Return the lock in a text. shown: the file's name in errors. Raises BadInput if it is none."""
     try:
         data = json.loads(text)
         packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
@@ -73,7 +73,7 @@ MAX_BYTES = 100_000_000
 
 
 def read_lock(path: Path, shown: str) -> Lock:
-    """The lock in a file. Raises BadInput if it cannot be read or is none."""
+    """Return the lock in a file. Raises BadInput if it cannot be read or is none."""
     try:
         text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
@@ -82,7 +82,7 @@ def read_lock(path: Path, shown: str) -> Lock:
 
 
 def without_wrapper(lock: Lock) -> list[str]:
-    """The packages that would be compiled without Spack's compiler-wrapper, by name.
+    """Return the packages that would be compiled without Spack's compiler-wrapper, by name.
 
     Spack leaves the wrapper out if it cannot run the compiler while it resolves. Installed so, a
     package gets no RPATH, no -I and -L of its dependencies and no -march, and `spack install` still

@@ -50,7 +50,7 @@ TOOLS = (
 
 
 def on_this_machine(system: System) -> System:
-    """The system with this machine's answers in place of every `host`; another system is left as it is."""
+    """Return the system with this machine's answers in place of every `host`; another system is left as it is."""
     if all(HOST not in (node.target, node.os) for node in system.nodes.values()):
         return system
     nodes = {uarch: _looked_up(node) for uarch, node in system.nodes.items()}
@@ -65,14 +65,14 @@ def this_operating_system() -> str:
 
 
 def supports_target(name: str) -> bool:
-    """Whether this machine's CPU runs what is built for a target of archspec's."""
+    """Tell if this machine's CPU runs what is built for a target of archspec's."""
     import archspec.cpu
 
     return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])
 
 
 def operating_system(release: str) -> str:
-    """The operating system as Spack names it, from the text of /etc/os-release.
+    """Return the operating system as Spack names it, from the text of /etc/os-release.
 
     Spack joins the distribution's id and its major version, for Ubuntu also the minor one. Source:
     Spack v1.1.0, lib/spack/spack/operating_systems/linux_distro.py.

@@ -131,13 +131,13 @@ def _system_alone() -> list[str]:
 
 
 def _choices(kind: Kind, name: str) -> str:
-    """The words that a name of a file can have, from its schema."""
+    """Return the words that a name of a file can have, from its schema."""
     *words, last = json.loads(schema_text(kind.name))["properties"][name]["enum"]
     return f"{', '.join(words)} or {last}"
 
 
 def _further(kind: Kind, lines: Sequence[str]) -> list[str]:
-    """What else such a file can say, as comments, from the schema's own descriptions."""
+    """Return what else such a file can say, as comments, from the schema's own descriptions."""
     properties = json.loads(schema_text(kind.name))["properties"]
     used = {line.partition(":")[0] for line in lines}
     rest = {name: field for name, field in properties.items() if name not in used and field.get("description")}
@@ -150,7 +150,7 @@ def _field(name: str, field: dict[str, str]) -> list[str]:
 
 
 def _schema_line(kind: Kind, path: Path) -> str:
-    """The line by which editors find the schema: relative in a checkout, else where the tool is installed."""
+    """Return the line by which editors find the schema: relative in a checkout, else where the tool is installed."""
     schema = SCHEMA_FOLDER / f"{kind.name}.json"
     is_near = schema.is_relative_to(Path.cwd())
     place = os.path.relpath(schema, path.absolute().parent) if is_near else str(schema)

@@ -40,7 +40,7 @@ class Addition:
     path: Path
 
     def text(self) -> str:
-        """The file's text. Raises BadInput if it cannot be read as text."""
+        """Return the file's text. Raises BadInput if it cannot be read as text."""
         try:
             return self.path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -48,7 +48,7 @@ class Addition:
 
 
 def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
-    """The package files below folders of additions; a file of an earlier folder hides that of a later one.
+    """Return the package files below folders of additions; a file of an earlier folder hides that of a later one.
 
     Raises BadInput for a link that leads out of its folder.
     """
@@ -65,7 +65,7 @@ def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
 
 
 def inside(folder: Path, node: Node, owner: str) -> Path:
-    """The file that a path names within the folder of a recipe or system. owner: "recipe" or "system".
+    """Return the file that a path names within the folder of a recipe or system. owner: "recipe" or "system".
 
     Raises BadInput if it leads out of the folder or is not there.
     """

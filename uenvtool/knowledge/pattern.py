@@ -54,5 +54,5 @@ class Pattern:
 
 
 def _readable(text: str) -> str:
-    """A text with a question mark for each byte that is not UTF-8 (PEP 383): RE2 reads UTF-8."""
+    """Return a text with a question mark for each byte that is not UTF-8 (PEP 383): RE2 reads UTF-8."""
     return text[:MOST_CHARACTERS].encode("utf-8", "replace").decode()

@@ -11,7 +11,7 @@ from uenvtool.knowledge.schema import schema_text
 
 
 def schema(name: str) -> Result:
-    """The schema (Draft 2020-12) of a kind of file. Raises BadInput for a kind that has none."""
+    """Return the schema (Draft 2020-12) of a kind of file. Raises BadInput for a kind that has none."""
     known = [kind.name for kind in KINDS]
     if name not in known:
         raise BadInput([unknown("schema", name, known)])

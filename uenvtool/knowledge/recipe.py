@@ -228,7 +228,7 @@ class Recipe:
         return tuple(root for group in self.groups for root in group.specs)
 
     def supports(self, uarch: str) -> bool:
-        """Whether the recipe is meant for a node type."""
+        """Tell if the recipe is meant for a node type."""
         return ANY_UARCH in self.uarchs or uarch in self.uarchs
 
 
@@ -256,13 +256,13 @@ def read_recipe(name: str) -> Recipe:
 
 
 def _pins(binder: Binder, key: str) -> dict[str, Pin]:
-    """The pins under a key; `null` drops one that is inherited, and is none itself."""
+    """Return the pins under a key; `null` drops one that is inherited, and is none itself."""
     entries = children(binder.tree, key)
     return {package: binder.fill(Pin, node, package) for package, node in entries if node.value is not None}
 
 
 def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
-    """The deployment with the text of its script. The label of a file that is extended names another image."""
+    """Return the deployment with the text of its script. The label of a file that is extended names another image."""
     node = binder.tree.get("deployment")
     label, script = (node.get("label"), node.get("post_install")) if node else (None, None)
     is_own = label is not None and label.position.file == binder.chain[0].shown
@@ -275,7 +275,7 @@ def _inside(binder: Binder, node: Node) -> Path:
 
 
 def _additions(binder: Binder) -> tuple[Addition, ...]:
-    """The package additions of the recipe's files, without those of packages that are removed."""
+    """Return the package additions of the recipe's files, without those of packages that are removed."""
     tree = binder.tree
     folders = [location.path.parent / "packages" for location in binder.chain if location.path.name == "recipe.yaml"]
     named = {package_of(spec) for _, group in children(tree, "groups") for _, spec in children(group, "specs")}

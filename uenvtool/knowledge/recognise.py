@@ -26,7 +26,7 @@ class Marker:
     value: str = ""
 
     def matches(self, environ: Mapping[str, str]) -> str | None:
-        """What was seen; None if it is not seen."""
+        """Return what was seen; None if it is not seen."""
         if self.env:
             found = environ.get(self.env)
             seen = found is not None and self.value in ("", found)
@@ -39,7 +39,7 @@ class Marker:
 
 
 def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
-    """The system that this machine is, and the sign that it was recognised by; None if there is no sign.
+    """Return the system that this machine is, and the sign that it was recognised by; None if there is no sign.
 
     Only each file's own markers are looked at: a system is not recognised by what it extends. A broken
     file of the user's is passed over, so that the other systems can still be recognised.
@@ -57,7 +57,7 @@ def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | Non
 
 
 def markers(tree: Node | None) -> Iterator[Marker]:
-    """The signs that a file names."""
+    """Yield the signs that a file names."""
     node = tree.get(KEY) if tree else None
     for child in node.value if node else ():
         yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))

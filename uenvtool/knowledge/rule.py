@@ -13,7 +13,7 @@ from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.sound import elsewhere, sound, twice
+from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)
@@ -109,8 +109,8 @@ def load_rule_file(name: str) -> RuleFile:
     Raises BadInput with every problem found, also for a rule that another file has too.
     """
     file = _load(locate(RULES, name))
-    others = elsewhere(RULES, file.name, lambda location: _load(location).rules)
-    problems = list(twice(file.rules, others, "the rule "))
+    others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)
+    problems = list(duplicate_id_problems(file.rules, others, "the rule "))
     if problems:
         raise BadInput(problems)
     return file
@@ -118,7 +118,7 @@ def load_rule_file(name: str) -> RuleFile:
 
 def load_rules() -> dict[str, Rule]:
     """Return every rule by id."""
-    return {name: rule for location in sound(RULES).values() for name, rule in _load(location).rules.items()}
+    return {name: rule for location in usable_files(RULES).values() for name, rule in _load(location).rules.items()}
 
 
 def _load(location: Location) -> RuleFile:

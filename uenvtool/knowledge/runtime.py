@@ -11,7 +11,7 @@ from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.sound import sound
+from uenvtool.knowledge.usable import usable_files
 
 VIEWS, SYSTEM = "views", "system"
 """Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""
@@ -95,4 +95,4 @@ def known_images() -> list[str]:
 
 def all_runtimes() -> list[Runtime]:
     """Return every runtime, in the order of their names."""
-    return [load_runtime(str(location.path)) for location in sound(RUNTIME).values()]
+    return [load_runtime(str(location.path)) for location in usable_files(RUNTIME).values()]

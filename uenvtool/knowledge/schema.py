@@ -34,7 +34,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 @cache
 def schema_text(name: str) -> str:
-    """A schema as it is published for editors."""
+    """Return a schema as it is published for editors."""
     return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
 
 
@@ -51,7 +51,7 @@ def check(tree: Node, name: str) -> None:
 
 @cache
 def _validator(name: str) -> Any:
-    """The validator of a schema; one recipe and one system read several files of each."""
+    """Return the validator of a schema; one recipe and one system read several files of each."""
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
 
@@ -80,7 +80,7 @@ def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any)
 
 
 def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
-    """What an error of the schema called `name` means; of an `anyOf` the branch that fits the value's kind."""
+    """Yield what an error of the schema called `name` means; of an `anyOf` the branch that fits the value's kind."""
     node = tree.at(tuple(error.absolute_path))
     if error.validator in ("anyOf", "oneOf"):
         branch = _fitting_branch(error)
@@ -100,7 +100,7 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
 
 
 def _fitting_branch(error: Any) -> list[Any]:
-    """The errors of the branch whose type the value has; none if no branch has it."""
+    """Return the errors of the branch whose type the value has; none if no branch has it."""
     branches: dict[int, list[Any]] = {}
     for inner in error.context:
         branches.setdefault(inner.schema_path[0], []).append(inner)
@@ -118,7 +118,7 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
 
 
 def _hint(error: Any) -> str | None:
-    """What the schema says of a value, or of the one that is missing."""
+    """Return what the schema says of a value, or of the one that is missing."""
     if error.validator == "required":
         missing = _missing(error)
         about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
@@ -131,13 +131,13 @@ def _hint(error: Any) -> str | None:
 
 
 def _has_controls(error: Any) -> bool:
-    """If it is control characters, a line break among them, that keep a text from its pattern."""
+    """Tell if it is control characters, a line break among them, that keep a text from its pattern."""
     plain = _CONTROL.sub(" ", error.instance) if error.validator == "pattern" else error.instance
     return plain != error.instance and bool(re.search(error.validator_value, plain))
 
 
 def _missing(error: Any) -> str:
-    """The name that a schema error says is required."""
+    """Return the name that a schema error says is required."""
     return str(error.message).split(" is a required")[0].strip("'\"")
 
 

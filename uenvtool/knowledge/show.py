@@ -23,7 +23,7 @@ def show(name: str) -> Result:
 
 
 def resolved(name: str) -> Node:
-    """The tree of a file by its name or path. Raises BadInput if there is none."""
+    """Return the tree of a file by its name or path. Raises BadInput if there is none."""
     if "/" in name or name.endswith((".yaml", ".yml")):
         location = locate(RECIPE, name)
         kind = kind_of(location.path, read(location.path, location.shown))
@@ -37,12 +37,12 @@ def resolved(name: str) -> Node:
 
 
 def provenance(tree: Node) -> dict[str, str]:
-    """Each value's path, as `groups.cuda.specs[0]`, to FILE:LINE."""
+    """Return each value's path, as `groups.cuda.specs[0]`, to FILE:LINE."""
     return {path: _origin(node) for path, node in _leaves(tree, "")}
 
 
 def text(tree: Node) -> str:
-    """The tree as YAML with the origin of each value behind it."""
+    """Return the tree as YAML with the origin of each value behind it."""
     return "\n".join(_lines(tree, 0))
 
 
@@ -58,7 +58,7 @@ def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def _lines(node: Node, depth: int) -> Iterator[str]:
-    """The lines of a mapping or list at an indentation."""
+    """Yield the lines of a mapping or list at an indentation."""
     space = "  " * depth
     entries = (
         [(f"{scalar(name)}:", child) for name, child in node.value.items()]

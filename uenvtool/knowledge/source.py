@@ -45,19 +45,19 @@ class Node:
     key: Position | None = None
 
     def get(self, name: str) -> Node | None:
-        """The value under a name of a mapping."""
+        """Return the value under a name of a mapping."""
         found: Node | None = self.value.get(name)
         return found
 
     def at(self, path: tuple[str | int, ...]) -> Node:
-        """The node that a path of names and indexes leads to."""
+        """Return the node that a path of names and indexes leads to."""
         node = self
         for step in path:
             node = node.value[step]
         return node
 
     def plain(self) -> Any:
-        """The same data without positions."""
+        """Return the same data without positions."""
         if isinstance(self.value, dict):
             return {name: child.plain() for name, child in self.value.items()}
         if isinstance(self.value, list):
@@ -66,13 +66,13 @@ class Node:
 
 
 def text(node: Node | None, name: str) -> str:
-    """The text of a mapping's field, white space folded; empty if there is none."""
+    """Return the text of a mapping's field, white space folded; empty if there is none."""
     child = node.get(name) if node is not None and isinstance(node.value, dict) else None
     return "" if child is None or child.value is None else " ".join(str(child.value).split())
 
 
 def read(path: Path, shown: str) -> Node:
-    """The tree of a YAML file; `shown` is how messages name the file.
+    """Return the tree of a YAML file; `shown` is how messages name the file.
 
     Raises BadInput with FILE:LINE:COL for everything that is not a plain YAML mapping in UTF-8.
     """
@@ -81,7 +81,7 @@ def read(path: Path, shown: str) -> Node:
 
 @functools.lru_cache(maxsize=256)  # several readers want a file's tree, and nobody changes one
 def parse(data: bytes, shown: str) -> Node:
-    """The tree of a YAML text given as bytes. Raises BadInput as `read` does."""
+    """Return the tree of a YAML text given as bytes. Raises BadInput as `read` does."""
     import yaml
 
     loader = yaml.CSafeLoader(_decoded(data, shown))
@@ -109,12 +109,12 @@ def instead_of_file(path: Path, data: bytes) -> Iterator[None]:
 
 
 def is_file(path: Path) -> bool:
-    """If a file can be read there, or a text stands for it; folders that may not be read hold none."""
+    """Tell if a file can be read there, or a text stands for it; folders that may not be read hold none."""
     return os.path.abspath(path) in _unwritten.get() or os.path.isfile(path)
 
 
 def content(path: Path, shown: str) -> bytes:
-    """The bytes of a regular file, at most one more than may be read.
+    """Return the bytes of a regular file, at most one more than may be read.
 
     Raises BadInput if it cannot be read; a pipe or a device, which may never end, is refused before it is.
     """
@@ -138,7 +138,7 @@ def content(path: Path, shown: str) -> bytes:
 
 
 def _decoded(data: bytes, shown: str) -> str:
-    """The text; refuses what is too large, not UTF-8, or starts with a byte order mark."""
+    """Return the text; refuses what is too large, not UTF-8, or starts with a byte order mark."""
     if len(data) > MAX_BYTES:
         raise BadInput(
             f"larger than {MAX_BYTES // 1_000_000} MB", Position(shown), "a recipe or system has a few hundred lines"
@@ -156,7 +156,7 @@ def _decoded(data: bytes, shown: str) -> str:
 
 
 def _end_of(text: str, shown: str) -> Position:
-    """The position right behind a text."""
+    """Return the position right behind a text."""
     return Position(shown, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
@@ -171,7 +171,7 @@ _WAYS_OUT = {
 
 
 def _syntax_error(error: Any, shown: str) -> BadInput:
-    """The error of a YAML reader, in our form."""
+    """Return the error of a YAML reader, in our form."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = Position(shown, mark.line + 1, mark.column + 1) if mark else Position(shown)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
@@ -197,7 +197,7 @@ class _Builder:
         self.values = 0
 
     def document(self) -> Node | None:
-        """The one document of a text; None if the text is empty."""
+        """Return the one document of a text; None if the text is empty."""
         import yaml
 
         self.next_event()  # the stream's start
@@ -263,7 +263,7 @@ class _Builder:
 
 
 def _scalar(event: Any) -> Any:
-    """The value of a scalar: typed only if it is plain and means the same to every reader."""
+    """Return the value of a scalar: typed only if it is plain and means the same to every reader."""
     text: str = event.value
     if event.style:  # quoted or a block: text, whatever it looks like
         return text

@@ -15,8 +15,8 @@ from uenvtool.core.errors import BadInput, ExitCode, ToolFailed, UenvtoolError, 
 from uenvtool.core.files.fetching import fetched
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.knowledge.kinds import TUNING
-from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
+from uenvtool.knowledge.usable import skipped_file_notes
 
 MOST_BYTES = 4_000_000
 """How large a file of a source may be."""
@@ -65,10 +65,10 @@ def sources(names: Sequence[str] = (), *, today: date | None = None) -> Result:
         text="\n\n".join("\n".join(_lines(entry)) for entry in entries) if names else "",
         tables=() if names else (Table(headings=("source", "date", "age", "says", "settings", "title"), rows=rows),),
         warnings=(f"older than a year, and followed: {', '.join(followed)}",) if followed else (),
-        notes=passed_over(TUNING)
+        notes=skipped_file_notes(TUNING)
         if names
         else (
-            *passed_over(TUNING),
+            *skipped_file_notes(TUNING),
             "says: variables that it gives a value; settings: those of tuning/ that follow it",
             "all of one: uenvtool sources NAME; whether they still say so: uenvtool sources --check",
         ),

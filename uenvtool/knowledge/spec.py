@@ -128,7 +128,7 @@ class _Token(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)  # joining lists asks for the package of the same spec again and again
 def parse_spec(text: str) -> Spec:
-    """The spec that a text means.
+    """Return the spec that a text means.
 
     Raises:
         SpecSyntaxError: it means none, or several, or a file.
@@ -172,7 +172,7 @@ class _Node:
         known.hash = known.hash or node.hash
 
     def excludes(self, other: _Node) -> bool:
-        """If no package meets both."""
+        """Tell if no package meets both."""
         versions = self.versions and other.versions and not self.versions.intersects(other.versions)
         hashes = self.hash and other.hash and self.hash != other.hash
         flags = any(
@@ -200,7 +200,7 @@ class _Reader:
         return self.next.match.start() if self.next else len(self.text)
 
     def accept(self, *kinds: str) -> _Token | None:
-        """The next token, if it is of one of these kinds."""
+        """Return the next token, if it is of one of these kinds."""
         token = self.next
         if token is None or token.kind not in kinds:
             return None
@@ -208,7 +208,7 @@ class _Reader:
         return token
 
     def node(self, package: str = "") -> _Node:
-        """A package name, which may be missing or known already, and its constraints."""
+        """Return a package name, which may be missing or known already, and its constraints."""
         if file := self.accept("file"):
             raise SpecSyntaxError(f"{file.match[0]!r} is a file, not a spec", file.column)
         if not package and (name := self.accept("package")):
@@ -222,7 +222,7 @@ class _Reader:
         return node
 
     def edges(self, root: _Node) -> Iterator[Edge]:
-        """What follows the first node, to the end."""
+        """Yield what follows the first node, to the end."""
         current = root
         while token := self.accept("edge", "edge_with"):
             package = token.match["edge_package"] if token.kind == "edge" else self.edge_attributes()
@@ -267,7 +267,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _unknown(text: str, index: int) -> SpecSyntaxError:
-    """The error for characters that begin no token."""
+    """Return the error for characters that begin no token."""
     if text[index] == "@":
         return SpecSyntaxError("a version is missing behind '@'", index + 2)
     word = re.match(r"\S+", text[index:])

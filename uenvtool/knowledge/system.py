@@ -16,9 +16,9 @@ from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.locate import Location, locate, search_folders, shown
 from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
 from uenvtool.knowledge.recognise import Marker, recognised
-from uenvtool.knowledge.sound import sound
 from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec, parse_spec
+from uenvtool.knowledge.usable import usable_files
 from uenvtool.knowledge.version import Version
 
 FACTS = (
@@ -120,7 +120,7 @@ class SystemPackage:
         return bool(self.externals or self.prefer) or self.buildable is False
 
     def allows(self, version: str) -> bool:
-        """Whether a version meets what the system requires of the package."""
+        """Tell if a version meets what the system requires of the package."""
         required = [parse_spec(requirement.spec).versions for requirement in self.require]
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
@@ -195,11 +195,11 @@ class System:
     tree: Node = field(compare=False, repr=False)
 
     def node(self, uarch: str) -> NodeType:
-        """The node type of that name."""
+        """Return the node type of that name."""
         return self.nodes[uarch]
 
     def facts(self, uarch: str) -> Facts:
-        """What conditions can ask for of this system and node type; see FACTS."""
+        """Return what conditions can ask for of this system and node type; see FACTS."""
         node = self.nodes[uarch]
         nvidia = node.gpu.arch if node.gpu and node.gpu.vendor == "nvidia" else None
         return {
@@ -241,7 +241,9 @@ def load_system(name: str) -> System:
 
 def concrete_systems() -> list[str]:
     """Return the systems that do not only exist to be extended; broken files of the user's are ignored."""
-    return [name for name, location in sound(SYSTEM).items() if not is_abstract(read(location.path, location.shown))]
+    return [
+        name for name, location in usable_files(SYSTEM).items() if not is_abstract(read(location.path, location.shown))
+    ]
 
 
 def this_system() -> str:
@@ -249,7 +251,7 @@ def this_system() -> str:
     here = recognised()
     if here is None:
         hint = f"name one with --system: {', '.join(concrete_systems())}"
-        raise BadInput("this machine is none of the known systems", hint=hint)
+        raise BadInput("unrecognised machine", hint=hint)
     return here[0]
 
 

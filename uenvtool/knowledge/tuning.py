@@ -19,10 +19,10 @@ from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.sound import sound
 from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
 from uenvtool.knowledge.system import System
+from uenvtool.knowledge.usable import usable_files
 from uenvtool.knowledge.version import Versions
 
 
@@ -233,7 +233,7 @@ class Guard:
     position: Position
 
     def way(self, environ: Mapping[str, str]) -> WayOut | None:
-        """The way that an environment takes; None if it takes none."""
+        """Return the way that an environment takes; None if it takes none."""
         return next((way for way in self.one_of if way.holds(environ)), None)
 
     @property
@@ -307,7 +307,7 @@ def applicable(settings: Iterable[_Conditional], facts: Facts) -> Iterator[tuple
 
 
 def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditional]:
-    """The settings, or guards, that hold, if what is not known counts as each says."""
+    """Yield the settings, or guards, that hold, if what is not known counts as each says."""
     for setting, left in applicable(settings, facts):
         if all(term.fact in setting.unseen for term in left):
             yield setting
@@ -347,7 +347,7 @@ def _version(constraint: Versions | None) -> str:
 
 
 def wrong_kind(variable: TunedVariable, value: str) -> str:
-    """What is wrong with a value of a variable; an empty text if it is of its kind."""
+    """Return what is wrong with a value of a variable; an empty text if it is of its kind."""
     if variable.choices and value not in variable.choices:
         return f"{value!r} is not one of {', '.join(variable.choices)}"
     if variable.type == "flag" and value not in ("0", "1"):
@@ -358,7 +358,7 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
 
 
 def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
-    """The tuning files of those names as one; origin: the place that names them.
+    """Return the tuning files of those names as one; origin: the place that names them.
 
     Raises BadInput with every problem found.
     """
@@ -384,7 +384,7 @@ def _as_one(parts: Sequence[Tuning]) -> Tuning:
 
 
 def load_tuning_file(name: str) -> Tuning:
-    """One tuning file by its name or path; its sets and workarounds may set what other files describe.
+    """Return one tuning file by its name or path; its sets and workarounds may set what other files describe.
 
     Raises BadInput with every problem found.
     """
@@ -392,13 +392,13 @@ def load_tuning_file(name: str) -> Tuning:
 
 
 def load_all() -> Tuning:
-    """Everything that is known, also what no system takes together: a copy of a file beside that file."""
-    return _as_one([_load(location) for name, location in sound(TUNING).items() if name != SOURCES])
+    """Return everything that is known, also what no system takes together: a copy of a file beside that file."""
+    return _as_one([_load(location) for name, location in usable_files(TUNING).items() if name != SOURCES])
 
 
 @functools.cache
 def load_sources() -> dict[str, Source]:
-    """The sources by their short names, the oldest first; a file of the user's adds its own."""
+    """Return the sources by their short names, the oldest first; a file of the user's adds its own."""
     found = _sources(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree)
     with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
         found |= _sources(load_extended(locate(TUNING, SOURCES), TUNING).tree)
@@ -437,13 +437,13 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
 
 
 def _set_together(tuning: Tuning) -> Iterator[Setting]:
-    """The settings of sets and workarounds, whose variables may be described in any file."""
+    """Yield the settings of sets and workarounds, whose variables may be described in any file."""
     together = (found for group in (tuning.workarounds, tuning.sets) for found in group.values())
     return chain.from_iterable(found.settings for found in together)
 
 
 def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
-    """The variables that other files than these describe."""
+    """Yield the variables that other files than these describe."""
     names = {SOURCES, *(part.name for part in parts)}
     for name, location in available(TUNING).items():
         if name not in names:

@@ -10,12 +10,12 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, Problem
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import KINDS, kind_of, own_file
 from uenvtool.knowledge.locate import locate, shown
-from uenvtool.knowledge.sound import check
 from uenvtool.knowledge.source import read
+from uenvtool.knowledge.usable import check
 
 
 def validate(files: Iterable[Path]) -> Result:
-    """What is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is."""
+    """Return what is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is."""
     found = {file: problems_in(file) for file in files}
     problems = tuple(problem for wrong in found.values() for problem in wrong)
     return Result(
@@ -27,7 +27,7 @@ def validate(files: Iterable[Path]) -> Result:
 
 
 def problems_in(path: Path) -> list[Problem]:
-    """Everything that is wrong in a file of knowledge, or in the recipe of a folder; nothing if it is fine."""
+    """Return everything that is wrong in a file of knowledge, or in the recipe of a folder; nothing if it is fine."""
     file = own_file(path) if path.is_dir() else path
     if not file.exists():
         kinds = ", ".join(kind.name for kind in KINDS)

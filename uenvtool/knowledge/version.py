@@ -58,7 +58,7 @@ class Version:
         return self.key < other.key
 
     def starts_with(self, other: Version) -> bool:
-        """Whether this is `other` or one of its sub-versions: 2.6.1 starts with 2.6."""
+        """Tell if this is `other` or one of its sub-versions: 2.6.1 starts with 2.6."""
         mine, theirs = self.key, other.key
         return mine == theirs or (theirs[1] == _FINAL and mine[0][: len(theirs[0])] == theirs[0])
 
@@ -72,7 +72,7 @@ class Range:
     exact: bool = False
 
     def contains(self, version: Version) -> bool:
-        """Whether one version lies in the range."""
+        """Tell if one version lies in the range."""
         if self.exact:
             return version == self.low
         above = self.low is None or version >= self.low
@@ -80,7 +80,7 @@ class Range:
         return above and below
 
     def intersects(self, other: Range) -> bool:
-        """Whether some version lies in both."""
+        """Tell if some version lies in both."""
         if self.exact and self.low is not None:
             return other.contains(self.low)
         if other.exact and other.low is not None:
@@ -99,11 +99,11 @@ class Versions:
         return self.text
 
     def contains(self, version: Version) -> bool:
-        """Whether a version meets the constraint."""
+        """Tell if a version meets the constraint."""
         return any(allowed.contains(version) for allowed in self.ranges)
 
     def intersects(self, other: Versions) -> bool:
-        """Whether some version meets both constraints."""
+        """Tell if some version meets both constraints."""
         return any(mine.intersects(theirs) for mine in self.ranges for theirs in other.ranges)
 
     @property
@@ -120,7 +120,7 @@ class Versions:
 
 
 def versions(text: str) -> Versions:
-    """The constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:`, `git.main=2.6` means.
+    """Return the constraint that a text such as `2.6.0`, `=2.6.0`, `2.6:2.8,3:`, `git.main=2.6` means.
 
     Raises ValueError if it means none.
     """

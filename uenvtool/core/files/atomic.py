@@ -150,7 +150,7 @@ def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path) -> None:
 
 
 def _holds(path: Path, data: bytes) -> bool:
-    """If a file has that content, and is no link to one that has it."""
+    """Tell if a file has that content, and is no link to one that has it."""
     return path.is_file() and not path.is_symlink() and path.read_bytes() == data
 
 
@@ -175,7 +175,7 @@ def sync(path: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> ToolFailed:
-    """The error that says why nothing could be written at `path`, and which disk or permission would help."""
+    """Return the error that says why nothing could be written at `path`, and which disk or permission would help."""
     place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else os.fspath(path)
     remedy = REMEDIES.get(error.errno or 0, "name another place")
     return ToolFailed(
@@ -250,7 +250,7 @@ def _stage(target: Path, data: bytes, mode: int) -> Path:
 
 
 def umask() -> int:
-    """The process's umask; mkstemp makes files that only their owner can read."""
+    """Return the process's umask; mkstemp makes files that only their owner can read."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -10,7 +10,7 @@ HINT = "download it, and name the file in its place"
 
 
 def fetched(url: str, most: int) -> bytes:
-    """What lies at a URL of http or https, at most so many bytes.
+    """Return what lies at a URL of http or https, at most so many bytes.
 
     The proxy and the certificates are those that the environment names (https_proxy, SSL_CERT_FILE). Raises BadInput
     if it is too large, or not of http, ToolFailed if it does not come.

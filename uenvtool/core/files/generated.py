@@ -46,11 +46,11 @@ class Record:
         return {*self.files, *self.writing}
 
     def has(self, name: str, content: bytes) -> bool:
-        """If a file with that content is as the tool wrote it."""
+        """Tell if a file with that content is as the tool wrote it."""
         return digest(content) in (self.files.get(name), self.writing.get(name))
 
     def text(self) -> str:
-        """The record as its file holds it."""
+        """Return the record as its file holds it."""
         texts = {name: value for name, value in self.more.items() if isinstance(value, str)}
         data: dict[str, Any] = {"generator": "uenvtool", **texts, "files": dict(sorted(self.files.items()))}
         data |= {name: value for name, value in self.more.items() if name not in texts}
@@ -60,12 +60,12 @@ class Record:
 
 
 def digest(content: str | bytes) -> str:
-    """The sha256 of a file's content."""
+    """Return the sha256 of a file's content."""
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 
 def read_record(folder: Path) -> Record:
-    """The record of a folder; an empty one if there is none. Raises BadInput if it cannot be read as one."""
+    """Return the record of a folder; an empty one if there is none. Raises BadInput if it cannot be read as one."""
     path = folder / RECORD
     try:
         data: Any = json.loads(read_bytes(path, MOST_BYTES))
@@ -83,7 +83,7 @@ def read_record(folder: Path) -> Record:
 
 
 def content_inside(folder: Path, name: str) -> bytes | None:
-    """The content of a file in a folder; None if there is none. Raises BadInput if a link leads to it."""
+    """Return the content of a file in a folder; None if there is none. Raises BadInput if a link leads to it."""
     path = folder
     for part in PurePosixPath(name).parts:
         path = path / part
@@ -101,7 +101,7 @@ def content_inside(folder: Path, name: str) -> bytes | None:
 
 
 def left_over(folder: Path, expected: Collection[str]) -> list[str]:
-    """The recorded files of a folder that are in it and not expected."""
+    """Return the recorded files of a folder that are in it and not expected."""
     return sorted(name for name in read_record(folder).names if name not in expected and os.path.lexists(folder / name))
 
 

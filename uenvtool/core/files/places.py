@@ -19,7 +19,7 @@ MEMORY_PREFIX = "uenvtool-"
 
 @contextlib.contextmanager
 def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
-    """A temporary folder of this process, removed at the end whatever happens."""
+    """Yield a temporary folder of this process, removed at the end whatever happens."""
     try:
         folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except OSError as error:
@@ -30,7 +30,7 @@ def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
 
 @contextlib.contextmanager
 def workplace(target: Path) -> Iterator[Path]:
-    """A folder beside `target` for one writer at a time; a second one is refused with ToolFailed.
+    """Yield a folder beside `target` for one writer at a time; a second one is refused with ToolFailed.
 
     It holds what will become the target (`new`) and what was it (`old`). What a killed run left is
     cleared first: a target that was moved away and not replaced is moved back.
@@ -58,7 +58,7 @@ def workplace(target: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def memory_folder(least_bytes: int) -> Iterator[Path | None]:
-    """A folder in memory-backed storage with at least so many bytes free, or None; removed at the end.
+    """Yield a folder in memory-backed storage with at least so many bytes free, or None; removed at the end.
 
     What killed runs of this user left is removed first: a living one holds a lock on its own.
     """
@@ -72,7 +72,7 @@ def memory_folder(least_bytes: int) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def working_folder(least_bytes: int) -> Iterator[Path]:
-    """A folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
+    """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(memory_folder(least_bytes))
         try:
@@ -83,7 +83,7 @@ def working_folder(least_bytes: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _own_folder(place: Path) -> Iterator[Path]:
-    """A new folder that is locked while it is used; what killed runs of this user left is removed first."""
+    """Yield a new folder that is locked while it is used; what killed runs of this user left is removed first."""
     owner = f"{MEMORY_PREFIX}{os.getuid()}-"
     _remove_dead(place, owner)
     folder, descriptor = _new_and_held(place, owner)
@@ -95,7 +95,7 @@ def _own_folder(place: Path) -> Iterator[Path]:
 
 
 def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
-    """A new folder, and an open descriptor that holds its lock.
+    """Return a new folder, and an open descriptor that holds its lock.
 
     Until it is locked, another run that looks for what killed ones left may hold it: that one removes it.
     """
@@ -106,7 +106,7 @@ def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
 
 
 def _free_in_memory() -> int:
-    """The bytes that memory-backed storage can take."""
+    """Return the bytes that memory-backed storage can take."""
     import shutil
 
     return min(shutil.disk_usage(MEMORY).free, _memory_available()) if MEMORY.is_dir() else 0

@@ -19,7 +19,7 @@ _STREAM = re.compile(r"/dev/std(in|out|err)|/dev/fd/\d+|/proc/self/fd/\d+")
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading.
+    """Yield a regular file, open for reading.
 
     Raises FileNotFoundError if there is none; BadInput for a pipe or device, which may never end, and for a file
     that may not be read.
@@ -59,7 +59,7 @@ def is_open_ended(path: Path) -> bool:
 
 
 def read_named(path: Path, most: int) -> bytes:
-    """The content of a file that the user names, which may be a pipe too; a pipe is read to its end.
+    """Return the content of a file that the user names, which may be a pipe too; a pipe is read to its end.
 
     Raises what `read_bytes` does.
     """
@@ -81,7 +81,7 @@ def _all(stream: BinaryIO, path: Path, most: int) -> bytes:
 
 
 def last_lines(path: Path) -> list[str]:
-    """The last lines of a log, which say why it ended; none if it cannot be read."""
+    """Return the last lines of a log, which say why it ended; none if it cannot be read."""
     try:
         with open(path, "rb") as stream:
             stream.seek(max(0, os.fstat(stream.fileno()).st_size - LAST_BYTES))

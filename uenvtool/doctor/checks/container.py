@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-<<<<<<< HEAD
-from uenvtool.doctor.finding import Fault, listed
-=======
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Fault
->>>>>>> eb5b658 (Say sizes and long lists in one place)
 from uenvtool.doctor.snapshot import Snapshot
 
 SET = "UENVTOOL_SET"

@@ -6,12 +6,8 @@ import os
 import re
 from collections.abc import Iterator
 
-<<<<<<< HEAD
-from uenvtool.doctor.finding import Fault, listed
-=======
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Fault
->>>>>>> eb5b658 (Say sizes and long lists in one place)
 from uenvtool.doctor.snapshot import Package, PythonHere, Snapshot
 
 LISTED = 2
@@ -66,13 +62,5 @@ def _from_user_site(python: PythonHere) -> Iterator[tuple[Package, Package]]:
 
 
 def _listed(pairs: list[tuple[Package, Package]]) -> str:
-<<<<<<< HEAD
     words = [f"{one.name} {one.version} of {one.folder} over {other.version} of {other.folder}" for one, other in pairs]
     return listed(words, LISTED)
-=======
-    shown = [
-        f"{first.name} {first.version} of {first.folder} over {second.version} of {second.folder}"
-        for first, second in pairs
-    ]
-    return listed(shown, LISTED)
->>>>>>> eb5b658 (Say sizes and long lists in one place)

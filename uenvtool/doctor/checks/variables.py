@@ -6,12 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from uenvtool.core import quoting
-<<<<<<< HEAD
-from uenvtool.doctor.finding import Fault, listed
-=======
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Fault
->>>>>>> eb5b658 (Say sizes and long lists in one place)
 from uenvtool.doctor.snapshot import Snapshot
 
 if TYPE_CHECKING:

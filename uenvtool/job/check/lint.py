@@ -23,9 +23,9 @@ from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime
-from uenvtool.knowledge.sound import passed_over
 from uenvtool.knowledge.system import System, concrete_systems, load_system
 from uenvtool.knowledge.tuning import recipe_facts
+from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, recipe_of_label, runtimes_of, settings_of
 
 RUNTIMES = ("ce", "uenv", "apptainer", "runai")
@@ -71,7 +71,7 @@ def check(request: CheckRequest) -> Result:
         file=form(visible) if form else "",
         report=functools.partial(report, visible, explain=request.explain),
         warnings=tuple(warnings),
-        notes=(*passed_over(RULES), summary(found, len(request.files), request.all)),
+        notes=(*skipped_file_notes(RULES), summary(found, len(request.files), request.all)),
         exit_code=ExitCode.NO if is_wrong and not request.exit_zero else ExitCode.DONE,
     )
 

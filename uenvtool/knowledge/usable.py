@@ -14,37 +14,39 @@ from uenvtool.knowledge.locate import Location, available
 from uenvtool.knowledge.source import read
 
 
-class Placed(Protocol):
+class HasPosition(Protocol):
     """An entry of a file, which knows where it stands."""
 
     @property
     def position(self) -> Position: ...
 
 
-Entry = TypeVar("Entry", bound=Placed)
+Entry = TypeVar("Entry", bound=HasPosition)
 
 
-def sound(kind: Kind) -> dict[str, Location]:
-    """The files of a kind by name, but those of the user's that are broken; a built-in one that they hide counts."""
+def usable_files(kind: Kind) -> dict[str, Location]:
+    """Return the files of a kind by name, without broken ones of the user's; a built-in one that they hide counts."""
     files = available(kind)
     broken = _broken(files, kind)
     if not broken:
         return files
-    sound_ones = {name: location for name, location in files.items() if name not in broken}
-    return dict(sorted({**available(kind, own=False), **sound_ones}.items()))
+    unbroken = {name: location for name, location in files.items() if name not in broken}
+    return dict(sorted({**available(kind, own=False), **unbroken}.items()))
 
 
-def passed_over(*kinds: Kind) -> tuple[str, ...]:
-    """A remark for each file of the user's of these kinds that `sound` leaves out."""
+def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
+    """Return a remark for each file of the user's of these kinds that `usable_files` leaves out."""
     return tuple(
-        f"passed over, as if it were not there: {problems[0].position or location.shown}: {problems[0].message}; "
+        f"ignored: {problems[0].position or location.shown}: {problems[0].message}; "
         f"`uenvtool validate {location.shown}` says more"
         for kind in kinds
         for location, problems in _broken(available(kind), kind).values()
     )
 
 
-def elsewhere(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]) -> dict[str, Entry]:
+def entries_of_other_files(
+    kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]
+) -> dict[str, Entry]:
     """What the other files of a kind have, by id; a broken one, which nobody named, has nothing. name: of the one."""
     found: dict[str, Entry] = {}
     for other, location in available(kind).items():
@@ -54,8 +56,8 @@ def elsewhere(kind: Kind, name: str, entries: Callable[[Location], Mapping[str, 
     return found
 
 
-def twice(own: Mapping[str, Entry], others: Mapping[str, Entry], what: str = "") -> Iterator[Problem]:
-    """A problem for each id that another file has too. what: what the ids are of, as a message begins."""
+def duplicate_id_problems(own: Mapping[str, Entry], others: Mapping[str, Entry], what: str = "") -> Iterator[Problem]:
+    """Yield a problem for each id that another file has too. what: what the ids are of, as a message begins."""
     for name in own:
         if name in others:
             yield Problem(f"{what}{name} is also at {others[name].position}", own[name].position, "rename it")
@@ -75,7 +77,7 @@ def check(kind: Kind, location: Location) -> None:
 
 
 def _broken(files: dict[str, Location], kind: Kind) -> dict[str, tuple[Location, tuple[Problem, ...]]]:
-    """The user's files in which something is wrong, and what."""
+    """Return the user's files in which something is wrong, and what."""
     return {
         location.name: (location, problems)
         for location in files.values()
