@@ -619,6 +619,7 @@ WORLDS = {
     "mpirun in a script": (("bash", "mpi.sh"), "mpi.sh:2:1: mpirun in each task"),
     "none": (("--launcher", "none", "--", "torchrun", "train.py"), ALONE),
     "srun and torchrun": (("--launcher", "srun", "--", "torchrun", "train.py"), "once for each GPU"),
+    "nothing to start": (("accelerate", "launch"), "accelerate has nothing to start"),
     "one GPU and torchrun": (("--gpu-per-rank", "--", "torchrun", "train.py"), "--gpu-per-rank: torchrun starts"),
 }
 

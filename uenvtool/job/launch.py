@@ -149,6 +149,8 @@ def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: s
     end = start + (3 if PYTHON_NAME.fullmatch(_base(words[start])) else len(table.words))
     rest = words[end:]
     line = f"{' '.join(table.words)} {table.line(ranks)} ..."
+    if not rest:
+        raise BadInput(f"{name} has nothing to start", hint=f"for example -- {' '.join(table.words)} train.py")
     if launcher == SRUN:
         raise BadInput(f"--launcher srun would start {name} once for each GPU", hint="leave --launcher out")
     options = rest[
