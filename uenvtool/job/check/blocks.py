@@ -9,6 +9,8 @@ from uenvtool.job.check.parts import Command, Path
 IF, LOOP, CASE, GROUP, FUNCTION, SUBSHELL, AND = "if", "loop", "case", "group", "function", "subshell", "and"
 _OPENS = {"if": IF, "while": LOOP, "until": LOOP, "for": LOOP, "select": LOOP, "case": CASE}
 _CLOSES = {"fi": (IF,), "done": (LOOP,), "esac": (CASE,), "}": (GROUP, FUNCTION, AND)}
+DEEPEST = 50
+"""Blocks within more blocks than these are taken for one with the last of these."""
 _NEXT = frozenset(("then", "elif", "else"))
 _PASSED = frozenset(("!", "time", "do", "exec", "nohup", "command"))
 """Words before a command that do not change where it stands."""
@@ -87,5 +89,5 @@ class Blocks:
 
     def _path(self) -> Path:
         """Return where a command stands; the condition of an `if` runs in any case."""
-        path = tuple(block for block in self._open if block[0] != IF or block[2])
+        path = tuple(block for block in self._open[:DEEPEST] if block[0] != IF or block[2])
         return (*path, (AND, self._chained, 0)) if self._chained else path

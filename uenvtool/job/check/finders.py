@@ -274,11 +274,12 @@ def piped_launch(context: Context) -> Iterator[Found]:
     ):
         return
     started = {_outer(launch).offset for launch in context.launches} | {other.part.offset for other in context.launches}
-    commands = context.commands
-    for i, part in enumerate(commands[1:], 1):
-        before = next((other for other in reversed(commands[:i]) if other.step == part.step and other.piped), None)
-        if part.name == "| tee" and before is not None and before.offset in started:
+    before: dict[int, int] = {}  # the last command that writes to a pipe, by its step
+    for part in context.commands:
+        if part.name == "| tee" and before.get(part.step) in started:
             yield at(part)
+        if part.piped:
+            before[part.step] = part.offset
 
 
 def few_cores(context: Context) -> Iterator[Found]:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from uenvtool.core.errors import Position
 from uenvtool.job.check.edf import read_edf
 from uenvtool.job.check.finders import FINDERS, Context
-from uenvtool.job.check.parts import Found, Lines, Part, Source, at
+from uenvtool.job.check.parts import Found, Lines, Part, Source, at, lines_of
 from uenvtool.job.check.script import read_script
 from uenvtool.job.check.words import with_outer
 from uenvtool.knowledge.rule import HINT, Look, Rule
@@ -80,7 +80,7 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
         if not rule.for_ or rule.for_ & source.kinds
         for hit in _of_rule(rule, index, context)
     ]
-    lines = Lines(source.text)
+    lines = lines_of(source.text)
     ignored = _ignored(source.text)
     shown = [_finding(rule, hit, lines, context) for rule, hit in found]
     return [hit for hit in _apart(shown) if not {hit.rule.id, "all"} & ignored.get(hit.position.line, set())]
@@ -120,7 +120,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
 
 def secrets(text: str, found: Iterable[Finding]) -> set[str]:
     """Return the secrets of a file that the findings name: the value of `NAME=VALUE`, or the last word."""
-    lines = Lines(text)
+    lines = lines_of(text)
     marked = [lines.line(hit.position.line)[hit.position.column - 1 :][: hit.width] for hit in found if hit.rule.secret]
     values = {re.split(r"[=\s]", words.rstrip("\"'"))[-1].strip("\"'") for words in marked}
     return {value for value in values if len(value) >= 8}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -134,4 +135,10 @@ class Lines:
 
     def line(self, number: int) -> str:
         """Return the text of a line, without its end."""
-        return self._text[self._starts[number - 1] :].partition("\n")[0] if number else ""
+        start = self._starts[number - 1]
+        end = self._text.find("\n", start)
+        return self._text[start : end if end >= 0 else len(self._text)]
+
+
+lines_of = functools.lru_cache(maxsize=4)(Lines)
+"""The lines of a text, once for the scripts that it holds."""

@@ -87,9 +87,13 @@ def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str,
 
 def _blanked(text: str, pieces: Sequence[Piece]) -> str:
     """Return the text with what stands in these places as spaces."""
-    for piece in pieces:
-        text = text[: piece.start] + " " * (piece.end - piece.start) + text[piece.end :]
-    return text
+    kept: list[str] = []
+    position = 0
+    for piece in sorted(pieces, key=lambda piece: piece.start):
+        if piece.start >= position:
+            kept += (text[position : piece.start], " " * (piece.end - piece.start))
+            position = piece.end
+    return "".join(kept) + text[position:]
 
 
 def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
