@@ -101,4 +101,4 @@ def test_a_system_that_names_no_runtime_of_the_files_is_told_where(cli: Cli, wri
 
 
 def test_the_runtimes_say_what_shows_them() -> None:
-    assert {name for name in available(KIND) if not load_runtime(name).signs} == {"none"}
+    assert {name for name in available(KIND) if not load_runtime(name).signs} == {"none", "local"}

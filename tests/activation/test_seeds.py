@@ -107,8 +107,8 @@ PUBLISHED = {
         },
     ),
     "olivia": Published(
-        "olivia",
-        "olivia",
+        "olivia-2025",
+        "olivia-2025",
         {**JOB, "SLURM_TASKS_PER_NODE": "1(x2)", "SLURM_NTASKS": "2", "APPTAINER_CONTAINER": "x.sif"},
         {
             "NNODES": "2",

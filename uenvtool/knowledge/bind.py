@@ -86,7 +86,7 @@ class Binder:
         entries = node.value if isinstance(node.value, dict) else {plan.shorthand: node}
         if not entries.keys() <= plan.keys:
             raise ValueError(f"{kind.__name__} has no {', '.join(sorted(entries.keys() - plan.keys))}")
-        place = node.key or node.position if entries is node.value else node.position
+        place = node.key or node.position
         values = dict.fromkeys(plan.names, key) | dict.fromkeys(plan.places, place) | known
         for entry in plan.entries:
             if entry.field in values:
