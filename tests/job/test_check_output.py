@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support import needs
+from tests.support.project import ROOT
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -268,3 +269,12 @@ def test_a_long_line_of_one_letter_takes_no_time(cli: Cli, write: Write) -> None
     answer = cli("job", "check", write("job.sh", "#SBATCH -N 2\n" + "\n".join(long) + "\n"))
 
     assert answer.code in (0, 1)
+
+
+def test_the_hook_of_pre_commit_is_one() -> None:
+    program = Path(sys.executable).parent / "pre-commit"
+
+    command = [program, "validate-manifest", ROOT / ".pre-commit-hooks.yaml"]
+    answer = subprocess.run(command, check=False, capture_output=True)
+
+    assert answer.returncode == 0, answer.stdout
