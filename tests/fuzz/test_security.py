@@ -249,7 +249,7 @@ TESTED_BY = {
     15: "tests/fuzz/test_kinds_of_file.py::test_what_is_no_file_is_told_and_does_not_hang",
     16: "tests/core/test_places.py::test_what_another_user_has_prepared_is_not_taken_for_what_a_killed_run_left",
     17: "tests/fuzz/test_security.py::test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal",
-    18: "tests/image/test_kept.py::test_what_is_not_an_image_of_these_inputs_is_passed_over",
+    18: "tests/image/test_cache.py::test_what_is_not_an_image_of_these_inputs_is_ignored",
     19: "tests/fuzz/test_security.py::test_commands_that_read_start_no_program_and_write_no_file",
     20: "tests/fuzz/test_security.py::test_commands_that_write_alone_start_no_program",
     21: "tests/fuzz/test_security.py::test_a_folder_with_files_of_others_is_not_written_into",

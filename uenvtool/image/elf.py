@@ -1,6 +1,6 @@
 """Reads of an ELF file of 64 bits what the dynamic loader goes by (gABI, chapters 4 and 5).
 
-pyelftools reads more, and takes a hundred times as long for the symbols of libtorch, which `venv` compares.
+pyelftools reads more, and makes an object of each symbol of a library such as libtorch, which `venv` compares.
 """
 
 from __future__ import annotations
