@@ -48,8 +48,8 @@ def test_an_image_is_put_there_and_taken_with_its_mark(place: Path, address: str
     marked = cli("image", "mark-tested", image, "--push-image", f"oci://{address}")
     tested = fetch([registry], KEY, place / "tested.squashfs", silent)
 
-    assert (before.place, before.warnings, told) == ("", (), [])
-    assert untested.place == f"oci://{address}"
+    assert (before.cache, before.warnings, told) == ("", (), [])
+    assert untested.cache == f"oci://{address}"
     assert not (place / "untested.squashfs.tested").exists()
     assert marked.code == 0, marked.stderr
     assert tested.warnings == ()

@@ -86,7 +86,8 @@ class Binder:
         entries = node.value if isinstance(node.value, dict) else {plan.shorthand: node}
         if not entries.keys() <= plan.keys:
             raise ValueError(f"{kind.__name__} has no {', '.join(sorted(entries.keys() - plan.keys))}")
-        place = node.key or node.position
+        by_name = entries is node.value or getattr(kind, "at_its_name", False)
+        place = node.key or node.position if by_name else node.position
         values = dict.fromkeys(plan.names, key) | dict.fromkeys(plan.places, place) | known
         for entry in plan.entries:
             if entry.field in values:
