@@ -6,7 +6,7 @@
     position: Position         the place of the name of a mapping, else of the value
 
 A field without default must be in the file. A class with a `shorthand` can be written as the value of that field
-alone; `unread` names keys that other code reads.
+alone, whose place is then its own; with `at_its_name` that of its name. `unread` names keys that other code reads.
 """
 
 from __future__ import annotations
