@@ -112,6 +112,7 @@ SCRIPT = """\
 #SBATCH --nodes=2
 #SBATCH --output=job-%j.out
 export NCCL_NET_PLUGIN=ofi
+#SBATCH --comment=late
 echo "n2:9:9 [0] NCCL INFO Using network Socket" "n1:9:9 [0] NCCL INFO Using network Socket"
 echo "cxil_map: write error"
 exit 3
@@ -129,7 +130,7 @@ def test_a_job_is_looked_at_by_its_id(slurm: Slurm, environ: dict[str, str], pla
     findings = {finding["id"]: finding for finding in report["findings"]}  # type: ignore[attr-defined]
     assert code == 1
     assert findings["cxil-map"]["place"] == f"job-{job}.out:2"
-    assert findings["core-dumps"]["place"] == "script:2"
+    assert findings["option-behind-command"]["place"] == "script:5"
     facts = dict(report["facts"])  # type: ignore[call-overload]
     assert (facts["state"], facts["exit code"], facts["nodes"]) == ("FAILED", "3:0", "n[1-2]")
     assert facts["NCCL's network"] == "Socket"
