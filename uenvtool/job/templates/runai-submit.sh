@@ -5,4 +5,4 @@ cd "$(dirname "$0")" || exit
 scripts=$(tar -cz @SCRIPT@ @ACTIVATION@ | base64 | tr -d '\n')
 exec runai @SUBMIT@ \
   @FLAGS@ -- \
-  bash -c "mkdir -p /tmp/job && echo $scripts | base64 -d | tar -xz -C /tmp/job && exec bash /tmp/job/@SCRIPT@"
+  bash -c "job=\$(mktemp -d) && echo $scripts | base64 -d | tar -xz -C \$job && exec bash \$job/@SCRIPT@"
