@@ -65,9 +65,13 @@ class Dialect(ABC):
     def passes(self) -> tuple[list[str], list[str]]:
         """The lines around the settings of a set, which are gone through twice."""
 
-    @abstractmethod
     def variable(self, name: str) -> str:
-        """The value of one of the script's own variables, as a word."""
+        """Return the value of one of the script's own variables, as a word."""
+        return f'"$ue_{name}"'
+
+    def ended(self, lines: Sequence[str]) -> list[str]:
+        """Return the lines of a script with its end, which removes the script's own functions."""
+        return [*lines, self.block("end", FUNCTIONS=wrapped(own_functions(lines)))]
 
     @abstractmethod
     def shown(self, runtime: Runtime) -> str:

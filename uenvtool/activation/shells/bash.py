@@ -12,9 +12,7 @@ from uenvtool.activation.script import (
     first_blocks,
     function_names,
     last_blocks,
-    own_functions,
     signs,
-    wrapped,
 )
 from uenvtool.activation.versions import COMPARE, LOWEST, number, unseen_needs_care
 from uenvtool.core import quoting
@@ -58,9 +56,6 @@ class Bash(Dialect):
     def passes(self) -> tuple[list[str], list[str]]:
         return ["for ue_pass in look set; do"], ["done"]
 
-    def variable(self, name: str) -> str:
-        return f'"$ue_{name}"'
-
     def image(self, plan: Settings) -> dict[str, str]:
         return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"}
 
@@ -89,8 +84,7 @@ class Bash(Dialect):
         globs = "ue_library " in "\n".join(first) or "ue_gid" in "\n".join(first)
         begin = [self.block("begin"), *([self.block("globbing")] if globs else [])]
         main = [*begin, *first, "ue_settings", *last_blocks(plan, self)]
-        whole = [*settings, "", *functions, *main]
-        return [*whole, self.block("end", FUNCTIONS=wrapped(own_functions(whole)))]
+        return self.ended([*settings, "", *functions, *main])
 
 
 SHELL = Bash()

@@ -11,9 +11,7 @@ from uenvtool.activation.script import (
     first_blocks,
     function_names,
     last_blocks,
-    own_functions,
     signs,
-    wrapped,
 )
 from uenvtool.activation.versions import COMPARE, LOWEST, number, unseen_needs_care
 from uenvtool.core import quoting
@@ -54,9 +52,6 @@ class Fish(Dialect):
     def passes(self) -> tuple[list[str], list[str]]:
         return ["for ue_pass in look set"], ["end"]
 
-    def variable(self, name: str) -> str:
-        return f'"$ue_{name}"'
-
     def image(self, plan: Settings) -> dict[str, str]:
         return {}  # each image has a line of its own
 
@@ -77,11 +72,10 @@ class Fish(Dialect):
 
     def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
         settings = ["function ue_settings --no-scope-shadowing", *(f"    {line}" for line in table), "end"]
-        functions = [self.block(name) for name in function_names(plan, self)]
-        sets = ["set -l ue_pass", "set -l ue_other"] if "default_set" in function_names(plan, self) else []
+        names = function_names(plan, self)
+        sets = ["set -l ue_pass", "set -l ue_other"] if "default_set" in names else []
         main = [self.block("begin"), *sets, *first_blocks(plan, self), "ue_settings", *last_blocks(plan, self)]
-        whole = [*settings, "", *functions, "", *main]
-        return [*whole, self.block("end", FUNCTIONS=wrapped(own_functions(whole)))]
+        return self.ended([*settings, "", *map(self.block, names), "", *main])
 
 
 SHELL = Fish()
