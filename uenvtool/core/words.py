@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def megabytes(size: float) -> str:
+def size_text(size: float) -> str:
     """Return a number of bytes as people read it."""
-    return f"{size / 1e6:.1f} MB"
+    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.0f} kB"
 
 
 def listed(words: Sequence[str], most: int) -> str:

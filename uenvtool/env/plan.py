@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.result import Progress, Result, Table
-from uenvtool.core.words import megabytes
+from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment
 from uenvtool.env.install import usual_stores
 from uenvtool.env.installable import read_installable
@@ -154,7 +154,7 @@ def _download_sizes(sources: Sequence[Source], sizes: Mapping[str, int | None]) 
     if not known:
         return [f"{len(sources)} downloads; no size is known, since neither Spack's cache nor --mirror has one"]
     rest = f"; no size is known of {unknown}, which neither Spack's cache nor --mirror has" if unknown else ""
-    return [f"{len(sources)} downloads: {megabytes(sum(known))} in {len(known)}{rest}"]
+    return [f"{len(sources)} downloads: {size_text(sum(known))} in {len(known)}{rest}"]
 
 
 def _rows(order: BuildOrder) -> list[tuple[str, str, str]]:
@@ -165,7 +165,7 @@ def _rows(order: BuildOrder) -> list[tuple[str, str, str]]:
 
 def _downloads(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> Table:
     def shown(size: int | None) -> str:
-        return "unknown" if size is None else megabytes(size)
+        return "unknown" if size is None else size_text(size)
 
     return Table(
         headings=("download for", "size", "url"),

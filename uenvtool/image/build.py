@@ -11,7 +11,7 @@ from pathlib import Path
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
-from uenvtool.core.words import megabytes
+from uenvtool.core.words import size_text
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.folder import PURPOSE
@@ -195,7 +195,7 @@ def _usual_store(environment: Installable, name: str) -> Path:
 
 def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: tuple[str, ...]) -> Result:
     environment, target = plan.environment, plan.target
-    size = megabytes(packed.bytes)
+    size = size_text(packed.bytes)
     return Result(
         data={
             "image": str(target),

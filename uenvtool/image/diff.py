@@ -8,7 +8,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
-from uenvtool.core.words import megabytes
+from uenvtool.core.words import size_text
 from uenvtool.image.contents import Contents, read
 from uenvtool.image.listing import FOLDER, SYMLINK
 from uenvtool.image.stream import file_sums
@@ -79,8 +79,8 @@ def _names(contents: Contents) -> dict[str, str]:
 
 def _sizes(contents: Contents) -> dict[str, str]:
     return {
-        "image": megabytes(contents.path.stat().st_size),
-        "unpacked": megabytes(contents.unpacked_bytes),
+        "image": size_text(contents.path.stat().st_size),
+        "unpacked": size_text(contents.unpacked_bytes),
         "names": str(len(contents.entries)),
     }
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.words import megabytes
+from uenvtool.core.words import size_text
 from uenvtool.image import listing as listings
 from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, by_name, listing
 from uenvtool.image.metadata import PACKED
@@ -157,7 +157,7 @@ def require_image(image: Path) -> Superblock:
 def _require_space(image: Path, needed: int, folder: Path) -> None:
     free_bytes = shutil.disk_usage(folder).free
     if needed > free_bytes:
-        sizes = f"{image} takes {megabytes(needed)} unpacked, and {folder.parent} has {megabytes(free_bytes)} free"
+        sizes = f"{image} takes {size_text(needed)} unpacked, and {folder.parent} has {size_text(free_bytes)} free"
         raise ToolFailed(sizes, hint="free space there, or name a folder on another disk")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core.result import Result, Table
-from uenvtool.core.words import megabytes
+from uenvtool.core.words import size_text
 from uenvtool.image.cache import tested_sha256
 from uenvtool.image.contents import Contents, read
 
@@ -49,13 +49,13 @@ def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
         ("name", data["name"] or "none: it has no meta/env.json"),
         ("mount", data["mount"] or ""),
         ("default view", data["default_view"] or ""),
-        ("size", f"{megabytes(data['bytes'])}, unpacked {megabytes(data['unpacked_bytes'])} in {data['names']} names"),
+        ("size", f"{size_text(data['bytes'])}, unpacked {size_text(data['unpacked_bytes'])} in {data['names']} names"),
         ("marked tested", data["tested_sha256"] or ""),
         ("compression", f"{data['compression']}, {data['block_bytes'] >> 10} KiB blocks"),
     ]
     views = [(name, view.root, view.description) for name, view in contents.views.items()]
     by_size = sorted(contents.packages, key=lambda package: (-package.bytes, package))
-    packages = [(package.name, package.version, package.kind, megabytes(package.bytes)) for package in by_size]
+    packages = [(package.name, package.version, package.kind, size_text(package.bytes)) for package in by_size]
     variables = [(*name.split(" "), change) for name, change in contents.variables().items()]
     tables = [
         Table(headings=("image", str(contents.path)), rows=[fact for fact in facts if fact[1]]),

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
+from uenvtool.core.words import listed
 from uenvtool.env.folder import COMPILER
 from uenvtool.image import elf
 from uenvtool.image.cache import has_mark_of_another, marker_of
@@ -151,7 +152,7 @@ def _from_base(image: str, report: Report) -> str:
 
 
 def _on_record(image: str, report: Report) -> str:
-    files = f"{len(report.recording)} files record where they were built ({some(report.recording)})"
+    files = f"{len(report.recording)} files record where they were built ({listed(report.recording, _MOST_NAMES)})"
     return f"{image}: {files}, as origin or debug information, which no run looks into"
 
 
@@ -299,13 +300,7 @@ def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
     for name, folder in using.items():
         files.setdefault(folder, []).append(name)
     for folder, names in files.items():
-        yield f"{folder}, where it was built, is named by {some(names)}"
-
-
-def some(names: Sequence[str]) -> str:
-    """The first names of a list, and how many more there are."""
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{more}"
+        yield f"{folder}, where it was built, is named by {listed(names, _MOST_NAMES)}"
 
 
 def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:

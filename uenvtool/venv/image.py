@@ -277,11 +277,6 @@ def shown_path(path: Path) -> str:
     return relative if not relative.startswith("..") else str(path)
 
 
-def shown_size(size: int) -> str:
-    """Return a number of bytes to read."""
-    return f"{size / 1e6:.1f} MB" if size >= 100_000 else f"{size / 1e3:.0f} kB"
-
-
 def _epoch() -> int | None:
     """Read SOURCE_DATE_EPOCH (https://reproducible-builds.org/specs/source-date-epoch/)."""
     text = os.environ.get("SOURCE_DATE_EPOCH", "")

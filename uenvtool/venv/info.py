@@ -10,9 +10,10 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result, Table
+from uenvtool.core.words import size_text
 from uenvtool.venv import howto
 from uenvtool.venv import image as images
-from uenvtool.venv.image import editable_notes, image_of, is_older, overlay_of, repack_command, shown_path, shown_size
+from uenvtool.venv.image import editable_notes, image_of, is_older, overlay_of, repack_command, shown_path
 from uenvtool.venv.outcome import HEADINGS
 from uenvtool.venv.record import read_record, recorded_requirement
 from uenvtool.venv.where import find
@@ -108,7 +109,7 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "built on the base", ", ".join(data.get("built_on_base", ()))
     for name in ("precedence", "mount", "compression"):
         yield name, data.get(name)
-    yield "size", shown_size(data["bytes"]) + (f" in {data['files']} files" if "files" in data else "")
+    yield "size", size_text(data["bytes"]) + (f" in {data['files']} files" if "files" in data else "")
 
 
 def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, Step, Table, silent
+from uenvtool.core.words import size_text
 from uenvtool.venv import howto, kernels
 from uenvtool.venv.base import Base
 from uenvtool.venv.image import (
@@ -24,7 +25,6 @@ from uenvtool.venv.image import (
     refuse_foreign_image,
     repack_command,
     shown_path,
-    shown_size,
 )
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import added_by_others, is_own
@@ -263,7 +263,7 @@ def _result(made: MadeOverlay, started_by: str) -> Result:
         python = shlex.quote(shown_path(made.target / "bin" / "python"))
         following.append(f"{started_by} {python} script.py".lstrip())
     if image:
-        size = shown_size(image["bytes"])
+        size = size_text(image["bytes"])
         notes.append(f"{image['path']}: {size}, {image['compression']}, sha256 {image['sha256']}")
         notes += [f"the old one is {image['previous']}"] if image["previous"] else []
         following += howto.shown(image["use"])
