@@ -7,6 +7,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.samples import sampled
+from uenvtool.core import signals
 
 STUBBORN = "trap '' TERM INT HUP; sleep 300 & echo $! > grandchild; echo $$ > child; wait; sleep 300"
 """A shell program that ignores what asks it to end, and so does what it starts."""
@@ -172,3 +174,24 @@ def test_ctrl_c_gives_no_traceback_from_the_first_line_of_the_installed_script_o
     done = subprocess.run(command, env=environ, cwd=place, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_the_thread_that_ends_the_process_waits_for_the_word_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[bytes] = []
+    begun = threading.Event()
+
+    def slow(_descriptor: int, text: bytes) -> None:
+        begun.set()
+        time.sleep(0.2)
+        written.append(text)
+
+    monkeypatch.setattr(signals, "_is_announced", False)
+    monkeypatch.setattr(signals.os, "write", slow)
+    first = threading.Thread(target=signals.announce)
+    first.start()
+    begun.wait()
+
+    signals.announce()
+
+    assert written == [b"interrupted\n"]
+    first.join()

@@ -11,6 +11,7 @@ CPython loses a signal that comes just before the main thread waits for a lock.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import os
 import signal
@@ -35,12 +36,11 @@ _began = False
 _is_raised = False
 _is_repeated = False
 _is_announced = False
+_announcing = _thread.allocate_lock()
 
 
 def install() -> None:
     """Let signals end this process so. What is ignored stays ignored, as SIGHUP is under nohup."""
-    import _thread
-
     sys.unraisablehook = _report_unraisable
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -84,10 +84,16 @@ def ended_with_us(group: int) -> Iterator[None]:
 def announce() -> None:
     """Tell the user, once, that the command was interrupted."""
     global _is_announced  # noqa: PLW0603  signals belong to the process
-    if not _is_announced:
-        _is_announced = True
-        with contextlib.suppress(OSError):
-            os.write(2, b"interrupted\n")
+    # The thread that comes second ends the process: it waits until the first has written, or cannot.
+    is_free = _announcing.acquire(timeout=GRACE_SECONDS)
+    try:
+        if not _is_announced:
+            _is_announced = True
+            with contextlib.suppress(OSError):
+                os.write(2, b"interrupted\n")
+    finally:
+        if is_free:
+            _announcing.release()
 
 
 def leave(code: int) -> NoReturn:
