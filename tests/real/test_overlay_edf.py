@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.images import Builder, debian_image, podman_environment, storage
+from tests.support.images import Builder, debian_image, storage
 from tests.support.overlays import wheel
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -60,25 +59,3 @@ def test_an_overlay_is_made_on_the_containers_python_and_keeps_its_torch(
     assert where.startswith(f"{place}/env/lib/"), ran.stderr
     assert torch == "2.8.0a0+nv25.6"
     subprocess.run([*builder.words, "rm", made], capture_output=True, check=True)
-
-
-def test_podman_runs_it_where_no_srun_is(builder: Builder, no_base: None, tmp_path: Path, place: Path) -> None:
-    image = debian_image(builder, wheel(tmp_path / "base", "torch", "2.8.0a0+nv25.6"))
-    podman = podman_environment(builder, image)
-    wheels = tmp_path / "wheels"
-    wheel(wheels, "metatrain", "2025.1", requires=["torch>=2.1"])
-    wheel(wheels, "torch", "2.9.0")
-    Path("mine.toml").write_text(f'image = "{image}"\nmounts = ["{tmp_path}"]\n')
-    env = {**os.environ, **podman, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
-
-    command = [sys.executable, "-m", "uenvtool", "venv", "env", "metatrain", "--edf", "mine.toml", "--podman"]
-    answer = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-
-    assert answer.returncode == 0, answer.stderr
-    code = "import metatrain, torch; print(metatrain.__file__, torch.__version__)"
-    Path("script.py").write_text(code)
-    line = next(line for line in answer.stderr.splitlines() if line.endswith(" env/bin/python script.py"))
-    ran = subprocess.run(shlex.split(line), env=env, capture_output=True, text=True, check=False)  # as it was printed
-    where, torch = ran.stdout.split()
-    assert where.startswith(f"{place}/env/lib/"), ran.stderr
-    assert torch == "2.8.0a0+nv25.6"

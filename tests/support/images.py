@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -115,26 +114,6 @@ class Builder:
         for point in sorted((path for path in mounted if path.startswith(f"{self.folder}/")), reverse=True):
             subprocess.run(["umount", "--lazy", point], check=False)
         shutil.rmtree(self.folder)
-
-
-def podman_environment(builder: Builder, image: str) -> dict[str, str]:
-    """Variables with which podman runs the images of a builder; skips if it may not run any here.
-
-    The limits are low ones: within some containers none may be raised. The network is the host's.
-    """
-    need("podman", "runc")  # crun refuses machines with both versions of cgroups
-    store, runs, driver = (word.partition("=")[2] for word in builder.words[1:])
-    limits = '"nofile=1024:1024", "nproc=1024:1024"'
-    containers, stored = builder.folder / "containers.conf", builder.folder / "storage.conf"
-    engine = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\n'
-    containers.write_text(f'[containers]\ndefault_ulimits = [{limits}]\nnetns = "host"\n{engine}')
-    stored.write_text(f'[storage]\ndriver = "{driver}"\ngraphroot = "{store}"\nrunroot = "{runs}"\n')
-    found = {"CONTAINERS_CONF": str(containers), "CONTAINERS_STORAGE_CONF": str(stored)}
-    trial = ["podman", "run", "--rm", "--entrypoint=", image, "env"]
-    done = subprocess.run(trial, env={**os.environ, **found}, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        skip_without("podman that may run containers", f"run outside a container, or as root ({done.stderr.strip()})")
-    return found
 
 
 def storage(fallback: Path) -> Path:

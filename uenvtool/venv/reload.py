@@ -3,44 +3,36 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from uenvtool.core import tools
-from uenvtool.core.errors import BadInput, ToolMissing
-from uenvtool.venv.edf import Edf, at_their_own_place, hides_the_containers, podman_words, read_edf
+from uenvtool.core.errors import BadInput, Position, ToolMissing
+from uenvtool.core.files import read_bytes
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.where import LABEL, STARTED_BY
 
-OPTIONS, FLAG = ("--uenv", "--view", "--edf"), "--podman"
-"""The options that say where the command is run again, and one without a value; it does not have them there."""
+OPTIONS = ("--uenv", "--view", "--edf")
+"""The options that say where the command is run again; it does not have them there."""
+MAX_BYTES = 1_000_000
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
     """Become this command in the uenv, or in a container of the EDF, that is named; nothing if none is.
 
-    A container is started by srun, or by podman where that is what is here. Raises ToolMissing if no program is here
-    that starts it, BadInput if the container will not have the folders that the command needs: this program with its
-    own Python, the overlay, the current folder; and for what podman cannot run.
+    Raises ToolMissing if no program is here that starts it, BadInput if the container will not have the folders that
+    the command needs: this program with its own Python, the overlay, the current folder.
     """
-    if request.podman and not request.edf:
-        raise BadInput("--podman starts the container of an EDF", hint="name the EDF: --edf FILE")
     if request.uenv is not None:
         _in_uenv(request.uenv, request.view, environ)
     if request.edf:
-        names = ("podman",) if request.podman else ("srun", "podman")
-        programs = {name: shutil.which(name, path=environ.get("PATH")) for name in names}
-        starter = next(filter(programs.get, names), None)
-        if starter is None:
-            hint = "run it on a login node of the cluster, or install podman: https://podman.io/docs/installation"
-            missing = " and ".join(names) + (" are" if len(names) > 1 else " is")
-            raise ToolMissing(f"--edf {request.edf}: {missing} not here", hint=hint)
-        words = _by_srun if starter == "srun" else _by_podman
-        tools.become([programs[starter] or starter, *words(request.edf, Path(request.path), environ)])
+        _in_container(request.edf, Path(request.path), environ)
 
 
 def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
@@ -55,39 +47,47 @@ def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     tools.become([client, *words, *this_command(sys.argv)], {**environ, **more})
 
 
-def _by_srun(edf: str, target: Path, environ: Mapping[str, str]) -> list[str]:
-    named_by_path = "/" in edf or edf.endswith(".toml")
-    if named_by_path:
-        refuse_unmounted(read_edf(edf, environ), [*_own_folders(), *_worked_in(target)], environ)
-    words = [f"--environment={os.path.abspath(edf) if named_by_path else edf}", "--nodes=1", "--ntasks=1"]
-    started_by = f"{STARTED_BY}={shlex.join(['srun', words[0]])}"
-    return [*words, "env", f"--chdir={os.getcwd()}", started_by, *this_command(sys.argv)]
+def _in_container(edf: str, target: Path, environ: Mapping[str, str]) -> NoReturn:
+    """Become `srun --environment=EDF ... <this command>`. Raises ToolMissing without srun."""
+    srun = shutil.which("srun", path=environ.get("PATH"))
+    if srun is None:
+        raise ToolMissing(f"--edf {edf}: srun is not here", hint="run it on a login node of the cluster")
+    if "/" in edf or edf.endswith(".toml"):  # else a name that the Container Engine looks for
+        refuse_unmounted(
+            Path(edf), [*_own_folders(), Path.cwd().resolve(), target.absolute().parent.resolve()], environ
+        )
+        edf = os.path.abspath(edf)
+    option = f"--environment={edf}"
+    started_by = f"{STARTED_BY}={shlex.join(['srun', option])}"
+    words = [option, "--nodes=1", "--ntasks=1", "env", f"--chdir={os.getcwd()}", started_by]
+    tools.become([srun, *words, *this_command(sys.argv)])
 
 
-def _by_podman(edf: str, target: Path, environ: Mapping[str, str]) -> list[str]:
-    read, own = read_edf(edf, environ), list(_own_folders())
-    mountable = [path for path in own if not hides_the_containers(path)]
-    needed = [*(path for path in own if path not in mountable), *_worked_in(target)]
-    refuse_unmounted(read, needed, environ)
-    run, *words = podman_words(read, mountable, os.getcwd(), environ)
-    started_by = f"--env={STARTED_BY}={shlex.join(['podman', *podman_words(read, [], os.getcwd(), environ)])}"
-    return [run, started_by, *words, *this_command(sys.argv)]
-
-
-def refuse_unmounted(edf: Edf, paths: Sequence[Path], environ: Mapping[str, str]) -> None:
+def refuse_unmounted(edf: Path, paths: Sequence[Path], environ: Mapping[str, str]) -> None:
     """Raise BadInput if a container of an EDF does not have one of these folders of the host at its own place.
 
-    An EDF that builds on one that is not here is not looked at: the other one may mount them.
+    An EDF that builds on another one is left to srun, which reads both. The keys are those of the Container Engine
+    (https://docs.cscs.ch/software/container-engine/edf/).
     """
-    places = at_their_own_place(edf.mounts, environ)
-    for path in paths if edf.is_whole else ():
+    import tomlkit
+
+    try:
+        text = read_bytes(edf, MAX_BYTES).decode("utf-8")
+        data: dict[str, Any] = tomlkit.parse(text).unwrap()
+    except (OSError, ValueError, tomlkit.exceptions.ParseError) as error:
+        why, hint = getattr(error, "strerror", None) or error, "name the file that srun takes"
+        raise BadInput(f"this EDF cannot be read: {why}", Position(str(edf)), hint) from error
+    before, found, _ = text.partition("mounts")
+    position = Position(str(edf), before.count("\n") + 1, len(before) - before.rfind("\n")) if found else None
+    mounts = data.get("mounts", [])
+    if not isinstance(mounts, list):
+        raise BadInput("mounts must be a list", position, "see what `uenvtool container` writes")
+    filled = [_VARIABLE.sub(lambda name: environ.get(name[1], name[0]), str(mount)).split(":") for mount in mounts]
+    places = [source for source, *rest in filled if not rest or rest[0] == source]
+    for path in () if "base_environment" in data else paths:
         if not any(path.is_relative_to(place) for place in places):
             hint = f'add "{path}" to its mounts, or work in a folder that is mounted; docs/containers.md says more'
-            raise BadInput(f"the container will not have {path}", edf.position("mounts"), hint)
-
-
-def _worked_in(target: Path) -> list[Path]:
-    return [Path.cwd().resolve(), target.absolute().parent.resolve()]
+            raise BadInput(f"the container will not have {path}", position or Position(str(edf)), hint)
 
 
 def _own_folders() -> Iterator[Path]:
@@ -108,6 +108,6 @@ def this_command(words: Sequence[str]) -> list[str]:
             left += [word, *rest]
         elif word in OPTIONS:
             next(rest, None)
-        elif word != FLAG and not word.startswith(tuple(f"{name}=" for name in OPTIONS)):
+        elif not word.startswith(tuple(f"{name}=" for name in OPTIONS)):
             left.append(word)
     return [sys.executable, "-E", *program, *left]
