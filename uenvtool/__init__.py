@@ -1,3 +1,3 @@
 """uenvtool: from nothing to a tuned PyTorch job on an HPC system."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"

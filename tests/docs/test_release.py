@@ -1,0 +1,67 @@
+"""What a hosting service, a package index and a reader of releases look for is as their schemas want it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.needs import skip_without
+from tests.support.project import ROOT
+from uenvtool import __version__
+
+SCHEMAS = {
+    ".github/workflows/tests.yml": "vendor.github-workflows",
+    ".github/ISSUE_TEMPLATE/fault.yml": "vendor.github-issue-forms",
+    ".github/ISSUE_TEMPLATE/knowledge.yml": "vendor.github-issue-forms",
+    ".gitlab-ci.yml": "vendor.gitlab-ci",
+    "CITATION.cff": "vendor.citation-file-format",
+}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_each_is_as_its_schema_wants(name: str) -> None:
+    program = Path(sys.executable).parent / "check-jsonschema"
+    if not program.is_file():
+        skip_without("check-jsonschema", "pip install check-jsonschema")
+
+    done = subprocess.run(
+        [program, "--builtin-schema", SCHEMAS[name], ROOT / name], capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_pipelines_run_what_ci_runs() -> None:
+    github = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
+    gitlab = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+
+    assert github["jobs"]["tests"]["steps"][-1]["run"].endswith(".ci/run")
+    assert gitlab["tests"]["script"] == [".ci/run"]
+
+
+def test_every_version_is_the_same() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text()
+
+    assert re.search(r"^## \[(.+?)\]", changes, re.MULTILINE)[1] == __version__  # type: ignore[index]
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == __version__
+
+
+def test_an_issue_asks_for_what_doctor_sees() -> None:
+    assert "uenvtool doctor --json" in (ROOT / ".github/ISSUE_TEMPLATE/fault.yml").read_text()
+
+
+@pytest.mark.slow
+def test_a_wheel_and_an_sdist_are_the_same_bytes_each_time(tmp_path: Path) -> None:
+    made = []
+    for name in ("one", "two"):
+        build = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(tmp_path / name), str(ROOT)]
+        subprocess.run(build, check=True, capture_output=True)
+        made.append({file.name: file.read_bytes() for file in (tmp_path / name).iterdir()})
+
+    assert made[0] == made[1]
+    assert len(made[0]) == 2
