@@ -66,7 +66,7 @@ class Release:
 class ConditionalCommand:
     """A command, word by word, that holds under a condition."""
 
-    shorthand: ClassVar = "run"
+    shorthand: ClassVar[str] = "run"
     run: tuple[str, ...]
     position: Position
     when: Condition = ALWAYS
@@ -77,7 +77,7 @@ class ConditionalCommand:
 class ConditionalValue:
     """An option, or the value of a variable, that holds under a condition."""
 
-    shorthand: ClassVar = "value"
+    shorthand: ClassVar[str] = "value"
     value: Verbatim
     position: Position
     when: Condition = ALWAYS
@@ -91,7 +91,7 @@ class PlacedText:
     A path may have `*` and `?` for characters of one name; a folder stands for all that is in it.
     """
 
-    shorthand: ClassVar = "text"
+    shorthand: ClassVar[str] = "text"
     text: Verbatim
     position: Position
 
@@ -113,7 +113,7 @@ class Component:
     variables of the image. check: commands that show that it works.
     """
 
-    unread: ClassVar = ("url", "git")
+    unread: ClassVar[tuple[str, ...]] = ("url", "git")
     name: str
     description: str
     versions: Mapping[str, Release]

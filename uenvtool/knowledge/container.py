@@ -43,8 +43,8 @@ class BaseImage:
 class Choice:
     """A component at a version, and where it is named."""
 
-    shorthand: ClassVar = "version"
-    at_its_name: ClassVar = True  # an error is about the component, not about its version
+    shorthand: ClassVar[str] = "version"
+    at_its_name: ClassVar[bool] = True  # an error is about the component, not about its version
     name: Key
     version: str
     position: Position

@@ -14,7 +14,7 @@ from uenvtool.knowledge.pattern import Pattern
 class Explained:
     """A value and why it is so."""
 
-    shorthand: ClassVar = "value"
+    shorthand: ClassVar[str] = "value"
     name: Key
     value: str
     reason: str = ""

@@ -38,7 +38,7 @@ class Row:
 class PublishedTable:
     """A published table; `source` says where it was published."""
 
-    unread: ClassVar = ("other", "python")
+    unread: ClassVar[tuple[str, ...]] = ("other", "python")
     source: str
     rows: tuple[Row, ...]
 

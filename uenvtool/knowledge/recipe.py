@@ -26,7 +26,7 @@ ANY_UARCH = "any"
 class Pin:
     """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
 
-    shorthand: ClassVar = "version"
+    shorthand: ClassVar[str] = "version"
     package: Key
     version: Versions | None = None
     variants: SpecText = ""
@@ -41,8 +41,8 @@ class Pin:
 class RootSpec:
     """A spec that the recipe asks for by name."""
 
-    shorthand: ClassVar = "spec"
-    unread: ClassVar = ("replace",)
+    shorthand: ClassVar[str] = "spec"
+    unread: ClassVar[tuple[str, ...]] = ("replace",)
     spec: Spec
     position: Position
     reason: str = ""
@@ -85,7 +85,7 @@ class Coupling:
 class Variable:
     """A variable that a view sets; `value` None unsets it."""
 
-    shorthand: ClassVar = "value"
+    shorthand: ClassVar[str] = "value"
     name: Key
     value: str | None = None
     position: Position
@@ -134,7 +134,7 @@ class Yanked:
 class Difference:
     """Why a package is not at its published version. prefer: the version to take instead, if any."""
 
-    shorthand: ClassVar = "reason"
+    shorthand: ClassVar[str] = "reason"
     reason: str
     prefer: str = ""
     position: Position

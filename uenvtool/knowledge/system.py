@@ -89,7 +89,7 @@ class External:
 class Requirement:
     """A constraint that a package must meet on a system."""
 
-    shorthand: ClassVar = "spec"
+    shorthand: ClassVar[str] = "spec"
     spec: str
     position: Position
     reason: str = ""
@@ -129,7 +129,7 @@ class SystemPackage:
 class Mpi:
     """The MPI of a system. versions: those that it has, the preferred first; none: whatever Spack knows."""
 
-    shorthand: ClassVar = "package"
+    shorthand: ClassVar[str] = "package"
     package: str
     versions: tuple[Version, ...] = ()
     reason: str = ""
@@ -170,7 +170,7 @@ class System:
     bandwidth: how fast its network has been.
     """
 
-    unread: ClassVar = ("additions", "configuration")
+    unread: ClassVar[tuple[str, ...]] = ("additions", "configuration")
     name: str
     description: str
     site: str

@@ -179,7 +179,7 @@ class TunedVariable:
 class Workaround:
     """Settings against a symptom, off unless they are asked for by name. cost: what one pays for them."""
 
-    unread: ClassVar = ("set",)
+    unread: ClassVar[tuple[str, ...]] = ("set",)
     name: Key
     symptom: str
     cost: str
@@ -251,7 +251,7 @@ class Guard:
 class TuningSet:
     """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
 
-    unread: ClassVar = ("when", "unseen", "source", "values")
+    unread: ClassVar[tuple[str, ...]] = ("when", "unseen", "source", "values")
     name: Key
     reason: str
     settings: tuple[Setting, ...]
@@ -262,7 +262,7 @@ class TuningSet:
 class Tuning:
     """One file of variables, or several as one."""
 
-    unread: ClassVar = ("sources",)
+    unread: ClassVar[tuple[str, ...]] = ("sources",)
     name: str
     description: str
     variables: tuple[TunedVariable, ...] = ()
