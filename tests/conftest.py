@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import needs
+from tests.support import needs, samples
 from tests.support.bases import loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
@@ -33,6 +33,11 @@ for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or und
 def pytest_addoption(parser: pytest.Parser) -> None:
     for mark in EXPENSIVE:
         parser.addoption(f"--{mark}", action="store_true", help=f"run the tests that are marked {mark} too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how much of products of random cases is run, before they are read."""
+    samples.WHOLE = config.getoption("--slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

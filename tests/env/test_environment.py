@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.conftest import ROOT, SMALL, Answer
+from tests.support.samples import share
 from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.folder import fingerprint
@@ -176,12 +177,13 @@ def test_a_placeholder_without_a_value_is_refused_where_it_stands(write: Write) 
 
 
 def test_ten_thousand_specs_are_all_rendered(write: Write) -> None:
-    specs = "".join(f"    - pkg-{i}@1.{i} +shared\n" for i in range(10_000))
+    count = share(10_000)
+    specs = "".join(f"    - pkg-{i}@1.{i} +shared\n" for i in range(count))
     write("recipes/large/recipe.yaml", SMALL.replace("    - zlib-ng\n", specs))
 
     definitions = data(planned("large", "clariden", "gh200"))["definitions"]
 
-    assert len(definitions[0]["all"]) == 10_001
+    assert len(definitions[0]["all"]) == count + 1
 
 
 SITE = """\

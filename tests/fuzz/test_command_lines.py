@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Answer
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.overlays import BaseHere
-from tests.support.samples import sampled
+from tests.support.samples import sampled, share
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -105,7 +105,7 @@ VARIABLES = {
 @pytest.mark.parametrize("seed", sampled(range(3)))
 def test_any_environment_is_answered(cli: Cli, seed: int) -> None:
     chance = random.Random(seed)
-    for _ in range(12):
+    for _ in range(share(12)):
         chosen = {name: chance.choice(VARIABLES[name]) for name in chance.sample(list(VARIABLES), 3)}
         with pytest.MonkeyPatch.context() as patch:
             for name, value in chosen.items():
@@ -162,7 +162,7 @@ def test_any_requirements_file_is_answered(
 ) -> None:
     loaded("pythonpath")
     chance = random.Random(seed)
-    for number in range(12):
+    for number in range(share(12)):
         lines = [chance.choice(REQUIREMENTS).replace("{self}", f"r{number}.txt") for _ in range(chance.randint(1, 3))]
         path = write(f"r{number}.txt", "\n".join(lines) + "\n")
 

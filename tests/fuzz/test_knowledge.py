@@ -10,9 +10,10 @@ import pytest
 from tests.conftest import ROOT, SMALL, Answer
 from tests.fuzz.mutation import damaged_lines
 from tests.fuzz.verdict import assert_is_an_answer
+from tests.support.samples import pairwise, share
 from uenvtool.knowledge.kinds import KINDS, Kind
 
-COUNT = 30
+COUNT = share(30)
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
 
@@ -34,29 +35,32 @@ def test_a_damaged_file_is_accepted_or_told(cli: Cli, write: Write, kind: Kind) 
             assert "mine" in answer.stderr or path.stem in answer.stderr, text
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+ONCE = [
+    "",
+    "a: [",
+    "- 1\n",
+    "x\n",
+    "{" * 20_000,
+    "a: " + "[" * 20_000,
+    "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n",
+    "".join(f"k{number}: 1\n" for number in range(20_000)),
+    "description: \x1b[31m\n",
+    b"\xff\xfe\x00",
+    "description: a\0b\n",
+    "description: x\nruntimes: []\n",
+    "extends: mine\n",
+    "extends: [mine, mine]\n",
+    f"extends: {'x' * 300}\n",
+    'require: {"a: b": "1"}\n',
+    f"require: {{zlib: '{'9' * 5000}'}}\n",
+]
+"""Files that once gave something unexpected."""
+
+
 @pytest.mark.parametrize(
-    "content",
-    [
-        "",
-        "a: [",
-        "- 1\n",
-        "x\n",
-        "{" * 20_000,
-        "a: " + "[" * 20_000,
-        "a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]\n",
-        "".join(f"k{number}: 1\n" for number in range(20_000)),
-        "description: \x1b[31m\n",
-        b"\xff\xfe\x00",
-        "description: a\0b\n",
-        "description: x\nruntimes: []\n",
-        "extends: mine\n",
-        "extends: [mine, mine]\n",
-        f"extends: {'x' * 300}\n",
-        'require: {"a: b": "1"}\n',
-        f"require: {{zlib: '{'9' * 5000}'}}\n",
-    ],
-    ids=lambda content: repr(content)[:24],
+    ("content", "kind"),
+    pairwise(ONCE, KINDS),
+    ids=lambda value: value.name if isinstance(value, Kind) else repr(value)[:24],
 )
 def test_what_once_broke_something_is_told(cli: Cli, write: Write, kind: Kind, content: str | bytes) -> None:
     answer = cli("validate", write(kind.file("mine"), content))

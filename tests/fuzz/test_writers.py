@@ -99,11 +99,12 @@ def activation() -> Any:
     return settings_for("clariden")
 
 
-@pytest.mark.parametrize("shell", [*shells(), *FORMATS])
 @hostile_words
-def test_activation_scripts_and_files_of_variables(activation: Any, shell: str, words: str) -> None:
-    with contextlib.suppress(BadInput):  # a form that cannot hold them refuses them
-        assert_harmless({shell: activate.text(poisoned(activation, words), shell, f"uenvtool {words}")})
+def test_activation_scripts_and_files_of_variables(activation: Any, words: str) -> None:
+    hostile = poisoned(activation, words)
+    for shell in (*shells(), *FORMATS):
+        with contextlib.suppress(BadInput):  # a form that cannot hold them refuses them
+            assert_harmless({shell: activate.text(hostile, shell, f"uenvtool {words}")})
 
 
 @pytest.fixture(scope="module")
