@@ -135,7 +135,7 @@ def assert_one_world(code: int, output: str) -> list[dict[str, str]]:
     assert [env["RANK"] for env in ranks] == [str(rank) for rank in range(RANKS)], output
     assert {env["WORLD"] for env in ranks} == {RANKS}
     assert {env["sum"] for env in ranks} == {float(sum(range(RANKS)))}
-    assert {env["SLURMD_NODENAME"] for env in ranks} == {"n1", "n2"}
+    assert len({env["SLURMD_NODENAME"] for env in ranks}) == 2
     return ranks
 
 

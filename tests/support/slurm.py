@@ -44,10 +44,12 @@ SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 SlurmctldPort={port}
+FirstJobId={port}
 SlurmdParameters=config_overrides
 GresTypes=gpu
 ReturnToService=2
 """
+"""The first number of a job is that of a port: the jobs of two Slurms on this machine have ports of their own."""
 ACCOUNTED = """
 AccountingStorageType=accounting_storage/slurmdbd
 AccountingStorageHost=localhost

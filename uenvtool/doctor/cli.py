@@ -31,6 +31,10 @@ def doctor(request: DoctorRequest) -> Result | None:
     if logs:
         from uenvtool.doctor.log.read import examine_logs
 
+        if request.restart:
+            from uenvtool.doctor.restart import restart
+
+            return restart(examine_logs(logs, system=request.system))
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return show(examine_logs(logs, system=request.system), what=what)
     if request.job:

@@ -9,7 +9,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW
+from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.usable import skipped_file_notes
 
@@ -37,7 +37,7 @@ def report(examination: Examination, *, what: str, fix: bool = False, verbose: b
     if verbose:
         text = "\n\n".join(["\n".join(head), *map(_whole, findings)])
         return Result(data=data, text=text, notes=tuple(skipped_file_notes(FINDINGS)), exit_code=code)
-    rows = [(finding.known.severity, finding.known.id, _line(finding)) for finding in findings[:MOST_LINES]]
+    rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:MOST_LINES]]
     more = [f"{len(findings) - MOST_LINES} more findings: --verbose shows all"] if len(findings) > MOST_LINES else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
     return Result(
@@ -59,8 +59,8 @@ def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[st
     return [line] if line else []
 
 
-def _line(finding: Finding) -> str:
-    """What was found, where, in one line."""
+def line_of(finding: Finding) -> str:
+    """Return what was found, where, in one line."""
     what = f"{finding.known.what}: {finding.detail}" if finding.detail else finding.known.what
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 
@@ -85,7 +85,7 @@ def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
     """What mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
     given: set[str] = set()
     for finding in findings:
-        line = " ".join(_line(finding).split())  # with nothing that could end a comment or change a terminal
+        line = " ".join(line_of(finding).split())  # with nothing that could end a comment or change a terminal
         yield f"# {finding.known.severity}: {''.join(filter(str.isprintable, line))}"
         commands = [command for command in finding.commands if command not in given]
         given.update(commands)
@@ -97,10 +97,15 @@ def _mended(finding: Finding) -> Finding:
     if finding.commands:
         return finding
     known = finding.known
-    if known.workaround:
-        from uenvtool.knowledge.tuning import load_all
+    commands = tuple(f"export {name}={quoting.sh(value)}" for name, value in settings_of(known))
+    commands = commands or ((known.command,) if known.command else ())
+    return dataclasses.replace(finding, commands=commands)
 
-        settings = load_all().workarounds[known.workaround].settings
-        commands = tuple(f"export {setting.name}={quoting.sh(setting.value or '')}" for setting in settings)
-        return dataclasses.replace(finding, commands=commands)
-    return dataclasses.replace(finding, commands=(known.command,)) if known.command else finding
+
+def settings_of(known: KnownFinding) -> list[tuple[str, str]]:
+    """Return the variables of the workaround that mends a finding, with their values."""
+    if not known.workaround:
+        return []
+    from uenvtool.knowledge.tuning import load_all
+
+    return [(setting.name, setting.value or "") for setting in load_all().workarounds[known.workaround].settings]

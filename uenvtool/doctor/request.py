@@ -32,4 +32,7 @@ class DoctorRequest:
     folder: Annotated[Path | None, Option(metavar="PATH", help="Where the ranks write what they see.")] = None
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="How long the ranks are waited for.")] = 60
     fix: Annotated[bool, Option("--fix", help="Print what mends it, ready to paste; nothing is changed.")] = False
+    restart: Annotated[
+        bool, Option("--restart", help="Say in words for a script if the job whose log this is should be queued again.")
+    ] = False
     verbose: Annotated[bool, Option("--verbose", "-v", help="Say all of each finding: why, what to do.")] = False

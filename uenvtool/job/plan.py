@@ -193,7 +193,10 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
     """Raise BadInput for an option that the system or runtime lacks."""
     use, jobs = runtime.job, system.jobs
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
-    only_slurm = ("account", "partition", "array", "dependency", "requeue", "until_done", "stage", "large", "option")
+    only_slurm = (
+        "account", "partition", "array", "dependency", "requeue", "until_done", "vet", "spare", "stage", "large",
+        "option",
+    )  # fmt: skip
     only_pods = ("pvc", "project", "uid", "interactive")
     for is_there, names, where in (
         (in_slurm, only_slurm, "Slurm"),
@@ -208,7 +211,7 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
         missing = ", ".join(f"--{name}" for name in lacking)
         raise BadInput(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
     limit = jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
-    nodes = nodes_of(request, system, use)
+    nodes = nodes_of(request, system, use) + (request.spare or 0)
     if in_slurm and limit and nodes > limit.nodes:
         raise BadInput(
             f"{nodes} nodes: a job in {limit.name} of {system.name} has at most {limit.nodes}",
@@ -287,7 +290,8 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("account", request.account, "")
     if request.partition or "partition" in defaults:
         yield Explained("partition", request.partition or defaults["partition"], "")
-    yield Explained("nodes", str(plan.nodes), "")
+    spare = request.spare or 0
+    yield Explained("nodes", str(plan.nodes + spare), f"{spare} more than training needs, see --vet" if spare else "")
     yield Explained("time", plan.time, "")
     once = {NONE: "the command starts its ranks itself"}.get(
         plan.command.launcher, f"{plan.command.launcher} starts the ranks"

@@ -69,11 +69,13 @@ def _batch_script(plan: JobPlan) -> str:
         AGAIN=in_comment(plan.again),
         CONTAINER=_container(plan) if plan.use.step else "",
         SETTINGS=shown if in_file else _exports(plan),
-        ADDRESS=plan.use.address.partition(" #")[0],
+        ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
-        STAGE=_staging(plan) + _host_file(plan),
+        STAGE=_staging(plan),
         END=_at_the_end(plan),
-        BEFORE=template("before-requeue.sh") if requeue else "",
+        VET=_vetting(plan) + _host_file(plan),
+        BEFORE=_before_requeue(plan) if requeue else "",
+        NODES=_vetted_nodes(plan),
         CORES=' -c "$SLURM_CPUS_PER_TASK"' if plan.cores else "",
         BIND=_bind(plan),
         OPTIONS=_srun_options(plan),
@@ -85,11 +87,59 @@ def _batch_script(plan: JobPlan) -> str:
     )
 
 
-def _requeue(plan: JobPlan) -> str:
-    """Return the lines that wait for the ranks, and queue the job again if its limit came."""
+def _vetting(plan: JobPlan) -> str:
+    """Return the lines that look at each node before training starts; empty if that is not wanted."""
+    if not plan.request.vets:
+        return ""
+    cores = plan.cores * plan.tasks // plan.ranks
+    return filled(
+        template("vet.sh"),
+        RANKS=str(plan.ranks),
+        NODES=str(plan.nodes),
+        GPUS=f" --gpus-per-task={plan.ranks}" if plan.request.gpu_per_rank else "",
+        ADDRESS=_address(plan).replace("'", "'\\''"),
+        CORES=f" -c {cores}" if cores else "",
+        OPTIONS=_srun_options(plan),
+        STEP=_step(plan),
+        INSIDE=_inside(plan),
+        RANK=rendezvous.RANK_OF_TASK,
+        PORT=rendezvous.PORT_OF_STEP,
+        NUMBERS=template("all-reduce.python"),
+    )
+
+
+def _vetted_nodes(plan: JobPlan) -> str:
+    """Return the options of srun that take the nodes that passed."""
+    if not plan.request.vets:
+        return ""
+    return f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
+
+
+def _address(plan: JobPlan) -> str:
+    """Return the command that says the address of a node."""
+    return plan.use.address.partition(" #")[0]
+
+
+def _before_requeue(plan: JobPlan) -> str:
+    """Return the lines before the step of a job that is queued again."""
     most = plan.request.until_done
-    limit = f'[ "${{SLURM_RESTART_COUNT:-0}}" -lt {most - 1} ] && ' if most else ""
-    return filled(template("requeue.sh"), LIMIT=limit).removesuffix("\n")
+    lines = filled(template("before-restart.sh"), MOST=str(most), NODES=_node_names(plan)) if most else ""
+    return lines + template("before-requeue.sh")
+
+
+def _requeue(plan: JobPlan) -> str:
+    """Return the lines that wait for the ranks, and queue the job again if its limit came, or for a reason."""
+    most = plan.request.until_done
+    limit = f'[ "${{SLURM_RESTART_COUNT:-0}}" -lt {most - 1} ]' if most else ""
+    failed = filled(template("restart.sh"), RANKS=str(plan.ranks), LIMIT=f" && {limit}") if most else ""
+    text = filled(template("requeue.sh"), LIMIT=f"{limit} && " if most else "", FAILED=failed.removesuffix("\n"))
+    return text.removesuffix("\n")
+
+
+def _node_names(plan: JobPlan) -> str:
+    """Return the command that prints the nodes of the ranks, a line each."""
+    vetted = 'printf "%s\\n" "${passed[@]}"'
+    return vetted if plan.request.vets else 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
 
 def _directive(directive: Explained) -> str:
@@ -203,7 +253,7 @@ def _host_file(plan: JobPlan) -> str:
     """Return the line that writes the nodes down for a launcher that reads a file of them."""
     if plan.command.launcher != "deepspeed":
         return ""
-    return f'scontrol show hostnames "$SLURM_JOB_NODELIST" | sed "s/$/ slots={plan.ranks}/" >"$LOGS/hostfile"\n'
+    return f'{_node_names(plan)} | sed "s/$/ slots={plan.ranks}/" >"$LOGS/hostfile"\n'
 
 
 def _inside(plan: JobPlan) -> str:
@@ -213,6 +263,8 @@ def _inside(plan: JobPlan) -> str:
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
     if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
         lines.append(_path_line(plan, "  "))
+    if plan.request.until_done:
+        lines.append('  [ ! -f "$LOGS/again.sh" ] || . "$LOGS/again.sh" # what doctor found in the run before\n')
     return "".join(lines)
 
 

@@ -69,6 +69,10 @@ class JobRequest:
     until_done: Annotated[
         int | None, Option(metavar="N", help="Like --requeue, with at most N runs; a run that fails is the last.")
     ] = None
+    vet: Annotated[bool, Option(help="Look at each node before training starts; one that is bad gets no rank.")] = False
+    spare: Annotated[
+        int | None, Option(metavar="N", help="Ask for N nodes more, from which --vet takes those that are good.")
+    ] = None
     large: Annotated[bool, Option(help="Ask for what the system has for large runs.")] = False
     nccl_test: Annotated[bool, Option(help="Run the test of NCCL that the image has.")] = False
     pvc: Annotated[tuple[str, ...], Option(metavar="CLAIM:PATH", help="Storage of the pods.")] = ()
@@ -92,6 +96,11 @@ class JobRequest:
         return self.requeue or self.until_done is not None
 
     @property
+    def vets(self) -> bool:
+        """Tell if each node is looked at before training starts."""
+        return self.vet or self.spare is not None
+
+    @property
     def variables(self) -> dict[str, str]:
         """Return the variables of the ranks. Raises BadInput for a word that names none."""
         return named_texts(self.env, "--env")
@@ -109,7 +118,8 @@ def _problems(request: JobRequest) -> Iterator[Problem]:
         yield Problem("nothing runs: there is no command", hint="write it behind `--`: -- python train.py")
     elif any("\0" in word for word in request.words or ()):
         yield Problem("a word of the command has a zero byte", hint="no program can take one")
-    for option, number in (("--nodes", request.nodes), ("--gpus", request.gpus), ("--until-done", request.until_done)):
+    for name in ("nodes", "gpus", "until_done", "spare"):
+        option, number = f"--{name.replace('_', '-')}", getattr(request, name)
         if number is not None and number < 1:
             yield Problem(f"{option} {number}: a job needs at least one", hint=f"for example {option} 2")
     for option, (form, example) in _FORMS.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
@@ -43,7 +43,8 @@ class KnownFinding:
     severity: one of SEVERITIES. what, why, fix, source: texts for the user. command: what mends it, ready to
     paste. workaround: the one of the tuning files that mends it. log: the lines that show it; none: a check finds
     it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
-    findings that this one follows from. fallback: shown only if nothing else is broken.
+    findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
+    the code or its settings: a node, a stall, or what passes; then a job that goes on until it is done is queued again.
     """
 
     id: Key
@@ -60,6 +61,7 @@ class KnownFinding:
     when: Condition = ALWAYS
     hidden_by: tuple[str, ...] = ()
     fallback: bool = False
+    fault: Literal["", "node", "stall", "passing"] = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ _NODE = re.compile(
 )
 _NCCL = re.compile(r"(?=[\w.-]*[A-Za-z])(\w[\w.-]{0,62}):\d+:\d+ \[\d+\] ")
 _RANK = re.compile(
-    r"\[rank(\d{1,7})\]"  # torch
+    r"\[rank ?(\d{1,7})\]"  # torch, torchrun in a job of `uenvtool job`
     r"|\[(?:PG[^\]]{0,80} )?Rank (\d{1,7})\]"  # torch, Cray MPICH
     r"|\[default(\d{1,7})\]:"  # torchrun --tee
     r"|\[\d+,(\d{1,7})\]<std(?:out|err)>"  # mpirun --tag-output

@@ -12,5 +12,5 @@ mkdir -p "$LOGS"
 MASTER_ADDR=$(@ADDRESS@) # rank 0 runs on the first node, as this script does
 export MASTER_ADDR MASTER_PORT=@PORT@ # the job's own: two jobs on a node do not meet
 export NNODES="$SLURM_NNODES"
-@STAGE@@END@@BEFORE@srun -l@CORES@ --cpu-bind=@BIND@@OPTIONS@ @STEP@bash -c '
+@STAGE@@END@@VET@@BEFORE@srun -l@NODES@@CORES@ --cpu-bind=@BIND@@OPTIONS@ @STEP@bash -c '
 @INSIDE@@LAUNCH@' @NAME@ "${command[@]}"@AFTER@
