@@ -10,6 +10,7 @@ from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
+from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
@@ -20,6 +21,7 @@ from uenvtool.knowledge.source import instead_of_file
 
 OWNED = "# Yours to change; made by uenvtool."
 """The first line of files that the tool makes for a user: in a checkout they lie beside the built-in ones."""
+TEMPLATES = Path(__file__).parent / "templates"
 STARTER = "hello"
 """The recipe whose Spack and package repositories a new recipe starts with."""
 
@@ -40,12 +42,13 @@ def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name) or name.endswith((".yaml", ".yml")):
         raise BadInput(f"{name!r} cannot be a name", hint="take letters, digits, `.`, `_` and `-`")
     path = Path(kind.file(name))
-    if os.path.lexists(path):
-        raise BadInput(f"{path} exists", hint="choose another name, or edit that file")
-    text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_further(kind, lines)]) + "\n"
-    with instead_of_file(path, text.encode()):
-        kind.load(str(path.absolute()))
-    files.write(path, text)
+    with files.locked(path.parent, wait=True, below=False):
+        if os.path.lexists(path):
+            raise BadInput(f"{path} exists", hint="choose another name, or edit that file")
+        text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_further(kind, lines)]) + "\n"
+        with instead_of_file(path, text.encode()):
+            kind.load(str(path.absolute()))
+        files.write(path, text)
     return Result(
         data={"file": str(path)},
         text=str(path),
@@ -64,32 +67,9 @@ def _extending(kind: Kind, name: str) -> list[str]:
 
 def _recipe_alone() -> list[str]:
     starter = read_recipe(STARTER)
-    pins = {"spack": starter.spack, **{f"repos/{name}": pin for name, pin in starter.repos.items()}}
-    lines = [
-        "description: What this uenv is for.",
-        *comment("The system that it is built for if none is named or recognised; `uenvtool list systems` names them."),
-        f"home: {starter.home}",
-        *comment("The node types that it supports; `any` for all."),
-        "uarchs: [any]",
-        *comment("The Spack and the packages that it is resolved with, pinned, so that everybody gets the same."),
-        "spack:",
-        *_pin(pins.pop("spack"), 2),
-        "repos:",
-    ]
-    for name, pin in pins.items():
-        lines += [f"  {name.partition('/')[2]}:", *_pin(pin, 4)]
-    return [
-        *lines,
-        *comment("The packages to install, in named groups, each with its reason."),
-        "groups:",
-        "  tools:",
-        "    reason: why these are here",
-        "    specs:",
-        "    - zlib-ng",
-        *comment("The folder of links that users see: everything, or `roots` alone."),
-        "view:",
-        "  link: all",
-    ]
+    repos = [line for name, pin in starter.repos.items() for line in (f"  {name}:", *_pin(pin, 4))]
+    values = {"HOME": starter.home, "SPACK": "\n".join(_pin(starter.spack, 2)), "REPOS": "\n".join(repos)}
+    return filled(_template("recipe.yaml"), **values).splitlines()
 
 
 def _pin(pin: object, indent: int) -> list[str]:
@@ -98,42 +78,12 @@ def _pin(pin: object, indent: int) -> list[str]:
 
 
 def _system_alone() -> list[str]:
-    return [
-        "description: What this system is, and who uses it.",
-        "site: here",
-        *comment(f"The network between the nodes: {_choices(SYSTEM, 'fabric')}."),
-        "fabric: ethernet",
-        "mpi: openmpi",
-        *comment("How software is brought to the nodes, the preferred way first."),
-        "runtimes: [none]",
-        "scheduler: {name: slurm}",
-        *comment("Variables that are set in jobs, by file; `uenvtool list tuning` names them."),
-        "tuning: [pytorch]",
-        *comment("Node types by name. target: as `archspec cpu` prints it on a node. os: as `spack arch -o` does."),
-        "nodes:",
-        "  cpu:",
-        "    reason: the partition that these nodes are in",
-        "    target: x86_64_v3",
-        "    os: ubuntu22.04",
-        *comment(
-            "What the nodes have. Spack asks for the C library (`ldd --version`) and a compiler (`gcc --version`)."
-        ),
-        "packages:",
-        "  glibc:",
-        "    buildable: false",
-        "    externals: [{spec: glibc@2.35, prefix: /usr}]",
-        "  gcc:",
-        "    externals:",
-        "    - spec: gcc@11.4.0 languages=c,c++,fortran",
-        "      prefix: /usr",
-        "      compilers: {c: /usr/bin/gcc, cxx: /usr/bin/g++, fortran: /usr/bin/gfortran}",
-    ]
+    *words, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
+    return filled(_template("system.yaml"), FABRICS=f"{', '.join(words)} or {last}").splitlines()
 
 
-def _choices(kind: Kind, name: str) -> str:
-    """Return the words that a name of a file can have, from its schema."""
-    *words, last = json.loads(schema_text(kind.name))["properties"][name]["enum"]
-    return f"{', '.join(words)} or {last}"
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def _further(kind: Kind, lines: Sequence[str]) -> list[str]:
