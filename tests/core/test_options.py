@@ -10,9 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from uenvtool.core.options import BEHIND, command, given
+from uenvtool.core.options import BEHIND, command, given, with_verbs
 from uenvtool.core.result import Result
-from uenvtool.core.verbs import with_verbs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

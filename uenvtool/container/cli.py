@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from uenvtool.container.request import ContainerRequest, TagRequest
-from uenvtool.core.options import command
+from uenvtool.core.options import command, with_verbs
 from uenvtool.core.result import Result
-from uenvtool.core.verbs import with_verbs
 
 
 @command(ContainerRequest)

@@ -103,7 +103,7 @@ def _answer(result: Result) -> bytes:
         return _ended(text).encode("utf-8", "surrogateescape")
     parts = [printable(result.text), *(_aligned(table) for table in result.tables), _reported(result)]
     text = "\n\n".join(part.rstrip("\n") for part in parts if part)
-    return _ended(text).encode(_encoding(sys.stdout), "backslashreplace")
+    return _ended(text).encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
 
 def _json(data: Any) -> bytes:
@@ -117,11 +117,9 @@ def _reported(result: Result) -> str:
     """Return the lines of a report, for the width of the terminal."""
     width = shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else 0
     lines = result.report(width) if result.report else ()
-    return "\n".join("".join(_styled(printable(text), style) for text, style in line) for line in lines)
-
-
-def _styled(text: str, style: str) -> str:
-    return _painted(text, COLOURS[style], sys.stdout) if style else text
+    return "\n".join(
+        "".join(_painted(printable(text), COLOURS.get(style, ""), sys.stdout) for text, style in line) for line in lines
+    )
 
 
 def _aligned(table: Table) -> str:
@@ -131,14 +129,11 @@ def _aligned(table: Table) -> str:
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     if table.cut and _is_terminal(sys.stdout):
         text = [_cut(line, shutil.get_terminal_size().columns) for line in text]
-    rows = [_painted_start(line, row[0], table) for line, row in zip(text[1:], lines[1:], strict=True)]
+    rows = [
+        _painted(row[0], COLOURS.get(table.colours.get(row[0], ""), ""), sys.stdout) + line[len(row[0]) :]
+        for line, row in zip(text[1:], lines[1:], strict=True)
+    ]
     return "\n".join([_painted(text[0], BOLD, sys.stdout), *rows])
-
-
-def _painted_start(line: str, first: str, table: Table) -> str:
-    """Return a row with its first cell in the colour that its text has."""
-    colour = table.colours.get(first)
-    return _painted(first, COLOURS[colour], sys.stdout) + line[len(first) :] if colour else line
 
 
 def _cut(line: str, width: int) -> str:
@@ -189,12 +184,10 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
-def _encoding(stream: TextIO) -> str:
-    return stream.encoding or "utf-8"
-
-
 def _painted(text: str, code: str, stream: TextIO) -> str:
-    return f"\x1b[{code}m{text}\x1b[0m" if _is_coloured(stream) else text
+    """Return a text in a colour, if there is one and the stream shows it (https://no-color.org)."""
+    is_shown = _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return f"\x1b[{code}m{text}\x1b[0m" if code and is_shown else text
 
 
 def _painted_line(line: str) -> str:
@@ -202,11 +195,6 @@ def _painted_line(line: str) -> str:
         if line.startswith(word):
             return _painted(word, code, sys.stderr) + line[len(word) :]
     return line
-
-
-def _is_coloured(stream: TextIO) -> bool:
-    """Tell if colour is wanted on a stream (https://no-color.org)."""
-    return _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _is_terminal(stream: TextIO) -> bool:

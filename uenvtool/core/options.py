@@ -1,4 +1,4 @@
-"""Makes a command of a request's dataclass: each field says its option's name, type, default and help, once.
+"""Makes a command of a request's dataclass, where each field says its option once; and commands with verbs.
 
 A field is an option by its annotation, in typer's own words; its name gives the long option:
 
@@ -11,11 +11,12 @@ import copy
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import typer
+from typer.core import TyperCommand
 from typer.models import OptionInfo, ParameterInfo
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ JSON = typer.Option(False, "--json", help="Print the result as JSON.")
 
 Request = TypeVar("Request", bound="DataclassInstance")
 Run = Callable[[Request], "Result | None"]
+Words = Callable[[list[str]], Iterable[str]]
 
 
 def command(request: type[Request], *, json: bool = True) -> Callable[[Run[Request]], Callable[..., int]]:
@@ -129,3 +131,39 @@ def _plain(value: Any) -> Any:
 
 def _parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def with_verbs(
+    verbs: Mapping[str, Callable[..., int]], *, words: Words = list, keep_behind: bool = False
+) -> type[TyperCommand]:
+    """Return a class of commands whose first word may be one of the verbs.
+
+    words: changes the words of the command itself before they are read. keep_behind: what stands behind `--` is
+    no argument of the command, but handed on in the context, see BEHIND.
+    """
+    apps = {name: _app(function) for name, function in verbs.items()}
+
+    class WithVerbs(TyperCommand):
+        """The command itself, or the verb that its first word names."""
+
+        def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+            if args and args[0] in apps:
+                verb = typer.main.get_command(apps[args[0]])
+                return verb.make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+            end = args.index("--") if keep_behind and "--" in args else len(args)
+            context = super().make_context(info_name, list(words(args[:end])), parent=parent, **extra)
+            context.meta[BEHIND] = args[end + 1 :] if end < len(args) else None
+            return context
+
+    return WithVerbs
+
+
+def _app(function: Callable[..., int]) -> typer.Typer:
+    app = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    app.command()(function)
+    return app

@@ -31,6 +31,12 @@ def scalar(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def quoted(text: str) -> str:
+    """Return a text as a YAML scalar in quotes, so that a bare 0 or PHB is text to every reader."""
+    plain = scalar(text)
+    return plain if plain[:1] in "'\"" else f"'{plain}'"
+
+
 def flow(items: Iterable[str]) -> str:
     """Return a list on one line."""
     return "[" + ", ".join(scalar(item) for item in items) + "]"

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from uenvtool.core.options import JSON, command
+from uenvtool.core.options import JSON, command, with_verbs
 from uenvtool.core.result import Result
-from uenvtool.core.verbs import with_verbs
 from uenvtool.job.check.request import CheckRequest
 from uenvtool.job.request import JobRequest
 

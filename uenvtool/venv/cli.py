@@ -7,9 +7,8 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.core.options import JSON, command
+from uenvtool.core.options import JSON, command, with_verbs
 from uenvtool.core.result import Result
-from uenvtool.core.verbs import with_verbs
 from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
 SQUASH, BUILD = "--squash", "--no-build-isolation"

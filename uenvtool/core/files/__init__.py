@@ -1,76 +1,42 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
-from uenvtool.core.files.atomic import locked, set_shared_mode, sync, write, write_all, write_error
-from uenvtool.core.files.fetching import fetched
-from uenvtool.core.files.generated import (
-    TOLERATED,
-    content_inside,
-    digest,
-    left_over,
-    read_record,
-    refuse_foreign,
-    write_beside,
-    write_generated,
-)
-from uenvtool.core.files.places import memory_folder, scratch_folder, working_folder, workplace
-from uenvtool.core.files.reading import is_stream, last_lines, opened, read_bytes, read_named
-from uenvtool.core.files.together import Replacement, publish
-from uenvtool.core.files.trees import (
-    claim,
-    copy_tree,
-    fill,
-    fill_from,
-    fill_start,
-    link,
-    make_folder,
-    move,
-    private_folder,
-    remove_empty_folder,
-    remove_file,
-    remove_tree,
-    set_mode,
-    take_over,
-)
-
-__all__ = [
-    "TOLERATED",
-    "Replacement",
-    "claim",
-    "content_inside",
-    "copy_tree",
-    "digest",
-    "fetched",
-    "fill",
-    "fill_from",
-    "fill_start",
-    "is_stream",
-    "last_lines",
-    "left_over",
-    "link",
-    "locked",
-    "make_folder",
-    "memory_folder",
-    "move",
-    "opened",
-    "private_folder",
-    "publish",
-    "read_bytes",
-    "read_named",
-    "read_record",
-    "refuse_foreign",
-    "remove_empty_folder",
-    "remove_file",
-    "remove_tree",
-    "scratch_folder",
-    "set_mode",
-    "set_shared_mode",
-    "sync",
-    "take_over",
-    "working_folder",
-    "workplace",
-    "write",
-    "write_all",
-    "write_beside",
-    "write_error",
-    "write_generated",
-]
+from uenvtool.core.files.atomic import locked as locked
+from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode
+from uenvtool.core.files.atomic import sync as sync
+from uenvtool.core.files.atomic import write as write
+from uenvtool.core.files.atomic import write_all as write_all
+from uenvtool.core.files.atomic import write_error as write_error
+from uenvtool.core.files.fetching import fetched as fetched
+from uenvtool.core.files.generated import TOLERATED as TOLERATED
+from uenvtool.core.files.generated import content_inside as content_inside
+from uenvtool.core.files.generated import digest as digest
+from uenvtool.core.files.generated import left_over as left_over
+from uenvtool.core.files.generated import read_record as read_record
+from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
+from uenvtool.core.files.generated import write_beside as write_beside
+from uenvtool.core.files.generated import write_generated as write_generated
+from uenvtool.core.files.places import memory_folder as memory_folder
+from uenvtool.core.files.places import scratch_folder as scratch_folder
+from uenvtool.core.files.places import working_folder as working_folder
+from uenvtool.core.files.places import workplace as workplace
+from uenvtool.core.files.reading import is_stream as is_stream
+from uenvtool.core.files.reading import last_lines as last_lines
+from uenvtool.core.files.reading import opened as opened
+from uenvtool.core.files.reading import read_bytes as read_bytes
+from uenvtool.core.files.reading import read_named as read_named
+from uenvtool.core.files.together import Replacement as Replacement
+from uenvtool.core.files.together import publish as publish
+from uenvtool.core.files.trees import claim as claim
+from uenvtool.core.files.trees import copy_tree as copy_tree
+from uenvtool.core.files.trees import fill as fill
+from uenvtool.core.files.trees import fill_from as fill_from
+from uenvtool.core.files.trees import fill_start as fill_start
+from uenvtool.core.files.trees import link as link
+from uenvtool.core.files.trees import make_folder as make_folder
+from uenvtool.core.files.trees import move as move
+from uenvtool.core.files.trees import private_folder as private_folder
+from uenvtool.core.files.trees import remove_empty_folder as remove_empty_folder
+from uenvtool.core.files.trees import remove_file as remove_file
+from uenvtool.core.files.trees import remove_tree as remove_tree
+from uenvtool.core.files.trees import set_mode as set_mode
+from uenvtool.core.files.trees import take_over as take_over
