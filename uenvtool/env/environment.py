@@ -39,8 +39,7 @@ _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 class Root:
     """A root spec as Spack gets it.
 
-    origin: the place that names it. version: the constraint on its version, if any. pinned_by: `spec`, `pin`
-    or `mpi`, after what constrains it; empty if nothing does.
+    origin: the place that names it. version: the constraint on its version, if any.
     """
 
     package: str
@@ -48,7 +47,6 @@ class Root:
     reason: str
     origin: Position
     version: Versions | None
-    pinned_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,15 +265,12 @@ def _root(
     extra = [value for name in group.variants for value in variants.get(name, ())]
     text = " ".join(filter(None, [spec.own, *extra, spec.dependencies]))
     pin = hard.get(spec.package)
-    version = spec.versions or (pin.version if pin else None)
-    pinned_by = "spec" if spec.versions else "pin" if pin and pin.version else ""
     return Root(
         package=spec.package,
         text=filled(text, facts, entry.position),
         reason=entry.reason,
         origin=entry.position,
-        version=version,
-        pinned_by=pinned_by,
+        version=spec.versions or (pin.version if pin else None),
     )
 
 
@@ -306,7 +301,6 @@ def _mpi_root(recipe: Recipe, system: System) -> Root | None:
         reason=mpi.reason or (pin.reason if pin else ""),
         origin=mpi.position,
         version=wanted,
-        pinned_by="mpi",
     )
 
 
@@ -320,7 +314,8 @@ def _compiler(recipe: Recipe, system: System) -> Compiler | None:
         return None
     brought = system.packages.get(root.spec.package)
     for external in brought.externals if brought else ():
-        if root.spec.versions is None or _has_version(external, root.spec.versions):
+        known = external.spec.versions
+        if root.spec.versions is None or (known and known.single and root.spec.versions.contains(known.single)):
             return Compiler(root=root, external=external, first=None)
     if root.spec.versions is None or root.spec.versions.single is None:
         raise BadInput(
@@ -348,11 +343,6 @@ def _compiler(recipe: Recipe, system: System) -> Compiler | None:
     spec = parse_spec(f"{name}@{version} languages={ALL_LANGUAGES}")
     external = External(spec=spec, prefix=prefix, compilers=compilers, position=root.position)
     return Compiler(root=root, external=external, first=brought)
-
-
-def _has_version(external: External, wanted: Versions) -> bool:
-    known = external.spec.versions
-    return known is not None and known.single is not None and wanted.contains(known.single)
 
 
 def _packages(
@@ -384,7 +374,10 @@ def _packages(
         package = brings.get(name) or SystemPackage(name=name, position=system.tree.position)
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
-        require += _required(package)
+        require += [
+            Constraint(requirement.spec, requirement.reason or (package.reason if index == 0 else ""))
+            for index, requirement in enumerate(package.require)
+        ]
         require += _constraints(pin) if pin else []
         settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
@@ -395,14 +388,6 @@ def _packages(
             externals=package.externals,
             reason=package.reason if not package.require else "",
         )
-
-
-def _required(package: SystemPackage) -> list[Constraint]:
-    """What a system requires of a package, each with its own reason or, at the first, the package's."""
-    return [
-        Constraint(requirement.spec, requirement.reason or (package.reason if index == 0 else ""))
-        for index, requirement in enumerate(package.require)
-    ]
 
 
 def _constraints(pin: Pin) -> list[Constraint]:

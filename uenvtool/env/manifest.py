@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from uenvtool.core.yamltext import beside, comment, flow, indented, scalar
+from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env.environment import (
     LANGUAGES,
     NAMESPACE,
@@ -104,8 +104,8 @@ def render_compiler(environment: Environment, compiler: Compiler, local: Local =
         f"      require: {flow([f'target={node.target}', f'os={node.os}'])}",
     ]
     if first:
-        for language in LANGUAGES:
-            lines.append(f"    {language}: {{require: {flow([_own(first[0])])}}}")
+        plain = f"{first[0].spec.package}@{first[0].spec.versions}"  # without its variants
+        lines += [f"    {language}: {{require: {flow([plain])}}}" for language in LANGUAGES]
         settings = PackageSettings(
             name=spec.package, externals=first, reason=compiler.first.reason if compiler.first else ""
         )
@@ -200,22 +200,15 @@ def _concretizer(environment: Environment) -> list[str]:
 
 
 def _config(environment: Environment) -> list[str]:
-    lines = [*_deprecated(environment), *_install_tree(environment)]
+    lines, mount = [], environment.system.mount
+    if environment.cves:
+        listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
+        reason = "Spack deprecates versions with known vulnerabilities and refuses them otherwise. Pinned here: "
+        lines += [*comment(reason + listed, 2), "  deprecated: true"]
+    if mount:
+        where = f"where the image is mounted on {environment.system.name}"
+        lines += ["  install_tree:", *beside(f"    root: {scalar(mount)}", where)]
     return ["config:", *lines] if lines else []
-
-
-def _install_tree(environment: Environment) -> list[str]:
-    mount = environment.system.mount
-    lines = beside(f"    root: {scalar(mount)}", f"where the image is mounted on {environment.system.name}")
-    return ["  install_tree:", *lines] if mount else []
-
-
-def _deprecated(environment: Environment) -> list[str]:
-    if not environment.cves:
-        return []
-    listed = ", ".join(f"{cve.id} ({cve.package}@{cve.versions})" for cve in environment.cves)
-    reason = f"Spack deprecates versions with known vulnerabilities and refuses them otherwise. Pinned here: {listed}"
-    return [*comment(reason, 2), "  deprecated: true"]
 
 
 def _packages(environment: Environment) -> list[str]:
@@ -273,11 +266,6 @@ def _external(external: External, architecture: str) -> Iterator[str]:
             yield f"      {language}: {scalar(path)}"
 
 
-def _own(external: External) -> str:
-    """The package and version of an external, without its variants."""
-    return f"{external.spec.package}@{external.spec.versions}"
-
-
 def _repos(environment: Environment, local: Local, additions: bool = True) -> list[str]:
     lines = ["repos:"]
     if environment.additions and additions:
@@ -322,15 +310,9 @@ def _env_vars(environment: Environment) -> list[str]:
     if to_set:
         lines.append("  set:")
         for variable in to_set:
-            lines += indented(beside(f"{variable.name}: {_value(variable.value or '')}", variable.reason), 4)
+            lines += indented(beside(f"{variable.name}: {quoted(variable.value or '')}", variable.reason), 4)
     if to_unset:
         lines.append("  unset:")
         for variable in to_unset:
             lines += indented(beside(f"- {variable.name}", variable.reason), 2)
     return lines
-
-
-def _value(text: str) -> str:
-    """A variable's value: always quoted, so that a bare 0 or PHB is text to every reader."""
-    plain = scalar(text)
-    return plain if plain[:1] in "'\"" else f"'{plain}'"

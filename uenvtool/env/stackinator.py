@@ -15,7 +15,7 @@ from typing import Any
 from uenvtool.core import drift
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import left_over, locked
-from uenvtool.core.yamltext import beside, comment, flow, indented, scalar
+from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
 from uenvtool.env.manifest import again, header_lines
@@ -28,6 +28,14 @@ DEPLOYMENT = "deployment.yaml"
 """What goes into the `config.yaml` of the site's recipes (eth-cscs/alps-uenv); Stackinator does not read it."""
 LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "slurm", "glibc", "gcc-runtime")
 """What comes with the cluster configuration or follows from MPI and the compiler."""
+
+MODULES = ["modules:", "  default:", "    roots: {tcl: modules}"]
+"""Without this file Stackinator 6.0.0 reads one of Spack's, which Spack 1.1 moved; later ones make tcl modules."""
+PRE_INSTALL = [
+    "# Spack refuses a deprecated compiler, such as gcc 13.3.0, otherwise.",
+    "spack config --scope=system add config:deprecated:true",
+]
+"""A hook of Stackinator's, run before the compiler stage, which has no `deprecated` of its own."""
 
 
 def render_recipe(environment: Environment, version: int) -> dict[str, str]:
@@ -48,7 +56,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         ("config.yaml", _config(environment, version)),
         ("compilers.yaml", _compilers(environment)),
         ("packages.yaml", _packages(environment)),
-        ("modules.yaml", _modules() if version == 2 else []),
+        ("modules.yaml", MODULES if version == 2 else []),
         ("environments.yaml", _environments(environment)),
         ("extra/reframe.yaml", _reframe(environment)),
         (DEPLOYMENT, _deployment(environment)),
@@ -56,7 +64,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         if lines:
             files[name] = "\n".join([*header, *lines]) + "\n"
     if environment.cves:
-        files["pre-install"] = "\n".join(["#!/bin/bash", *header, *_pre_install()]) + "\n"
+        files["pre-install"] = "\n".join(["#!/bin/bash", *header, *PRE_INSTALL]) + "\n"
     if environment.recipe.deployment.post_install:
         files["post-install"] = environment.recipe.deployment.post_install
     return files
@@ -115,19 +123,6 @@ def _config(environment: Environment, version: int) -> list[str]:
 def _commit(pin: GitPin) -> str:
     """What Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
     return pin.commit or pin.revision
-
-
-def _modules() -> list[str]:
-    """Without this file Stackinator 6.0.0 reads one of Spack's, which Spack 1.1 moved; later ones make tcl modules."""
-    return ["modules:", "  default:", "    roots: {tcl: modules}"]
-
-
-def _pre_install() -> list[str]:
-    """A hook of Stackinator's, run before the compiler stage, which has no `deprecated` of its own."""
-    return [
-        "# Spack refuses a deprecated compiler, such as gcc 13.3.0, otherwise.",
-        "spack config --scope=system add config:deprecated:true",
-    ]
 
 
 def _reframe(environment: Environment) -> list[str]:
@@ -254,11 +249,6 @@ def _views(environment: Environment) -> list[str]:
     if environment.variables:
         lines += ["        env_vars:", "          set:"]
         for variable in environment.variables:
-            value = "null" if variable.value is None else _quoted(variable.value)
+            value = "null" if variable.value is None else quoted(variable.value)
             lines += indented(beside(f"- {variable.name}: {value}", variable.reason), 10)
     return lines
-
-
-def _quoted(text: str) -> str:
-    plain = scalar(text)
-    return plain if plain[:1] in "'\"" else f"'{plain}'"
