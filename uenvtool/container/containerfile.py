@@ -30,32 +30,22 @@ BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuntimeTexts:
-    """What the image sets when it runs.
-
-    env: lines of the Containerfile. activation: the script that sets what is unset. sign: the variable that shows
-    that it was sourced.
-    """
-
-    env: Sequence[str] = ()
-    activation: str = ""
-    sign: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a Containerfile is rendered with beside its plan.
 
-    base: the image to build on. runtime: what the image sets. protected: pip's names that keep their version, and
-    those that are exceptions. again: the command that makes the files anew.
+    base: the image to build on. protected: pip's names that keep their version, and those that are exceptions. again:
+    the command that makes the files anew. env: the lines of what the image sets when it runs. activation: the script
+    that sets what is unset. sign: the variable that shows that it was sourced.
     """
 
     base: str
-    runtime: RuntimeTexts
     protected: Sequence[str]
     exceptions: Sequence[str]
     again: str
     labels: Mapping[str, str] = field(default_factory=dict)
+    env: Sequence[str] = ()
+    activation: str = ""
+    sign: str = ""
 
 
 def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
@@ -68,10 +58,10 @@ def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
         "keep.sh": bool(plan.stages),
         "packages.py": bool(plan.container.pip),
     }
-    files |= {f"scripts/{name}": _script(name) for name, is_used in scripts.items() if is_used}
-    if context.runtime.activation:
-        files["runtime/activate.sh"] = context.runtime.activation
-        files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=context.runtime.sign)
+    files |= {f"scripts/{name}": template(name, "scripts") for name, is_used in scripts.items() if is_used}
+    if context.activation:
+        files["runtime/activate.sh"] = context.activation
+        files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=context.sign)
         files["runtime/entrypoint.sh"] = template("entrypoint.sh")
     folders = [folder for stage in plan.stages for folder in stage.component.libraries]
     if folders:
@@ -190,10 +180,10 @@ def _pip(plan: ContainerPlan, context: Context) -> Iterator[str]:
 
 def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
     """The variables of the image, and the hook that sets them in a shell or at its start."""
-    if not context.runtime.activation:
+    if not context.activation:
         return
     base = plan.container.base
-    yield from _one_step(context.runtime.env)
+    yield from _one_step(context.env)
     yield "COPY runtime/activate.sh runtime/hook.sh runtime/entrypoint.sh /opt/uenvtool/"
     yield "COPY runtime/hook.sh /etc/profile.d/99-uenvtool.sh"
     if base and base.hooks:
@@ -251,10 +241,6 @@ def _comment(text: str, indent: str = " ") -> list[str]:
     return [f"#{indent}{line}" for line in lines]
 
 
-def _script(name: str) -> str:
-    return (HERE / "scripts" / name).read_text(encoding="utf-8")
-
-
-def template(name: str) -> str:
-    """The text of a template."""
-    return (HERE / "templates" / name).read_text(encoding="utf-8")
+def template(name: str, folder: str = "templates") -> str:
+    """Return the text of a template, or of a script that is taken as it is."""
+    return (HERE / folder / name).read_text(encoding="utf-8")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
-from uenvtool.container.containerfile import Context, RuntimeTexts, context_files
+from uenvtool.container.containerfile import Context, context_files
 from uenvtool.container.deploy import Deployment, build_scripts, squashfs_name, test_script
 from uenvtool.container.identity import DIGITS, Identity, content_hash
 from uenvtool.container.plan import ContainerPlan
@@ -60,12 +60,21 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
     activation = _activation(plan)
     context = Context(
         base=base,
-        runtime=_runtime_texts(activation, plan.kind) if activation and plan.container.image else RuntimeTexts(),
         protected=[rule.pattern for rule in rules()],
         exceptions=[name for rule in rules() for name in rule.harmless],
         again=command,
         labels=_labels(plan, base),
     )
+    if activation and plan.container.image:
+        command_of_script = activate.command(
+            activation, "bash", activation.uarch, activation.runtimes[0].name, activation.versions
+        )
+        context = dataclasses.replace(
+            context,
+            env=docker_lines(activation),
+            activation=activate.text(activation, "bash", command_of_script) + "\n",
+            sign=activation.images[plan.kind],
+        )
     engine = plan.system.jobs.of(_reads_edf(plan))
     own = bool(activation and plan.kind)
     name = f"{plan.container.name}.toml"
@@ -106,17 +115,6 @@ def _activation(plan: ContainerPlan) -> Settings | None:
 def _reads_edf(plan: ContainerPlan) -> str:
     """Return the runtime of the system that reads an EDF; empty if there is none."""
     return next((name for name in plan.system.runtimes if EDF in load_runtime(name).forms), "")
-
-
-def _runtime_texts(activation: Settings, kind: str) -> RuntimeTexts:
-    runtime = activation.runtimes[0].name
-    sign = activation.images[kind]
-    command = activate.command(activation, "bash", activation.uarch, runtime, activation.versions)
-    return RuntimeTexts(
-        env=docker_lines(activation),
-        activation=activate.text(activation, "bash", command) + "\n",
-        sign=sign,
-    )
 
 
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import graphlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import combinations
 
-from uenvtool.container.paths import can_meet
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.component import OPTIONS, Component, ConditionalCommand, ConditionalValue, Release, expanded
 from uenvtool.knowledge.condition import Facts
@@ -151,12 +151,28 @@ def _written_twice(components: Sequence[Component]) -> Iterator[Problem]:
     for one, other in combinations(components, 2):
         for first in one.installs:
             for second in other.installs:
-                if can_meet(first.text, second.text):
+                if _can_meet(first.text, second.text):
                     yield Problem(
                         f"{other.name} installs {second.text}, and {one.name} installs {first.text}",
                         second.position,
                         f"{first.position} is the other one: no file can be of two components",
                     )
+
+
+def _can_meet(one: str, other: str) -> bool:
+    """Tell if a file can be at both paths, or below them: a path stands for all that is in it, too."""
+    return all(_alike(left, right) for left, right in zip(one.split("/"), other.split("/"), strict=False))
+
+
+@cache
+def _alike(one: str, other: str) -> bool:
+    """Tell if a name fits both patterns."""
+    if not one or not other:
+        return not (one + other).strip("*")
+    if one[0] == "*" or other[0] == "*":
+        star, fixed = (one, other) if one[0] == "*" else (other, one)
+        return _alike(star[1:], fixed) or _alike(star, fixed[1:])
+    return (one[0] == other[0] or "?" in (one[0], other[0])) and _alike(one[1:], other[1:])
 
 
 def _in_order(components: Sequence[Component]) -> list[str]:
