@@ -11,6 +11,7 @@ from pathlib import Path
 
 from uenvtool.activation.template import rank_program, sections
 from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
@@ -33,6 +34,12 @@ MESSAGES = {"roce_gid_index": "roce_note"}
 """What is said of this node with a computed value, by what it is computed from."""
 NO_ENVIRONMENT = 'echo "uenvtool: the virtual environment is not there" >&2; exit 1'
 """The program that takes the place of the ranks' if another Python than the wanted one would run."""
+
+STEP = 1000
+COMPARE = {">=": "-ge", "<": "-lt", ">": "-gt", "<=": "-le"}
+"""The comparisons as `test` knows them."""
+LOWEST = 1000
+"""A smaller number is no version: 1 of a library that does not show it, 0 of none."""
 
 
 class Dialect(ABC):
@@ -397,3 +404,22 @@ def nothing_seen(plan: Settings) -> str:
 def wrapped(names: Sequence[str]) -> str:
     """Names as words of a command that may go on over several lines."""
     return " \\\n  ".join(textwrap.wrap(" ".join(names), WIDTH - 9))
+
+
+def number(term: Term) -> int:
+    """The number of the version that a term compares with.
+
+    Raises BadInput if the term does not name two parts: scripts tell versions apart by two.
+    """
+    parts = term.values[0].split(".")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        raise BadInput(
+            f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR",
+            hint="write two numbers, for example nccl >= 2.27",
+        )
+    return int(parts[0]) * STEP + int(parts[1])
+
+
+def unseen_needs_care(term: Term, counts_unseen: bool) -> bool:
+    """Tell if a version that is not seen has to be asked for beside the comparison."""
+    return counts_unseen != term.operator.startswith("<")

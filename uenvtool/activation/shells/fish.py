@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool.activation.script import (
+    COMPARE,
     LIBRARY_FOLDERS,
+    LOWEST,
     Dialect,
     first_blocks,
     function_names,
     last_blocks,
+    number,
     signs,
+    unseen_needs_care,
 )
-from uenvtool.activation.versions import COMPARE, LOWEST, number, unseen_needs_care
 from uenvtool.core import quoting
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import Runtime
