@@ -72,21 +72,16 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 def load_recipe(name: str) -> Recipe:
     """Return the recipe of that name or path, checked. Raises BadInput with everything that is wrong in it."""
     recipe = read_recipe(name)
-    problems = problems_of(recipe)
-    if problems:
-        raise BadInput(problems)
-    return recipe
-
-
-def problems_of(recipe: Recipe) -> list[Problem]:
-    """Return everything that is wrong in a recipe that its schema cannot say."""
-    return [
+    problems = [
         *_unknown_facts(recipe),
         *_python_names(recipe),
         *_roots_named_twice(recipe),
         *_contradictions(recipe),
         *_broken_couplings(recipe),
     ]
+    if problems:
+        raise BadInput(problems)
+    return recipe
 
 
 def _of_spec(spec: Spec, position: Position, when: Condition = ALWAYS) -> Iterator[VersionRequest]:

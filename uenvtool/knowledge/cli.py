@@ -6,8 +6,8 @@ from pathlib import Path
 
 import typer
 
+from uenvtool.core.options import JSON
 from uenvtool.knowledge import complete
-from uenvtool.knowledge.options import JSON
 
 
 def list_(
@@ -102,6 +102,6 @@ def sources(
 def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> int:
     """Print the JSON Schema of recipes, systems, tuning files or published tables."""
     from uenvtool.core import console
-    from uenvtool.knowledge import print_schema as command
+    from uenvtool.knowledge import show as command
 
     return console.show(command.schema(name))

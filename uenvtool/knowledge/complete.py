@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
-def systems(incomplete: str) -> list[str]:
-    """Return the systems."""
-    from uenvtool.knowledge.kinds import SYSTEM
-    from uenvtool.knowledge.locate import available
+def _named(kind: str) -> Callable[[str], list[str]]:
+    """Return what completes the names of a kind of file, by its name in the table of kinds."""
 
-    return starting(incomplete, available(SYSTEM))
+    def complete(incomplete: str) -> list[str]:
+        from uenvtool.knowledge import kinds
+        from uenvtool.knowledge.locate import available
 
+        return starting(incomplete, available(getattr(kinds, kind)))
 
-def recipes(incomplete: str) -> list[str]:
-    """Return the recipes."""
-    from uenvtool.knowledge.kinds import RECIPE
-    from uenvtool.knowledge.locate import available
-
-    return starting(incomplete, available(RECIPE))
+    return complete
 
 
-def containers(incomplete: str) -> list[str]:
-    """Return the container recipes."""
-    from uenvtool.knowledge.kinds import CONTAINER
-    from uenvtool.knowledge.locate import available
-
-    return starting(incomplete, available(CONTAINER))
-
-
-def runtimes(incomplete: str) -> list[str]:
-    """Return the runtimes."""
-    from uenvtool.knowledge.kinds import RUNTIME
-    from uenvtool.knowledge.locate import available
-
-    return starting(incomplete, available(RUNTIME))
+systems, recipes, containers, runtimes = map(_named, ("SYSTEM", "RECIPE", "CONTAINER", "RUNTIME"))
 
 
 def workarounds(incomplete: str) -> list[str]:

@@ -27,7 +27,7 @@ class Kind:
 
     name: of the kind and of its schema. folder: the folder that holds files of the kind. pattern: the files in
     it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
-    heading, column: the field that `list` shows beside the description; no heading: not listed.
+    heading: of what `list` shows beside the description; none: not listed. column: the field, if its name is another.
     listed_as: the name under which `list` shows the kind; default: its folder.
     joined: the lists that `extends` joins, and how. pins: the mappings in which `null` drops what is inherited.
     """
@@ -88,7 +88,6 @@ SYSTEM = Kind(
     pattern="*.yaml",
     reader="uenvtool.knowledge.system:load_system",
     heading="nodes",
-    column="nodes",
 )
 TUNING = Kind(
     name="tuning",
@@ -96,7 +95,6 @@ TUNING = Kind(
     pattern="*.yaml",
     reader="uenvtool.knowledge.tuning:load_tuning_file",
     heading="variables",
-    column="variables",
 )
 RUNTIME = Kind(
     name="runtime",
@@ -119,7 +117,6 @@ RULES = Kind(
     pattern="*.yaml",
     reader="uenvtool.knowledge.rule:load_rule_file",
     heading="rules",
-    column="rules",
 )
 FINDINGS = Kind(
     name="findings",
@@ -127,7 +124,6 @@ FINDINGS = Kind(
     pattern="*.yaml",
     reader="uenvtool.knowledge.finding:load_finding_file",
     heading="findings",
-    column="findings",
 )
 
 CONTAINER = Kind(
@@ -136,7 +132,6 @@ CONTAINER = Kind(
     pattern="*/container.yaml",
     reader="uenvtool.knowledge.container:load_container",
     heading="components",
-    column="components",
     listed_as="containers",
 )
 COMPONENT = Kind(
@@ -145,7 +140,6 @@ COMPONENT = Kind(
     pattern="*.yaml",
     reader="uenvtool.knowledge.component:load_component",
     heading="versions",
-    column="versions",
 )
 
 KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)

@@ -54,7 +54,7 @@ def _entry(kind: Kind, location: Location) -> dict[str, str]:
     tree = load_extended(location, kind).tree
     return {
         "name": location.name,
-        "for": listed(_texts(tree.get(kind.column)), MOST_NAMES),
+        "for": listed(_texts(tree.get(kind.column or kind.heading)), MOST_NAMES),
         "description": text(tree, "description"),
         "file": location.shown,
     }

@@ -10,10 +10,7 @@ import typer
 from typer import Option
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.options import JSON
 from uenvtool.knowledge import complete
-
-__all__ = ["JSON"]
 
 SYSTEM = typer.Option(
     None,

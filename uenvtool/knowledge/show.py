@@ -1,15 +1,17 @@
-"""A file of knowledge with everything that it inherits: YAML again, each value with its file and line."""
+"""A file of knowledge with everything that it inherits, each value with its file and line; the schema of a kind."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import scalar
 from uenvtool.knowledge.extend import load_extended
-from uenvtool.knowledge.kinds import LISTED, RECIPE, kind_of
+from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, kind_of
 from uenvtool.knowledge.locate import available, locate
+from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.source import Node, read
 
 COLUMN = 60
@@ -20,6 +22,14 @@ def show(name: str) -> Result:
     """A recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput if there is none."""
     tree = resolved(name)
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, text=text(tree))
+
+
+def schema(name: str) -> Result:
+    """Return the schema (Draft 2020-12) of a kind of file. Raises BadInput for a kind that has none."""
+    known = [kind.name for kind in KINDS]
+    if name not in known:
+        raise BadInput([unknown("schema", name, known)])
+    return Result(data=json.loads(schema_text(name)), file=schema_text(name))
 
 
 def resolved(name: str) -> Node:

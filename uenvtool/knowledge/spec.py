@@ -64,9 +64,8 @@ class SpecSyntaxError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """A dependency that a spec constrains. lead: what stands before the name, such as `^` or `%`."""
+    """A dependency that a spec constrains. text: with what stands before the name, such as `^` or `%`."""
 
-    lead: str
     package: str
     text: str
 
@@ -226,7 +225,6 @@ class _Reader:
         current = root
         while token := self.accept("edge", "edge_with"):
             package = token.match["edge_package"] if token.kind == "edge" else self.edge_attributes()
-            lead = self.text[token.match.start() : self.index].strip() if package is None else ""
             start = self.position
             dependency = self.node(package or "")
             if start == self.position and not package:
@@ -236,7 +234,7 @@ class _Reader:
                 (current if direct else root).add_dependency(dependency, token.column)
             current = current if direct else dependency
             text = _SPACE.sub(" ", self.text[token.match.start() : self.index].strip())
-            yield Edge(lead=lead or text.partition(str(package))[0], package=dependency.package, text=text)
+            yield Edge(package=dependency.package, text=text)
         if self.next:
             raise _unknown(self.text, self.index)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from typing import ClassVar, Literal, Protocol, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
@@ -287,16 +287,7 @@ class Tuning:
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
 
-class Conditional(Protocol):
-    """What holds under a condition."""
-
-    @property
-    def when(self) -> Condition: ...
-    @property
-    def unseen(self) -> frozenset[str]: ...
-
-
-_Conditional = TypeVar("_Conditional", bound=Conditional)
+_Conditional = TypeVar("_Conditional", Setting, Guard)
 
 
 def applicable(settings: Iterable[_Conditional], facts: Facts) -> Iterator[tuple[_Conditional, tuple[Term, ...]]]:
@@ -366,8 +357,10 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
     tuning = _as_one(parts)
     known = {variable.name for variable in tuning.variables}
     named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
-    is_whole = named <= known
-    _refuse(tuning, tuning.variables if is_whole else [*tuning.variables, *_of_other_files(parts)])
+    described = tuning.variables if named <= known else [*tuning.variables, *_of_other_files(parts)]
+    problems = [*_contradictions(tuning), *_unfit(tuning, described)]
+    if problems:
+        raise BadInput(problems)
     return tuning
 
 
@@ -408,13 +401,6 @@ def load_sources() -> dict[str, Source]:
 def _sources(tree: Node) -> dict[str, Source]:
     binder = Binder(tree)
     return {name: binder.fill(Source, node, name) for name, node in children(tree, SOURCES)}
-
-
-def _refuse(tuning: Tuning, described: Iterable[TunedVariable]) -> None:
-    """Raise BadInput for settings that contradict each other, and what does not fit the variables."""
-    problems = [*_contradictions(tuning), *_unfit(tuning, described)]
-    if problems:
-        raise BadInput(problems)
 
 
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
