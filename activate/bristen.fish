@@ -7,7 +7,6 @@
 #   tuning/{slingshot,mpich,openmpi,nvshmem,cuda,pytorch,nccl}.yaml.
 # again: uenvtool activate --write
 #   [uenv-2.9.1]  view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
-#   [sigma2]      Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
 #   [docs-2026]   CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 
 function ue_settings --no-scope-shadowing
@@ -32,7 +31,7 @@ function ue_settings --no-scope-shadowing
     end
     # nccl >= 2.27, or no nccl is seen
     if test -n "$ue_runtime"; and test "$ue_image" != alps; and test "$ue_nccl" -ge 2027 -o "$ue_nccl" -lt 1000
-      ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
+      ue_default NCCL_PROTO '^LL128'               # LL128 is slower over Slingshot [docs-2026]
     end
     if test "$ue_runtime" = uenv; and test "$ue_nccl" -ge 2027 # nccl >= 2.27
       ue_default NCCL_P2P_LEVEL NVL                # peer to peer over NVLink only [uenv-2.9.1]

@@ -7,7 +7,6 @@
 #   tuning/{slingshot,mpich,openmpi,nvshmem,cuda,pytorch,nccl}.yaml.
 # again: uenvtool activate --write
 #   [uenv-2.9.1]  view of the published uenv pytorch/v2.9.1 (NCCL 2.29.2, libfabric 2.4), 2026
-#   [sigma2]      Sigma2 documentation, NCCL on Olivia (GH200), what its modules set, 2026-05-13
 #   [docs-2026]   CSCS documentation (NCCL, MPI, NVSHMEM, PyTorch, extended images), 2026-08
 # shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154
 
@@ -33,7 +32,7 @@ ue_settings() {
   fi
   # nccl >= 2.27, or no nccl is seen
   if [[ -n $ue_runtime && $ue_image != alps && ($ue_nccl -ge 2027 || $ue_nccl -lt 1000) ]]; then
-    ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
+    ue_default NCCL_PROTO '^LL128'               # LL128 is slower over Slingshot [docs-2026]
   fi
   if [[ $ue_runtime == uenv && $ue_nccl -ge 2027 ]]; then # nccl >= 2.27
     ue_default NCCL_P2P_LEVEL NVL                # peer to peer over NVLink only [uenv-2.9.1]

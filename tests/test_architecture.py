@@ -91,7 +91,7 @@ def test_a_new_runtime_is_one_file(cli: Cli) -> None:
         assert answer.code == 0, (command, answer.stderr)
     assert cli("validate", system).code == 0
     job = cli("job", "--system", "mine", "--runtime", "mine", "--account", "a", "--", "true").stdout
-    assert 'apptainer exec --nv --bind "$(IFS=, && echo "${binds[*]}")" "$image" bash -c' in job
+    assert 'apptainer exec --nv "${binds[@]/#/--bind=}" "$image" bash -c' in job
 
 
 def test_a_new_image_and_a_new_component_are_one_file_each(cli: Cli) -> None:

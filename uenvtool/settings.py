@@ -26,6 +26,7 @@ from uenvtool.knowledge.tuning import (
     FACTS,
     PREPEND,
     SOFTWARE,
+    TEMPORARY,
     Guard,
     Setting,
     Tuning,
@@ -134,8 +135,12 @@ class Settings:
 
         What is put in front of another value, or found out on the node, is left to the job's own lines.
         """
+        held = self.beside_image().holding(inside=inside)
+        is_file = self.runtimes[0].job.variables == "edf"  # which has no value of its own for each job
         return tuple(
-            setting for setting in self.beside_image().holding(inside=inside) if setting.removes or setting.is_fixed
+            setting
+            for setting in held
+            if setting.removes or setting.is_fixed or (setting.from_ == TEMPORARY and not is_file)
         )
 
     def beside_image(self) -> Settings:

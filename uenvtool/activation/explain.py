@@ -45,6 +45,7 @@ COMPUTED = {
     "roce_gid_index": "the index found under /sys",
     "roce_hca": "the start of the devices' names",
     "runai_gpus": "RUNAI_NUM_OF_GPUS",
+    "temporary": "a folder of the user's and the job's below /tmp",
 }
 """What the values are that scripts compute."""
 ALL = "uenvtool explain --all"

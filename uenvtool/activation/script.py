@@ -170,6 +170,7 @@ def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
         dialect.block("nodes") if "nodes" in plan.facts_to_find else "",
         dialect.block("cores") if "cores" in plan.computed else "",
         dialect.block("gpus") if "runai_gpus" in plan.computed else "",
+        dialect.block("temporary") if "temporary" in plan.computed else "",
         dialect.block("roce", HCA=dialect.quote(roce_device(plan))) if "roce_gid_index" in plan.computed else "",
     ]
     return [text for text in blocks if text]

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.job.launch import Command, command_of
 from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.jobs import Explained, RuntimeJob
+from uenvtool.knowledge.jobs import Explained, Local, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
 from uenvtool.knowledge.system import Binding, NodeType, System
 from uenvtool.knowledge.tuning import Setting
 
 SLURM, KUBERNETES, HERE = "slurm", "kubernetes", "none"
 """Who starts a job, as the files of runtimes say it."""
-UENV, CONTAINER, NO_IMAGE = "uenv", "container", "none"
+UENV, CONTAINER, ENVIRONMENT, NO_IMAGE = "uenv", "container", "environment", "none"
 """What a job runs, as the files of runtimes say it."""
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
 """All-reduce from 8 bytes to 4 GB, one GPU a rank (https://github.com/NVIDIA/nccl-tests)."""
@@ -59,8 +59,9 @@ class JobPlan:
     """Everything that a job's files are rendered from.
 
     directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
-    the training a node. cores: of a task. settings: variables that the job sets, in order. binding: of a rank to
-    the cores beside its GPU. extended: for an image with a network stack of its own. again: what makes the job again.
+    the training a node. cores: of a task. settings: variables that the job sets, in order. gpu: the vendor of the GPUs.
+    binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: for an image with a network
+    stack of its own. again: what makes the job again.
     """
 
     request: JobRequest
@@ -79,9 +80,21 @@ class JobPlan:
     overlay: Overlay | None
     extended: bool
     settings: tuple[Setting, ...]
+    gpu: str
     binding: Binding | None
+    local: Local | None
     again: str
     directives: tuple[Explained, ...] = ()
+
+    @property
+    def own_gpu(self) -> bool:
+        """Tell if each rank sees its own GPU alone."""
+        return self.request.gpu_per_rank or bool(self.binding and self.binding.gpus)
+
+    @property
+    def is_sent(self) -> bool:
+        """Tell if an environment goes to each node as an archive."""
+        return self.use.image == ENVIRONMENT and self.image.endswith((".tar.gz", ".tgz"))
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -138,7 +151,7 @@ def plan_job(
     defaults = system.scheduler.defaults
     ranks = _ranks(request, system, node)
     nodes = nodes_of(request, system, use)
-    command = _command(request, use, runtime.name, nodes, ranks)
+    command = _command(request, system, use, runtime.name, nodes, ranks)
     most = node.gpu.count if node.gpu else 0
     tasks = 1 if command.once_a_node else ranks
     extended = bool(knowledge.extended and knowledge.extended.image.search(image))
@@ -148,9 +161,10 @@ def plan_job(
         nodes=nodes, ranks=ranks, tasks=tasks, cores=node.cores * ranks // most // tasks if most else 0,
         time=request.time or defaults.get("time", ""), name=request.name or _name_of(command.words), image=image,
         overlay=overlay, extended=extended, settings=tuple(settings), again=again,
+        gpu=node.gpu.vendor if node.gpu else "", local=system.jobs.local,
         binding=binding if binding and binding.when.holds(facts) else None,
     )  # fmt: skip
-    return replace(plan, directives=tuple(_directives(plan, system))) if use.scheduler == SLURM else plan
+    return replace(plan, directives=_joined(_directives(plan, system))) if use.scheduler == SLURM else plan
 
 
 def nodes_of(request: JobRequest, system: System, use: JobUse) -> int:
@@ -169,8 +183,10 @@ def _ranks(request: JobRequest, system: System, node: NodeType) -> int:
     return ranks
 
 
-def _command(request: JobRequest, use: JobUse, runtime: str, nodes: int, ranks: int) -> Command:
-    """Return what runs. Raises BadInput for a launcher that cannot start it there."""
+def _command(request: JobRequest, system: System, use: JobUse, runtime: str, nodes: int, ranks: int) -> Command:
+    """Return what runs. Raises BadInput for a launcher that cannot start it there, or that the system does not take."""
+    refused = system.jobs.refused if use.scheduler == SLURM else {}
+    launchers = [name for name in use.launchers if name not in refused]
     if request.launcher and request.launcher not in use.launchers:
         hint = f"leave it out: {use.launchers[0]} starts the ranks; known: {', '.join(use.launchers)}"
         raise BadInput(f"--launcher {request.launcher}: {runtime} has no {request.launcher}", hint=hint)
@@ -179,8 +195,11 @@ def _command(request: JobRequest, use: JobUse, runtime: str, nodes: int, ranks: 
             raise BadInput("--nccl-test: the tests are no Python", hint="srun starts them: leave --launcher out")
         return Command(words=NCCL_TEST, launcher=SRUN)
     words = request.words or ("sleep", "infinity")
-    default = use.launchers[0] if request.words else NONE
+    default = launchers[0] if request.words else NONE
     command = command_of(words, launcher=request.launcher or "", default=default, nodes=nodes, ranks=ranks)
+    if command.launcher in refused:
+        reason = refused[command.launcher]
+        raise BadInput(f"{command.launcher}: {reason.reason} [{reason.source}]", hint=f"--launcher {launchers[0]}")
     if request.gpu_per_rank and command.launcher != SRUN:
         raise BadInput(
             f"--gpu-per-rank: {command.launcher} starts the ranks of a node, and they see all of its GPUs",
@@ -219,6 +238,9 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
         )
     if request.large and jobs.large is None:
         raise BadInput(f"--large: {system.name} says nothing of large runs", hint="use --option '--constraint=...'")
+    if request.stage and use.image == ENVIRONMENT:
+        hint = "leave it out; an archive of conda-pack, named with --image, goes to each node in any case"
+        raise BadInput(f"--stage: {runtime.name} has no image", hint=hint)
     if request.stage and use.step and not (request.venv or request.image):
         raise BadInput("--stage: no image is named", hint="name it with --image")
     if use.scheduler == HERE and request.nodes not in (None, 1):
@@ -240,6 +262,8 @@ def image_for(
         return ""
     named = request.image
     of_registry = REGISTRY.fullmatch(named)
+    if use.image == ENVIRONMENT:
+        return named
     if use.image == CONTAINER:
         found = named or knowledge.image
         if of_registry:
@@ -299,8 +323,12 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     yield Explained("ntasks-per-node", str(plan.tasks), once if plan.command.once_a_node else "one rank for each GPU")
     if plan.cores:
         yield Explained("cpus-per-task", str(plan.cores), "")
-    if request.gpu_per_rank:
-        yield Explained("gpus-per-task", "1", "each rank sees its own as device 0, also where LOCAL_RANK is 1 or more")
+    if plan.own_gpu:
+        closest = plan.binding.gpus if plan.binding else ""
+        local = "LOCAL_RANK is 0 too" if closest else "also where LOCAL_RANK is 1 or more"
+        yield Explained("gpus-per-task", "1", f"each rank sees its own as device 0, {local}")
+        if plan.binding and closest:
+            yield Explained("gpu-bind", closest, plan.binding.reason)
     else:
         yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all; its own is device LOCAL_RANK")
     if "mem" in defaults:
@@ -317,10 +345,13 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
 
 def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     request, knowledge = plan.request, plan.knowledge
+    yield from system.jobs.options
     needed = dict.fromkeys(setting.needs.contains for setting in plan.settings if setting.needs)
     network = ",".join(needed) or (knowledge.extended.network if knowledge.extended and plan.extended else "")
     if network:
         yield Explained("network", network, "FI_CXI_RDZV_PROTO=alt_read needs it")
+    if plan.local and plan.local.constraint and (plan.is_sent or request.stage):
+        yield Explained("constraint", plan.local.constraint, plan.local.reason)
     if request.large and system.jobs.large:
         yield Explained("constraint", system.jobs.large.constraint, system.jobs.large.reason)
     if request.array:
@@ -331,6 +362,19 @@ def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("requeue", "", "")
         yield Explained("signal", "B:USR1@120", "two minutes before the limit")
         yield Explained("open-mode", "append", "a later run writes on in the same file")
+
+
+def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
+    """Return options of sbatch, of which the last of a name would count, with what several ask for in one."""
+    found: dict[str, Explained] = {}
+    for one in directives:
+        first = found.setdefault(one.name, one)
+        if first is not one:
+            between = {"constraint": "&", "network": ","}.get(one.name)
+            value = f"{first.value}{between}{one.value}" if between and first.value != one.value else one.value
+            reason = "; ".join(dict.fromkeys(filter(None, (first.reason, one.reason))))
+            found[one.name] = Explained(one.name, value, reason)
+    return tuple(found.values())
 
 
 def image_runtime(image: str, runtimes: Sequence[Runtime]) -> Runtime:

@@ -19,17 +19,21 @@ from uenvtool.core.lines import (
     yaml_mapping,
 )
 from uenvtool.job.launch import LAUNCHERS
-from uenvtool.job.plan import CONTAINER, HERE, KUBERNETES, UENV, JobPlan
+from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, KUBERNETES, UENV, JobPlan
 from uenvtool.job.request import SRUN, TORCHRUN
 from uenvtool.knowledge.jobs import Explained, RuntimeJob
-from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, Setting
+from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
 
 TEMPLATES = Path(__file__).parent / "templates"
+NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # noqa: S108  a folder of each node, named in the job
 MEMORY = "/dev/shm"  # noqa: S108  a folder of the compute node, named in the job
 POD_FOLDER = "/tmp/job"  # noqa: S108  a folder of the pod, where the scripts of a job are
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
 _PATH_STARTS = ("/", ".", "$")
+PASSED = ("SLURM_*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
+"""What a container that gets no variable by itself needs of the job, as podman takes names."""
+_PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswith("*"))
 
 
 def template(name: str) -> str:
@@ -67,7 +71,7 @@ def _batch_script(plan: JobPlan) -> str:
         DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
         COMMAND=bash_words(plan.command.words),
         AGAIN=in_comment(plan.again),
-        CONTAINER=_container(plan) if plan.use.step else "",
+        CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else _exports(plan),
         ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
@@ -76,7 +80,7 @@ def _batch_script(plan: JobPlan) -> str:
         VET=_vetting(plan) + _host_file(plan),
         BEFORE=_before_requeue(plan) if requeue else "",
         NODES=_vetted_nodes(plan),
-        CORES=' -c "$SLURM_CPUS_PER_TASK"' if plan.cores else "",
+        CORES=_cores_option(plan),
         BIND=_bind(plan),
         OPTIONS=_srun_options(plan),
         STEP=_step(plan),
@@ -96,7 +100,7 @@ def _vetting(plan: JobPlan) -> str:
         template("vet.sh"),
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
-        GPUS=f" --gpus-per-task={plan.ranks}" if plan.request.gpu_per_rank else "",
+        GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
         ADDRESS=_address(plan).replace("'", "'\\''"),
         CORES=f" -c {cores}" if cores else "",
         OPTIONS=_srun_options(plan),
@@ -152,19 +156,19 @@ def _bind(plan: JobPlan) -> str:
     """Return the value of --cpu-bind: each rank on the cores beside its GPU, as far as the system's file knows them."""
     if plan.command.once_a_node:
         return "none"
-    return plan.binding.value if plan.binding else "cores"
+    return plan.binding.value or "cores" if plan.binding else "cores"
 
 
 def _srun_options(plan: JobPlan) -> str:
     """Return the options of srun that load the images."""
     staged = plan.request.stage and plan.use.staged
-    copies = ",".join(copy_of(index, image) for index, image in enumerate(plan.images))
+    copies = ",".join(copy_of(plan, index, image) for index, image in enumerate(plan.images))
     text = staged or plan.use.srun
     marks = {"@COPIES@": copies, "@VIEWS@": bash_word(plan.views), "@EDF@": bash_word(_named_as_path(edf_name(plan)))}
     for mark, value in marks.items():
         text = text.replace(mark, value)
     extended = plan.knowledge.extended.srun if plan.knowledge.extended and plan.extended else ()
-    return "".join(f" {option}" for option in extended) + (f" \\\n  {text}" if text else "")
+    return "".join(f" {option}" for option in (*plan.knowledge.srun, *extended)) + (f" \\\n  {text}" if text else "")
 
 
 def _named_as_path(name: str) -> str:
@@ -176,19 +180,60 @@ def _step(plan: JobPlan) -> str:
     if not plan.use.step:
         return ""
     env = " ".join(f"--env {name}={bash_word(value)}" for name, value in plan.knowledge.env.items())
-    step = plan.use.step.replace("@ENV@", f" \\\n  {env}" if env else "").replace("@IMAGE@", bash_word(plan.image))
+    names = (*(setting.name for setting in plan.settings), *plan.request.variables)
+    set_here = [*PASSED, *(name for name in dict.fromkeys(names) if not name.startswith(_PASSED_STARTS))]
+    marks = {
+        "@ENV@": f" \\\n  {env}" if env else "",
+        "@GPU@": f" {plan.use.gpu[plan.gpu]}" if plan.gpu in plan.use.gpu else "",
+        "@OPTIONS@": "".join(f" {option}" for option in plan.knowledge.options),
+        "@VARIABLES@": "".join(f' -e "{name}"' for name in set_here),
+        "@ENTRY@": f" {plan.knowledge.entry}" if plan.knowledge.entry else "",
+        "@IMAGE@": bash_word(plan.image),
+    }
+    step = plan.use.step
+    for mark, text in marks.items():
+        step = step.replace(mark, text)
     return f"\\\n  {step} "
+
+
+def _modules(plan: JobPlan) -> str:
+    """Return the lines that load what the job needs of the site's software."""
+    known = plan.knowledge
+    if not known.modules:
+        return ""
+    folders = [f"module use {bash_word(folder)}" for folder in known.module_use]
+    return "\n".join(["module reset", *folders, *(f"module load {bash_word(name)}" for name in known.modules)]) + "\n"
+
+
+def _environment(plan: JobPlan) -> str:
+    """Return the lines that put an environment first: a folder, or an archive that each node unpacks."""
+    if plan.use.image != ENVIRONMENT or not plan.image:
+        return "\n" if plan.knowledge.modules else ""
+    image = bash_word(plan.image)
+    if not plan.is_sent:
+        return filled(template("environment.sh"), IMAGE=image)
+    return filled(template("environment-sent.sh"), IMAGE=image, FOLDER=_local(plan), CORES=_cores_option(plan))
+
+
+def _local(plan: JobPlan) -> str:
+    """Return the folder of a node for what is sent to it."""
+    return plan.local.folder if plan.local else MEMORY
+
+
+def _cores_option(plan: JobPlan) -> str:
+    return ' -c "$SLURM_CPUS_PER_TASK"' if plan.cores else ""
 
 
 def _container(plan: JobPlan) -> str:
     """Return the lines that name the image and what it gets of the host, and look if all of that is there."""
-    image, modules = plan.image, plan.knowledge.modules
-    return ("module reset\n" if modules else "") + filled(
+    image = plan.image
+    rows = list(aligned([(f"  {word}", reason) for word, reason in _binds(plan)]))
+    is_file = image.startswith(_PATH_STARTS) or ("://" in plan.use.registry and "://" not in image)
+    return filled(
         template("container.sh"),
         IMAGE=bash_word(image),
-        MODULES="".join(f"module load {bash_word(name)}\n" for name in modules),
-        BINDS="\n".join(aligned([(f"  {word}", reason) for word, reason in _binds(plan)])),
-        CHECKED=' "$image"' if image.startswith(_PATH_STARTS) or "://" not in image else "",
+        BINDS="\n".join(["", *rows, ""]) if rows else "",
+        CHECKED=' "$image"' if is_file else "",
     )
 
 
@@ -221,7 +266,8 @@ def _launch(plan: JobPlan) -> str:
     """Return how the ranks start, in what srun runs, within single quotes."""
     launcher, requeue = plan.command.launcher, plan.request.continues
     if launcher == SRUN:
-        return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK)
+        own = "  export LOCAL_RANK=0 # of the GPUs that the rank sees\n" if plan.binding and plan.binding.gpus else ""
+        return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, LOCAL=own)
     program = _program(plan, str(plan.ranks)).replace("'", "'\\''")
     logs = LAUNCHERS[launcher].logs if launcher in LAUNCHERS else ""
     if not logs:
@@ -298,6 +344,8 @@ def _exports(plan: JobPlan) -> str:
 def _export(setting: Setting) -> str:
     """Return a setting by its policy: removed, set in any case, over a larger number, or only if it is unset."""
     name, value = setting.name, setting.value
+    if setting.from_ == TEMPORARY:
+        return f'export {name}="${{{name}-{NODE_FOLDER}}}"'
     if setting.removes or value is None:
         return f"unset {name}"
     if setting.policy == REQUIRED:
@@ -321,10 +369,10 @@ def _reason(setting: Setting) -> str:
     return in_comment(f"{setting.reason} [{setting.source.name}]")
 
 
-def copy_of(index: int, image: str) -> str:
+def copy_of(plan: JobPlan, index: int, image: str) -> str:
     """Return where each node has its copy of the image with that index."""
     suffix = PurePath(image).suffix if image.startswith(_PATH_STARTS) else ""
-    return f"{MEMORY}/$SLURM_JOB_ID-{index}{suffix if re.fullmatch(r'[.][A-Za-z]+', suffix) else '.squashfs'}"
+    return f"{_local(plan)}/$SLURM_JOB_ID-{index}{suffix if re.fullmatch(r'[.][A-Za-z]+', suffix) else '.squashfs'}"
 
 
 def _staging(plan: JobPlan) -> str:
@@ -333,7 +381,7 @@ def _staging(plan: JobPlan) -> str:
         return ""
     lines = ["# Each node mounts its own copy of the images, in memory."]
     for index, image in enumerate(plan.images):
-        copy = copy_of(index, image)
+        copy = copy_of(plan, index, image)
         lines.append(f'sbcast --force {_source(plan, image)} "{copy}"')
         if plan.use.step:
             packed = f'binds+=("{_mounted(plan, copy)}") # the packed Python overlay'
@@ -356,8 +404,10 @@ def _at_the_end(plan: JobPlan) -> str:
     if monitor:
         parts.append('kill "$monitor" 2>/dev/null || :')
     if plan.request.stage:
-        copies = " ".join(f'"{copy_of(index, image)}"' for index, image in enumerate(plan.images))
+        copies = " ".join(f'"{copy_of(plan, index, image)}"' for index, image in enumerate(plan.images))
         parts.append(f'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -f {copies}')
+    if plan.is_sent:
+        parts.append('srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -rf "$environment"')
     start = f'{monitor} >"$LOGS/gpu.csv" &\nmonitor=$!\n' if monitor else ""
     return start + template("at-the-end.sh").replace("@PARTS@", "; ".join(parts)) if parts else ""
 
@@ -418,7 +468,7 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
     """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
     if plan.request.stage:
-        return copy_of(index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
+        return copy_of(plan, index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
 
 

@@ -60,19 +60,43 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Local:
+    """The disk of a node, to which a job sends what it opens often. constraint: what sbatch asks for to have it."""
+
+    folder: str
+    constraint: str = ""
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A launcher that jobs here do not take, and why."""
+
+    name: Key
+    reason: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeJob:
     """What the jobs of one runtime need on a system, see the system's schema.
 
     image: of jobs that name none. mounts, binds: what a container sees of the host. netstack: where hooks take the
-    network stack from, if an EDF does not say. modules: what the job loads first. monitor: a program that logs the
-    GPUs. resources: of a pod, with their count.
+    network stack from, if an EDF does not say. modules: what the job loads first; module_use: folders that have some of
+    them. options: of the command that starts the container; entry: a program in it that starts all others. monitor: a
+    program that logs the GPUs. resources: of a pod, with their count.
     """
 
     image: str = ""
     mounts: tuple[str, ...] = ()
     workdir: str = ""
     netstack: str = ""
+    module_use: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    entry: str = ""
+    srun: tuple[str, ...] = ()
     binds: tuple[Bind, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     library_path: tuple[str, ...] = ()
@@ -87,11 +111,14 @@ class RuntimeJob:
 class Jobs:
     """Everything of a system that only its jobs need.
 
-    required: options that a user must give. large: the constraint of large runs, if there is one. partitions: those
-    whose jobs are limited, by name.
+    required: options that a user must give. options: those of sbatch that every job has. refused: launchers, by name.
+    large: the constraint of large runs, if there is one. partitions: those whose jobs are limited, by name.
     """
 
     required: tuple[str, ...] = ()
+    options: tuple[Explained, ...] = ()
+    refused: Mapping[str, Refused] = field(default_factory=dict)
+    local: Local | None = None
     large: Large | None = None
     partitions: Mapping[str, Partition] = field(default_factory=dict)
     runtimes: Mapping[str, RuntimeJob] = field(default_factory=dict)

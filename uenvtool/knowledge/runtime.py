@@ -50,6 +50,7 @@ class JobUse:
     srun: Verbatim = ""
     staged: Verbatim = ""
     step: Verbatim = ""
+    gpu: dict[str, str] = field(default_factory=dict)
     address: Verbatim = "hostname"
 
 

@@ -34,6 +34,7 @@ FACTS = (
     "exclusive",
     "gpu",
     "cuda_arch",
+    "amdgpu_target",
 )
 """The facts that a recipe's conditions can ask for, each of the system and node type in hand."""
 HOST = "host"
@@ -53,9 +54,13 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """How a launcher gives a rank the cores beside its GPU: the value of its option."""
+    """How a launcher gives a rank the cores beside its GPU: the value of its option.
 
-    value: str
+    gpus: each rank sees its own GPU alone, which Slurm chooses so (--gpu-bind).
+    """
+
+    value: str = ""
+    gpus: str = ""
     when: Condition = ALWAYS
     reason: str
 
@@ -201,7 +206,7 @@ class System:
     def facts(self, uarch: str) -> Facts:
         """Return what conditions can ask for of this system and node type; see FACTS."""
         node = self.nodes[uarch]
-        nvidia = node.gpu.arch if node.gpu and node.gpu.vendor == "nvidia" else None
+        arch = {node.gpu.vendor: node.gpu.arch} if node.gpu else {}
         return {
             "system": self.name,
             "site": self.site,
@@ -212,7 +217,8 @@ class System:
             "mpi": self.mpi.package if self.mpi else None,
             "scheduler": self.scheduler.name,
             "gpu": node.gpu.vendor if node.gpu else None,
-            "cuda_arch": nvidia,
+            "cuda_arch": arch.get("nvidia"),
+            "amdgpu_target": arch.get("amd"),
         }
 
 

@@ -60,6 +60,8 @@ PREPEND: Policy = "prepend"
 REQUIRED: Policy = "required"
 UNSET: Policy = "unset"
 EXPECTED: Policy = "expected"
+TEMPORARY = "temporary"
+"""What a value is computed from that a job can write down too: a folder of its own on each node."""
 SOURCES = "sources"
 """The file of `tuning/` that says who the sources are, and the key of any tuning file that adds some."""
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")

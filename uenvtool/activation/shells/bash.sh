@@ -221,6 +221,9 @@ fi
 ue_runai_gpus=${RUNAI_NUM_OF_GPUS-}
 case $ue_runai_gpus in *[!0-9]*) ue_runai_gpus='' ;; esac
 
+#: temporary
+ue_temporary=/tmp/${USER:-${UID-}}${SLURM_JOB_ID:+-$SLURM_JOB_ID}
+
 #: roce
 ue_roce_gid_index='' ue_roce_hca=@HCA@ ue_roce_note=''
 ue_gid

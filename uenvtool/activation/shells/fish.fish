@@ -312,6 +312,9 @@ and set ue_cores (math "max(1, floor($ue_cores * $ue_tasks / $ue_gpus))")
 #: gpus
 set -l ue_runai_gpus (string match -r -- '^[0-9]+$' "$RUNAI_NUM_OF_GPUS")
 
+#: temporary
+set -l ue_temporary (string join -- - /tmp/$USER $SLURM_JOB_ID)
+
 #: roce
 set -l ue_roce_gid_index ''
 set -l ue_roce_hca @HCA@
