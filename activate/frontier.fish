@@ -32,11 +32,6 @@ function ue_settings --no-scope-shadowing
       # the default there, which is fine with the plugin; memhooks deadlocks [frontier]
       ue_default FI_MR_CACHE_MONITOR kdreg2
       ue_default HSA_FORCE_FINE_GRAIN_PCIE 1       # the network card may reach the GPU's memory [hpe]
-    end
-    if test -n "$ue_overlay"
-      ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-    end
-    if test -n "$ue_runtime"
       # all or none: what HPE gives for NCCL and RCCL on Slingshot, and Frontier's module rccl-net-plugin sets
       for ue_pass in look set
         ue_default NCCL_SOCKET_IFNAME 'hsn0,hsn1,hsn2,hsn3' # the high-speed network's interfaces [hpe]
@@ -48,6 +43,9 @@ function ue_settings --no-scope-shadowing
         ue_default FI_CXI_RDZV_THRESHOLD 0         # no eager messages [hpe]
       end
       ue_together hpe SLURM_NETWORK disable_rdzv_get '#SBATCH --network=disable_rdzv_get'
+    end
+    if test -n "$ue_overlay"
+      ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
     end
 end
 

@@ -33,11 +33,6 @@ ue_settings() {
     # the default there, which is fine with the plugin; memhooks deadlocks [frontier]
     ue_default FI_MR_CACHE_MONITOR kdreg2
     ue_default HSA_FORCE_FINE_GRAIN_PCIE 1       # the network card may reach the GPU's memory [hpe]
-  fi
-  if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-  fi
-  if [[ -n $ue_runtime ]]; then
     # all or none: what HPE gives for NCCL and RCCL on Slingshot, and Frontier's module rccl-net-plugin sets
     for ue_pass in look set; do
       ue_default NCCL_SOCKET_IFNAME 'hsn0,hsn1,hsn2,hsn3' # the high-speed network's interfaces [hpe]
@@ -49,6 +44,9 @@ ue_settings() {
       ue_default FI_CXI_RDZV_THRESHOLD 0         # no eager messages [hpe]
     done
     ue_together hpe SLURM_NETWORK disable_rdzv_get '#SBATCH --network=disable_rdzv_get'
+  fi
+  if [[ -n $ue_overlay ]]; then
+    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
   fi
 }
 

@@ -27,14 +27,6 @@ function ue_settings --no-scope-shadowing
       ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # room for the completions of many peers [docs-2026]
       ue_default FI_CXI_DISABLE_HOST_REGISTER 1    # libfabric must not register host memory with CUDA [docs-2026]
       ue_default FI_MR_CACHE_MONITOR userfaultfd   # memhooks, the default without kdreg2, can hang [docs-2026]
-    end
-    if test -n "$ue_runtime"; and test "$ue_nccl" -ge 2027 -o "$ue_nccl" -lt 1000 # nccl >= 2.27, or no nccl is seen
-      ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
-    end
-    if test -n "$ue_overlay"
-      ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-    end
-    if test -n "$ue_runtime"
       for ue_pass in look set # all or none: what the module brics/nccl sets
         ue_default NCCL_SOCKET_IFNAME hsn          # the high-speed network's interfaces [isambard]
         ue_default NCCL_MIN_NCHANNELS 4            # the fewest channels; may differ by application [isambard]
@@ -50,6 +42,12 @@ function ue_settings --no-scope-shadowing
         ue_default FI_CXI_RDZV_THRESHOLD 0         # no eager messages [isambard]
       end
       ue_together isambard SLURM_NETWORK disable_rdzv_get '#SBATCH --network=disable_rdzv_get'
+    end
+    if test -n "$ue_runtime"; and test "$ue_nccl" -ge 2027 -o "$ue_nccl" -lt 1000 # nccl >= 2.27, or no nccl is seen
+      ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
+    end
+    if test -n "$ue_overlay"
+      ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
     end
 end
 
@@ -170,7 +168,7 @@ if contains -- "$UENVTOOL_RUNTIME" modules conda apptainer podman-hpc
 else if test -n "$UENVTOOL_RUNTIME"
     ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of modules conda apptainer podman-hpc"
 end
-test -n "$ue_runtime"; or ue_tell 'no modules and no conda and no apptainer and no podman-hpc here: only what is right in each is set'
+test -n "$ue_runtime"; or ue_tell 'none of modules, conda, apptainer, podman-hpc: only what is right in each is set'
 # What the script set on the host goes into a container with the rest of the environment.
 set ue_line (string split -m 1 ' ' -- "$UENVTOOL_SET")
 if test -n "$ue_container" -a -n "$ue_line[1]" -a "$ue_line[1]" != "$ue_runtime"

@@ -28,14 +28,6 @@ ue_settings() {
     ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # room for the completions of many peers [docs-2026]
     ue_default FI_CXI_DISABLE_HOST_REGISTER 1    # libfabric must not register host memory with CUDA [docs-2026]
     ue_default FI_MR_CACHE_MONITOR userfaultfd   # memhooks, the default without kdreg2, can hang [docs-2026]
-  fi
-  if [[ -n $ue_runtime && ($ue_nccl -ge 2027 || $ue_nccl -lt 1000) ]]; then # nccl >= 2.27, or no nccl is seen
-    ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
-  fi
-  if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-  fi
-  if [[ -n $ue_runtime ]]; then
     for ue_pass in look set; do # all or none: what the module brics/nccl sets
       ue_default NCCL_SOCKET_IFNAME hsn          # the high-speed network's interfaces [isambard]
       ue_default NCCL_MIN_NCHANNELS 4            # the fewest channels; may differ by application [isambard]
@@ -51,6 +43,12 @@ ue_settings() {
       ue_default FI_CXI_RDZV_THRESHOLD 0         # no eager messages [isambard]
     done
     ue_together isambard SLURM_NETWORK disable_rdzv_get '#SBATCH --network=disable_rdzv_get'
+  fi
+  if [[ -n $ue_runtime && ($ue_nccl -ge 2027 || $ue_nccl -lt 1000) ]]; then # nccl >= 2.27, or no nccl is seen
+    ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [sigma2]
+  fi
+  if [[ -n $ue_overlay ]]; then
+    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
   fi
 }
 
@@ -125,7 +123,7 @@ fi
 [[ -n $ue_runtime ]] || { [[ -n ${CONDA_PREFIX-} ]] && ue_runtime=conda; } || :
 case ${UENVTOOL_RUNTIME-} in modules | conda | apptainer | podman-hpc) ue_runtime=$UENVTOOL_RUNTIME ;;
   ?*) ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of modules conda apptainer podman-hpc" ;; esac
-[[ -n $ue_runtime ]] || ue_tell 'no modules and no conda and no apptainer and no podman-hpc here: only what is right in each is set'
+[[ -n $ue_runtime ]] || ue_tell 'none of modules, conda, apptainer, podman-hpc: only what is right in each is set'
 [[ -z $ue_container || ${UENVTOOL_SET-} != *' '* ]] || ue_along=${UENVTOOL_SET#* }
 [[ -z $ue_along ]] || ue_tell "set on the host for ${UENVTOOL_SET%% *}, and came along: $ue_along"
 ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac

@@ -24,6 +24,16 @@ function ue_settings --no-scope-shadowing
     ue_default CUDA_CACHE_DISABLE 1 # keeps kernels compiled on the spot off the shared filesystem [docs-2026]
     ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1   # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
     ue_default OMP_NUM_THREADS "$ue_cores"         # the cores of a process; at most 8 if that is a guess [docs-2026]
+    for ue_pass in look set # all or none: what the site's NCCL modules set, with which its runs had no wrong data
+      ue_default NCCL_SOCKET_IFNAME 'hsn0,hsn1,hsn2,hsn3' # the high-speed network's interfaces [sigma2]
+      ue_default FI_CXI_DEFAULT_TX_SIZE 2048       # what HPE gives [sigma2]
+      ue_default FI_CXI_RX_MATCH_MODE hybrid       # matching in hardware, which falls back to software [sigma2]
+      ue_default FI_CXI_RDZV_PROTO alt_read        # large messages by reads that the receiver starts [sigma2]
+      ue_default FI_CXI_RDZV_EAGER_SIZE 0          # no eager messages [sigma2]
+      ue_default FI_CXI_RDZV_GET_MIN 0             # no eager messages [sigma2]
+      ue_default FI_CXI_RDZV_THRESHOLD 0           # no eager messages [sigma2]
+    end
+    ue_together olivia
     if test "$ue_nodes" != 1
       ue_default NCCL_NET 'AWS Libfabric' # without it NCCL can fall back to TCP; on one node it is in the way [hpe]
     end
@@ -42,16 +52,6 @@ function ue_settings --no-scope-shadowing
     if test -n "$ue_overlay"
       ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
     end
-    for ue_pass in look set # all or none: what the site's NCCL modules set, with which its runs had no wrong data
-      ue_default NCCL_SOCKET_IFNAME 'hsn0,hsn1,hsn2,hsn3' # the high-speed network's interfaces [sigma2]
-      ue_default FI_CXI_DEFAULT_TX_SIZE 2048       # what HPE gives [sigma2]
-      ue_default FI_CXI_RX_MATCH_MODE hybrid       # matching in hardware, which falls back to software [sigma2]
-      ue_default FI_CXI_RDZV_PROTO alt_read        # large messages by reads that the receiver starts [sigma2]
-      ue_default FI_CXI_RDZV_EAGER_SIZE 0          # no eager messages [sigma2]
-      ue_default FI_CXI_RDZV_GET_MIN 0             # no eager messages [sigma2]
-      ue_default FI_CXI_RDZV_THRESHOLD 0           # no eager messages [sigma2]
-    end
-    ue_together olivia
 end
 
 # Say something on stderr: on rank 0, the first time that a shell sources this.

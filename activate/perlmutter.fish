@@ -25,15 +25,13 @@ function ue_settings --no-scope-shadowing
       ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # room for the completions of many peers [docs-2026]
       ue_default FI_CXI_DISABLE_HOST_REGISTER 1    # libfabric must not register host memory with CUDA [docs-2026]
       ue_default FI_MR_CACHE_MONITOR userfaultfd   # memhooks, the default without kdreg2, can hang [docs-2026]
-    end
-    if test -n "$ue_overlay"
-      ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-    end
-    if test -n "$ue_runtime"
       for ue_pass in look set # all or none: what podman-hpc --nccl sets
         ue_default NCCL_SOCKET_IFNAME hsn          # the high-speed network's interfaces [nersc]
       end
       ue_together perlmutter
+    end
+    if test -n "$ue_overlay"
+      ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
     end
 end
 
@@ -136,7 +134,7 @@ if contains -- "$UENVTOOL_RUNTIME" shifter podman-hpc modules conda
 else if test -n "$UENVTOOL_RUNTIME"
     ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of shifter podman-hpc modules conda"
 end
-test -n "$ue_runtime"; or ue_tell 'no shifter and no podman-hpc and no modules and no conda here: only what is right in each is set'
+test -n "$ue_runtime"; or ue_tell 'none of shifter, podman-hpc, modules, conda: only what is right in each is set'
 # What the script set on the host goes into a container with the rest of the environment.
 set ue_line (string split -m 1 ' ' -- "$UENVTOOL_SET")
 if test -n "$ue_container" -a -n "$ue_line[1]" -a "$ue_line[1]" != "$ue_runtime"

@@ -26,15 +26,13 @@ ue_settings() {
     ue_default FI_CXI_DEFAULT_CQ_SIZE 131072     # room for the completions of many peers [docs-2026]
     ue_default FI_CXI_DISABLE_HOST_REGISTER 1    # libfabric must not register host memory with CUDA [docs-2026]
     ue_default FI_MR_CACHE_MONITOR userfaultfd   # memhooks, the default without kdreg2, can hang [docs-2026]
-  fi
-  if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-  fi
-  if [[ -n $ue_runtime ]]; then
     for ue_pass in look set; do # all or none: what podman-hpc --nccl sets
       ue_default NCCL_SOCKET_IFNAME hsn          # the high-speed network's interfaces [nersc]
     done
     ue_together perlmutter
+  fi
+  if [[ -n $ue_overlay ]]; then
+    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
   fi
 }
 
@@ -93,7 +91,7 @@ fi
 [[ -n $ue_runtime ]] || { [[ -n ${CONDA_PREFIX-} ]] && ue_runtime=conda; } || :
 case ${UENVTOOL_RUNTIME-} in shifter | podman-hpc | modules | conda) ue_runtime=$UENVTOOL_RUNTIME ;;
   ?*) ue_tell "UENVTOOL_RUNTIME=$UENVTOOL_RUNTIME is none of shifter podman-hpc modules conda" ;; esac
-[[ -n $ue_runtime ]] || ue_tell 'no shifter and no podman-hpc and no modules and no conda here: only what is right in each is set'
+[[ -n $ue_runtime ]] || ue_tell 'none of shifter, podman-hpc, modules, conda: only what is right in each is set'
 [[ -z $ue_container || ${UENVTOOL_SET-} != *' '* ]] || ue_along=${UENVTOOL_SET#* }
 [[ -z $ue_along ]] || ue_tell "set on the host for ${UENVTOOL_SET%% *}, and came along: $ue_along"
 ue_overlay='' ue_failed='' ue_venv=${UENVTOOL_VENV-''} && case $ue_venv in '' | /*) ;; *) ue_venv=$PWD/$ue_venv ;; esac

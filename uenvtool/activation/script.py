@@ -293,22 +293,23 @@ def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str
 
 def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
     """The rows of the table; what has the same condition stands together, what has none first."""
-    groups: dict[tuple[tuple[Term, ...], frozenset[str], str], list[Setting]] = {((), frozenset(), ""): []}
+    groups: dict[tuple[tuple[Term, ...], frozenset[str]], dict[str, list[Setting]]] = {((), frozenset()): {}}
     for planned in plan.settings:
         setting = planned.setting
         counts = frozenset(term.fact for term in planned.guard if term.fact in SOFTWARE) & setting.unseen
-        groups.setdefault((planned.guard, counts, setting.together), []).append(setting)
-    for (guard, counts, together), settings in groups.items():
+        groups.setdefault((planned.guard, counts), {}).setdefault(setting.together, []).append(setting)
+    for (guard, counts), by_set in groups.items():
         before, after = (
             dialect.branch([dialect.test(term, term.fact in counts) for term in guard]) if guard else ("", "")
         )
         indent = "  " if guard else ""
         if guard:
             yield from _branch_line(before, guard, counts)
-        if together:
-            yield from _set(plan, dialect, settings, indent)
-        else:
-            yield from (line for setting in settings for line in _rows(setting, dialect, indent))
+        for together, settings in by_set.items():
+            if together:
+                yield from _set(plan, dialect, settings, indent)
+            else:
+                yield from (line for setting in settings for line in _rows(setting, dialect, indent))
         if guard:
             yield after
 
@@ -398,8 +399,9 @@ def seen_by_views(plan: Settings) -> str:
 
 def nothing_seen(plan: Settings) -> str:
     """What is said if none of the runtimes shows: then only what is right in all of them is set."""
-    missing = " and no ".join(runtime.name for runtime in plan.runtimes)
-    return f"no {missing} here: only what is right in each is set"
+    names = [runtime.name for runtime in plan.runtimes]
+    missing = f"no {' and no '.join(names)} here" if len(names) < 3 else f"none of {', '.join(names)}"
+    return f"{missing}: only what is right in each is set"
 
 
 def wrapped(names: Sequence[str]) -> str:
