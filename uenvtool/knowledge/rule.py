@@ -74,6 +74,7 @@ class Rule:
     instead of these. for_: the kinds of files and runtimes that it is for; empty: all. with_, without: what
     else must be in the file, and what must not. when: where it holds; where that is not known it is a hint. what,
     cost, fix, source: texts for the user. edit: a safe way to mend it. secret: what was found is never shown.
+    once: only the first of a file is told.
     """
 
     id: Key
@@ -92,6 +93,7 @@ class Rule:
     when: Condition = ALWAYS
     edit: Edit | None = None
     secret: bool = False
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ _USES_ALL_GPUS = re.compile(
     r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
 )
 _PORT_OPTION = re.compile(r"(rdzv[-_]endpoint|master[-_]port|main_process_port|rdzv_conf)[= ]")
+_OF_TASK = r"SLURM_(PROCID|LOCALID|NODEID)\b"
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
 
@@ -94,6 +95,11 @@ class Context:
             or self.facts.get("exclusive") is not None
         )
 
+    def program(self, launch: Launch) -> tuple[str, str]:
+        """Return the Python file that a launch starts, and its text where it is at hand."""
+        name = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
+        return name, self.read(name) if name else ""
+
     def mentions(self, *words: str) -> bool:
         """Tell if one of the words stands in the file, outside comments."""
         return any(word in part.text for part in self.source.parts if part.kind == "line" for word in words)
@@ -101,9 +107,7 @@ class Context:
     def keeps_exit_code(self) -> bool:
         """Tell if the script does something about the exit code of its commands."""
         return (
-            any(
-                part.name == "set" and re.match(r"set\s+-[a-zA-Z]*e|set .*errexit", part.text) for part in self.commands
-            )
+            any(part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text) for part in self.commands)
             or any(part.name == "trap" and re.search(r"EXIT|ERR\b", part.text) for part in self.commands)
             or self.mentions("$?", "PIPESTATUS", "||", "$status", "${status", "$rc", "${rc", "$EXIT", "${EXIT")
         )
@@ -205,10 +209,9 @@ def idle_gpus(context: Context) -> Iterator[Found]:
         if launch.program != PYTHON or (shape.tasks or 2) != 1 or (shape.gpus or 1) < 2 or launch.part.background:
             continue
         line = " ".join(launch.words)
-        file = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
         if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
             continue
-        text = context.read(file) if file else ""
+        _, text = context.program(launch)
         if text and not _USES_ALL_GPUS.search(text) and "torch" in text:
             yield at(launch.part, f"{shape.gpus} GPUs a node, and one process")
 
@@ -221,8 +224,8 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
             continue
         if shape.requested.get("gpu-bind") == "none":
             continue
-        file = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
-        found = _TAKES_LOCAL_RANK.search(context.read(file)) if file else None
+        file, text = context.program(launch)
+        found = _TAKES_LOCAL_RANK.search(text)
         if found:
             yield at(launch.part, f"{file} has {' '.join(found[0].split())[:40]}")
 
@@ -230,12 +233,12 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
 def lost_exit_code(context: Context) -> Iterator[Found]:
     """Yield the last command of a script, if it runs after training whatever training did."""
     last = next((part for part in context.source.parts if part.kind == "last"), None)
-    trained = [other for other in context.launches if other.program != PYTHON or (other.step and _uses_gpus(other))]
+    trained = [other for other in context.launches if other.program != PYTHON or _uses_gpus(other)]
     if last is None or not trained or context.keeps_exit_code():
         return
     before = [other for other in trained if _outer(other).offset < last.offset and not _is_handled(_outer(other))]
     is_own = any(_outer(other).offset <= last.offset < _outer(other).end for other in context.launches)
-    if not before or is_own or last.name in ("wait", "exec", "srun", "torchrun", "| tee") or last.path:
+    if not before or is_own or last.path or re.fullmatch(r"wait|exec|srun|torchrun|\| tee|(?s:.*\n.*)", last.name):
         return
     if last.name == "exit" and last.words[1:] != ("0",):
         return
@@ -372,7 +375,8 @@ def output_folders(context: Context) -> Iterator[Found]:
     for part in context.source.parts:
         if part.kind == "directive" and part.name in ("output", "error"):
             folder = part.text.rpartition("/")[0].removeprefix("./")
-            if folder and not folder.startswith("/") and folder not in (".", "..") and folder not in reported:
+            named = re.search(rf"^[ \t]*#.*\bmkdir\b.*{re.escape(folder)}", context.source.text, re.MULTILINE)
+            if folder and not named and folder[0] != "/" and folder not in (".", "..") and folder not in reported:
                 reported.add(folder)
                 yield at(part, fix=f"mkdir -p {folder}  # where you submit, before sbatch")
 
@@ -381,6 +385,34 @@ def _submits_itself(context: Context) -> bool:
     """Tell if the script makes its folders and hands itself to sbatch when it is started by hand."""
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     return submits and any(part.name == "mkdir" for part in context.commands)
+
+
+def rank_before_step(context: Context) -> Iterator[Found]:
+    """Yield ranks within double quotes, which the batch script fills in for all tasks of a step."""
+    shapes = {launch.part.offset: launch.shape for launch in context.launches}
+    for part in context.source.parts:
+        is_rank = part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK")
+        if part.scope != STEP or not (is_rank or re.fullmatch(r"torchrun|python3?", part.name)):
+            continue
+        shape = shapes.get(part.offset, context.shape)
+        if (shape.nodes or MANY) * (shape.tasks or MANY) == 1 or not re.search(rf"{OUTER}\{{?{_OF_TASK}", part.text):
+            continue
+        raw = context.source.text[part.offset : part.end]
+        places = [part.offset + found.start() for found in re.finditer(rf"(?<!\\)\$\{{?{_OF_TASK}", raw)]
+        if places:
+            end = places[0] + len("$SLURM_PROCID")
+            yield Found(offset=places[0], end=end, edits=tuple((place, place, "\\") for place in places))
+
+
+def conda_without_hook(context: Context) -> Iterator[Found]:
+    """Yield `conda activate` in a script whose shell nothing has told of conda."""
+    is_login = re.match(r"#!.*sh.*\s(-\w*l|--login)\b", context.source.text)
+    for part in () if is_login else context.commands:
+        if part.name in ("source", ".", "eval", "module", "ml"):
+            return
+        if part.name == "conda" and part.words[1:2] == ("activate",) and part.scope == BATCH:
+            yield at(part)
+            return
 
 
 def nobody_exports(context: Context) -> Iterator[Found]:
@@ -500,6 +532,8 @@ FINDERS: Mapping[str, Finder] = {
     "escaped-in-single-quotes": escaped_in_single_quotes,
     "late-options": late_options,
     "output-folders": output_folders,
+    "rank-before-step": rank_before_step,
+    "conda-without-hook": conda_without_hook,
     "rank-for-all-tasks": nobody_exports,
     "rank-variable": wrong_rank_variable,
     "world-size": wrong_world_size,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +79,7 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
         (rule, hit)
         for rule in rules
         if not rule.for_ or rule.for_ & source.kinds
-        for hit in _of_rule(rule, index, context)
+        for hit in itertools.islice(_of_rule(rule, index, context), 1 if rule.once else None)
     ]
     lines = lines_of(source.text)
     ignored = _ignored(source.text)
