@@ -1,6 +1,8 @@
 """Start-up and rendering as ratios to a bare `python -c pass`, in one run.
 
-    python benchmarks/startup.py [ROUNDS]
+    python benchmarks/startup.py [ROUNDS [FILE]]
+
+FILE: a uenvtool.pyz, to compare with the installed tool, of which it may take 1.5x.
 
 Prints a table; the budgets are those of the design. Rounds are interleaved, so that what else the
 machine does weighs on all alike; the median is taken.
@@ -42,6 +44,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         commands = prepared(folder)
+        if len(sys.argv) > 2:
+            single = str(Path(sys.argv[2]).resolve())
+            commands |= {"FILE --version": [single, "--version"], "FILE list": [single, "list"]}
+            commands["uenvtool list"] = [str(Path(sys.executable).parent / "uenvtool"), "list"]
+            for label in ("FILE --version", "FILE list"):  # the first run unpacks it, and compiles what it loads
+                elapsed(commands[label], folder)
         seconds: dict[str, list[float]] = {label: [] for label in commands}
         for _ in range(rounds):
             for label, command in commands.items():
