@@ -17,7 +17,8 @@ def job(request: JobRequest) -> Result:
     What stands behind `--` is what runs, word by word. Without -o the job goes to stdout.
 
     Also: `uenvtool job check FILE...` finds the flaws of any batch script, `uenvtool job
-    checkpoint-interval` says how often to write a checkpoint.
+    checkpoint-interval` says how often to write a checkpoint, `uenvtool job attach ID` opens a shell
+    beside a rank of a running job.
     """
     from uenvtool.job.make import make
 
@@ -47,4 +48,17 @@ def checkpoint_interval(
     return console.show(interval(cost, mtbf), as_json=json_)
 
 
-CLASS = with_verbs({"check": check, "checkpoint-interval": checkpoint_interval}, keep_behind=True)
+def attach(
+    job: str = typer.Argument(..., metavar="ID", help="The number of a running job of yours."),
+    words: list[str] = typer.Argument(None, metavar="[-- COMMAND]", help="What to run; {pid} is the rank's process."),
+    rank: int = typer.Option(0, metavar="N", help="The rank whose node, variables and uenv or container are taken."),
+) -> int:
+    """Open a shell beside a rank of a running job: uenvtool job attach 1234 --rank 3 -- py-spy dump --pid {pid}"""
+    import os
+
+    from uenvtool.job.attach import attach as work
+
+    work(job, rank, words or (), os.environ)
+
+
+CLASS = with_verbs({"attach": attach, "check": check, "checkpoint-interval": checkpoint_interval}, keep_behind=True)

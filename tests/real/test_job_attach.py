@@ -1,0 +1,98 @@
+"""A shell beside a rank of a running job of a real Slurm: its node, variables and folder, its uenv."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.docs.world import LABEL, World, made
+from tests.support import peers
+from tests.support.slurm import Slurm, running_slurm
+
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
+WAITS = """\
+import os, pathlib, time, subprocess
+subprocess.Popen(["sleep", "100"])  # what a rank starts has its variables too
+(pathlib.Path("ready") / os.environ["RANK"]).write_text(str(os.getpid()))
+while True:
+    time.sleep(0.2)
+"""
+SAYS = """\
+import os
+pid = os.environ["UENVTOOL_RANK_PID"]
+image = os.path.isfile("/user-environment/meta/env.json")
+print(os.environ["RANK"], os.environ["SLURMD_NODENAME"], os.getcwd(), pid, os.path.realpath(f"/proc/{pid}/exe"), image)
+"""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return made(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm"), plugin=peers.uenv_plugin()) as found:
+        yield found
+
+
+@pytest.fixture
+def job(world: World, slurm: Slurm) -> Iterator[str]:
+    """A job of two nodes of four ranks each in a uenv, all of which wait."""
+    ready = world.folder / "ready"
+    subprocess.run(["rm", "-rf", ready], check=True)
+    ready.mkdir()
+    (world.folder / "waits.py").write_text(WAITS)
+    wrote = world.run(f"uenvtool job --account a01 --time 5 --image {LABEL} -o waits.sh -- python waits.py")
+    assert wrote.returncode == 0, wrote.stderr
+    sent = slurm.run("sbatch", "--parsable", "waits.sh", env=dict(world.environ), cwd=world.folder)
+    assert sent.returncode == 0, sent.stderr
+    number = sent.stdout.strip()
+    until = time.monotonic() + 120
+    while len(list(ready.iterdir())) < 8 and time.monotonic() < until:
+        time.sleep(0.2)
+    yield number
+    slurm.run("scancel", number)
+    slurm.exit_code(number)
+
+
+def attach(world: World, slurm: Slurm, *words: str) -> subprocess.CompletedProcess[str]:
+    command = ["uenvtool", "job", "attach", *words]
+    env = {**world.environ, "SLURM_CONF": str(slurm.conf)}
+    return subprocess.run(command, env=env, cwd="/", capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_command_runs_beside_the_rank_that_is_named(world: World, slurm: Slurm, job: str) -> None:
+    ran = attach(world, slurm, job, "--rank", "5", "--", "python", "-c", SAYS)
+
+    rank, node, folder, pid, program, mounted = ran.stdout.split() or [ran.stderr] * 6
+    ready = world.folder / "ready" / "5"
+    assert (rank, folder, pid) == ("5", str(world.folder), ready.read_text())
+    assert re.fullmatch(r"\w+", node)
+    assert mounted == "True"
+    assert "python" in program
+
+
+def test_the_process_of_a_rank_can_be_named_in_a_command(world: World, slurm: Slurm, job: str) -> None:
+    ran = attach(world, slurm, job, "--", "cat", "/proc/{pid}/cmdline")
+
+    assert "waits.py" in ran.stdout, ran.stderr
+
+
+def test_a_rank_that_is_not_there_is_said_with_those_that_are(world: World, slurm: Slurm, job: str) -> None:
+    ran = attach(world, slurm, job, "--rank", "9")
+
+    assert ran.returncode == 1
+    assert "no rank 9" in ran.stderr
+    assert "0, 1, 2, 3, 4, 5, 6, 7" in ran.stderr
+
+
+def test_a_job_that_does_not_run_is_said(world: World, slurm: Slurm) -> None:
+    ran = attach(world, slurm, "999999")
+
+    assert ran.returncode == 1, ran.stderr
+    assert "job 999999 does not run" in ran.stderr
