@@ -27,7 +27,7 @@ NOT_RUN = {
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
 
-NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name}
+NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name or "scripts/install" in name}
 """Blocks that install from the index that the person's own pip has."""
 
 
