@@ -89,6 +89,32 @@ def test_a_class_variable_names_its_type() -> None:
     assert [path.name for path in SOURCES if re.search(r": ClassVar\b(?!\[)", text_of(path))] == []
 
 
+FILE_BY_FILE = {
+    "doctor/ranks.py": "a rank says that it begins, and later what it saw: the reader knows both",
+    "env/folder.py": "the files, the lock, the table: the record says at every instant what is there",
+    "env/install.py": "in a folder of its own, and a log",
+    "env/resolve.py": "in a scratch folder, and a log",
+    "env/sources.py": "in a scratch folder, and a log",
+    "image/cache.py": "an image, and in another command the mark that it was tested",
+    "image/slurm.py": "the job's number is known once the script was submitted",
+    "venv/make.py": "the note of an image follows the image: without it, it is found by its name",
+}
+"""Who writes files one after the other, and why a run that dies between them leaves nothing half done. Who writes
+several in any other place gives them to one call: write_all, write_generated, write_beside or publish."""
+WRITING = {"write", "write_all", "write_generated", "write_beside", "publish"}
+
+
+def test_several_files_are_written_together_or_say_why_not() -> None:
+    found = set()
+    for path in (path for path in SOURCES if path.parent.name not in ("files", "scripts")):
+        calls = [ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)]
+        doors = [call for call in calls if call.removeprefix("files.") in WRITING]
+        if len(doors) > 1 and doors != ["files.write_beside"] * 2:  # one job, by its own name or beside another
+            found.add(path.relative_to(ROOT / "uenvtool").as_posix())
+
+    assert found == set(FILE_BY_FILE)
+
+
 KNOWS = {
     "core": set(),
     "knowledge": {"core"},
