@@ -44,6 +44,8 @@ SHOWN = (
 """The facts that a script finds out where it is sourced, beside variables that are set or not."""
 IN_CONTAINER = ("edf", "docker", "podman", "dotenv")
 """The forms whose variables are set for a container; what reads the others is outside."""
+ENVIRONMENTS = "envs"
+"""The folder of resolved environments."""
 _LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
 """The label of a uenv: its name and version."""
 
@@ -246,7 +248,7 @@ def settings_of(
 def locked_versions(recipe: str, system: str, uarch: str) -> Mapping[str, Sequence[str]] | None:
     """Return the packages of a resolved environment, where `uenvtool build` puts it or as it ships; None without."""
     for root in (Path(), data_root()):
-        lock = root / "envs" / recipe / f"{system}-{uarch}" / LOCK
+        lock = root / ENVIRONMENTS / recipe / f"{system}-{uarch}" / LOCK
         if lock.is_file():
             return read_lock(lock, str(lock)).versions()
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.schema import SCHEMA_FOLDER
 from uenvtool.knowledge.source import parse
 from uenvtool.knowledge.system import load_system
+from uenvtool.settings import ENVIRONMENTS
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -115,3 +117,14 @@ def test_no_validator_is_loaded_for_files_that_ship() -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"
+
+
+def test_the_wheel_ships_every_folder_that_is_read_from_what_ships(tmp_path: Path) -> None:
+    from hatchling.builders.wheel import WheelBuilder
+
+    wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
+    shipped = set(zipfile.ZipFile(wheel).namelist())
+
+    for folder in {*(kind.folder for kind in KINDS), ENVIRONMENTS}:
+        tracked = subprocess.run(["git", "ls-files", folder], cwd=ROOT, capture_output=True, text=True, check=True)
+        assert {f"uenvtool/data/{name}" for name in tracked.stdout.splitlines()} - shipped == set(), folder
