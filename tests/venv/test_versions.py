@@ -9,8 +9,9 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from uenvtool.core.words import canonical
 from uenvtool.venv.requirements import logical_lines
-from uenvtool.venv.versions import as_release, canonical, counts_as_release, satisfies
+from uenvtool.venv.versions import as_release, counts_as_release, satisfies
 
 NGC, SPACK = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d"
 

@@ -10,7 +10,7 @@ from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.request import ActivateRequest
 from uenvtool.activation.script import render_script
 from uenvtool.activation.shells import dialects, shells
-from uenvtool.core import drift, files
+from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
@@ -63,13 +63,7 @@ def _check(folder: Path) -> Result:
     """Raise AnswerIsNo with a diff if the committed scripts are not what tuning and systems give."""
     found = scripts()
     strays = {path.name for path in folder.glob("*.*sh")} - set(found)
-    drift.check(
-        folder,
-        found,
-        left_over={*strays, *files.left_over(folder, found)},
-        remarks=["a run that wrote here did not end"] if files.read_record(folder).writing else (),
-        again="uenvtool activate --write",
-    )
+    files.check_generated(folder, found, strays=strays, again="uenvtool activate --write")
     return Result(notes=(f"{folder} is what its inputs give",))
 
 

@@ -11,7 +11,7 @@ from uenvtool.container.image import Image, again, image_of
 from uenvtool.container.plan import unlocked
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest, TagRequest
-from uenvtool.core import drift, files
+from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 
@@ -39,13 +39,7 @@ def make(request: ContainerRequest) -> Result:
         return Result(data={**data, "files": dict(image.files)}, file=image.files["Containerfile"], notes=notes)
     if request.check:
         output = [] if request.output is None else ["-o", shlex.quote(os.fspath(folder))]
-        drift.check(
-            folder,
-            image.files,
-            again=" ".join([command, *output]),
-            left_over=files.left_over(folder, image.files),
-            remarks=["a run that wrote here did not end"] if files.read_record(folder).writing else (),
-        )
+        files.check_generated(folder, image.files, again=" ".join([command, *output]))
         return Result(data={**data, "drift": None}, notes=(f"{folder} is what its inputs give",))
     with files.locked(folder):
         files.refuse_foreign(folder, image.files, tolerated=TOLERATED, force=request.force)

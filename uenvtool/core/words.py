@@ -1,7 +1,8 @@
-"""Sizes and lists in a sentence."""
+"""Sizes and lists in a sentence; names of Python packages."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
@@ -14,3 +15,8 @@ def listed(words: Sequence[str], most: int) -> str:
     """Return words in a line; of many the first ones, and how many there are more."""
     more = len(words) - most
     return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
+
+
+def canonical(name: str) -> str:
+    """Return the name of a Python package as resolvers compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -19,9 +19,7 @@ from uenvtool.doctor.snapshot import PythonHere, Snapshot
 from uenvtool.doctor.tuned import tuned_here
 from uenvtool.knowledge.finding import Known, load_findings
 from uenvtool.venv.base import Distribution
-
-RECORD_FOLDER = ".uenvtool"
-"""The folder that shows an overlay of this tool's (overlay/create.py, which takes long to load)."""
+from uenvtool.venv.where import RECORD_FOLDER
 
 
 def examine_here(

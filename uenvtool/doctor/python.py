@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, UenvtoolError
+from uenvtool.core.words import canonical
 from uenvtool.doctor.snapshot import Package, PythonHere
 from uenvtool.venv.base import METADATA_SUFFIXES, probe
-from uenvtool.venv.versions import canonical
 
 Answer = tuple[PythonHere | None, str]
 """The Python of a shell, None if it does not start, and what it prints when it starts."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import drift, files
+from uenvtool.core import files
 from uenvtool.core.errors import Position, ToolFailed, ToolMissing
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, Root, plan_environment
-from uenvtool.env.folder import TABLE
+from uenvtool.env.folder import LOG, TABLE
 from uenvtool.env.manifest import MANIFEST, render
 from uenvtool.env.next_steps import build_again, next_steps, usual_folder
 from uenvtool.env.program import Deviations, Spack, deviations, find_spack, how_to_get, repository_folder
@@ -23,9 +23,6 @@ from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.locate import from_root
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
-
-LOG = ".uenvtool-concretize.log"
-
 
 HEADINGS = ("package", "version", "set in", "why")
 
@@ -277,12 +274,12 @@ def _unchanged(folder: Path) -> Result:
 def check_environment(environment: Environment, folder: Path) -> None:
     """Raise AnswerIsNo, with the diff, if an environment on disk is not what its inputs give."""
     expected = render(environment)
-    drift.check(
+    files.check_generated(
         folder,
         {**expected, **_expected_table(environment, folder)},
         again=build_again(environment, folder),
-        left_over=files.left_over(folder, {*expected, LOCK, TABLE}),
-        remarks=[*env_folder.did_not_end(folder), *_remarks_on_lock(folder, env_folder.fingerprint(expected))],
+        kept=(LOCK, TABLE),
+        remarks=[*_remarks_on_lock(folder, env_folder.fingerprint(expected))],
     )
 
 

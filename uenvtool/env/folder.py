@@ -19,7 +19,8 @@ PURPOSE = "for"
 COMPILER = "compiler"
 """The folder of the environment that is installed first, if the system lacks the compiler."""
 TABLE = "packages.md"
-TOLERATED = {*files.TOLERATED, ".spack-env", ".uenvtool-concretize.log"}
+LOG = ".uenvtool-concretize.log"
+TOLERATED = {*files.TOLERATED, ".spack-env", LOG}
 """Names that may stand in a folder without making it somebody else's: Spack's, git's and the tool's own."""
 
 _AFTER_RESOLUTION = ("view", "modules", "env_vars")
@@ -89,11 +90,6 @@ def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str, 
 def write_table(folder: Path, table: str) -> None:
     """Write the table of a lock that stays."""
     files.write_generated(folder, {TABLE: table}, keep=files.read_record(folder).names)
-
-
-def did_not_end(folder: Path) -> list[str]:
-    """What `--check` says of a folder whose last run was killed while it wrote."""
-    return ["a run that wrote here did not end"] if files.read_record(folder).writing else []
 
 
 def _resolved_data(name: str, text: str) -> object:

@@ -10,6 +10,7 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.result import Progress, Result, Table
 from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment
+from uenvtool.env.folder import LOG
 from uenvtool.env.install import usual_stores
 from uenvtool.env.installable import read_installable
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
@@ -19,7 +20,6 @@ from uenvtool.env.sources import Source, downloaded_bytes, sources_of
 from uenvtool.knowledge.lock import LOCK, Lock, Package
 from uenvtool.knowledge.system import NodeType
 
-LOG = ".uenvtool-concretize.log"
 MOST_JOBS = 16
 """Processes of a build if nobody says how many: Spack v1.1.0, etc/spack/defaults/base/config.yaml, build_jobs."""
 

@@ -14,7 +14,7 @@ from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failed_install
-from uenvtool.env.folder import COMPILER
+from uenvtool.env.folder import COMPILER, LOG
 from uenvtool.env.install import isolated_manifest
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
@@ -25,7 +25,6 @@ from uenvtool.env.resolve import machine, node_answers, places, resolving
 from uenvtool.env.runner import Runner, user_cache, write_scope
 
 SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
-LOG = ".uenvtool-concretize.log"
 HEADINGS = ("package", "sha256 or commit", "url")
 
 

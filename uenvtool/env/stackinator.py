@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import drift
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import left_over, locked
+from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
@@ -86,14 +85,8 @@ def write_recipe(environment: Environment, version: int, folder: Path, *, force:
 
 def check_recipe(environment: Environment, version: int, folder: Path) -> None:
     """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
-    expected = render_recipe(environment, version)
-    drift.check(
-        folder,
-        expected,
-        left_over=left_over(folder, expected),
-        remarks=env_folder.did_not_end(folder),
-        again=f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}",
-    )
+    again = f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}"
+    check_generated(folder, render_recipe(environment, version), again=again)
 
 
 def _format(version: int) -> str:

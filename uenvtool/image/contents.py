@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from uenvtool.core.words import canonical
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
@@ -196,8 +197,7 @@ def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str
             continue
         files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
-        name = re.sub(r"[-_.]+", "-", found["name"]).lower()  # packaging.python.org, name normalization
-        yield Package(name=name, version=found["version"], kind=PYTHON, bytes=size, folder=folder)
+        yield Package(name=canonical(found["name"]), version=found["version"], kind=PYTHON, bytes=size, folder=folder)
 
 
 def _recorded(text: str, site: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.words import canonical
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
 MARKER = "uenvtool-probe:"
@@ -38,9 +39,7 @@ class Distribution:
     @property
     def key(self) -> str:
         """Return the name as resolvers compare it (PEP 503)."""
-        from packaging.utils import canonicalize_name
-
-        return canonicalize_name(self.name)
+        return canonical(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

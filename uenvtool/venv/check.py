@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import Problem
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, Distribution
 from uenvtool.venv.protect import protected
 from uenvtool.venv.requirements import UserRequest, UserRequirement
-from uenvtool.venv.versions import canonical, counts_as_release, marker_environment, requirements, satisfies
+from uenvtool.venv.versions import counts_as_release, marker_environment, requirements, satisfies
 
 
 def installed(site: Path) -> dict[str, Distribution]:

@@ -22,9 +22,10 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.files import read_bytes
+from uenvtool.core.words import canonical
 from uenvtool.image.elf import Needs, needs_of
 from uenvtool.venv.base import Distribution
-from uenvtool.venv.versions import canonical, requirements
+from uenvtool.venv.versions import requirements
 
 MAX_BYTES = 50_000_000
 _SHARED = re.compile(r"\.so(\.\d+)*$")

@@ -25,11 +25,12 @@ from uenvtool.image.read import unpack as unpack_image
 from uenvtool.image.tree import Tree, walk
 from uenvtool.venv import howto
 from uenvtool.venv.howto import VIEW
-from uenvtool.venv.overlay import CONFIG, RECORD_FOLDER
+from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.record import RECORD, OverlayRecord, noted_image, parse_record, read_record, record_name
 from uenvtool.venv.relocate import left_out, rewritten
 from uenvtool.venv.request import VenvRequest, default_image
 from uenvtool.venv.requirements import UserRequirement
+from uenvtool.venv.where import RECORD_FOLDER
 
 MOUNT = "/user-tools"
 """Where an overlay is mounted if the user names no other place."""

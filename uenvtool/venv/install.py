@@ -27,8 +27,9 @@ from uenvtool.venv.requirements import UserRequest, checked_names, read_request
 from uenvtool.venv.resolve import Resolution, hint_allow_older, resolve
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.versions import as_release, is_version, marker_environment
+from uenvtool.venv.where import RECORD_FOLDER
 
-RESERVED = (overlay.RECORD_FOLDER, "meta")
+RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may bring."""
 
 
@@ -167,7 +168,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         compile_tree(folder / "bin" / "python", site, checked=True)
     listed = manifest_text(folder)
     texts = {MANIFEST: listed, RECORD: _record_text(plan, rows), lock.LOCK: lock.signed(todo.lock, plan)}
-    files.fill(folder / overlay.RECORD_FOLDER, texts)
+    files.fill(folder / RECORD_FOLDER, texts)
     return rows
 
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base
 from uenvtool.venv.plan import Plan
 from uenvtool.venv.projects import PYPROJECT
 from uenvtool.venv.requirements import UserRequest, UserRequirement
 from uenvtool.venv.resolve import ResolvedPackage
 from uenvtool.venv.uv import Uv
-from uenvtool.venv.versions import canonical
 
 LOCK = "pylock.toml"
 EMPTY = 'lock-version = "1.0"\ncreated-by = "uenvtool"\npackages = []\n'

@@ -29,14 +29,14 @@ from uenvtool.venv.image import (
 from uenvtool.venv.install import from_lock, from_requirements, install, refuse_package_name
 from uenvtool.venv.manifest import added_by_others, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
-from uenvtool.venv.overlay import CONFIG, RECORD_FOLDER
+from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.plan import Plan, check, planned
 from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.uv_failures import DiskFull, is_out_of_space
-from uenvtool.venv.where import PLAIN, STARTED_BY
+from uenvtool.venv.where import PLAIN, RECORD_FOLDER, STARTED_BY
 
 LEAST_MEMORY = 4 << 30
 """Bytes free in memory-backed storage for a build there: a torch with its libraries unpacks to less."""

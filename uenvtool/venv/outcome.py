@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, Distribution
 from uenvtool.venv.check import as_releases
 from uenvtool.venv.protect import protected
 from uenvtool.venv.record import FROM_BASE, INSTALLED, OVERRIDDEN, PackageRow
 from uenvtool.venv.requirements import UserRequest
-from uenvtool.venv.versions import canonical, marker_environment, newer, requirements
+from uenvtool.venv.versions import marker_environment, newer, requirements
 
 OLDER, REPLACED, NEW, CHANGED, REMOVED, SAME = CHANGES = ("older", "replaced", "new", "changed", "removed", "same")
 """What a run did to a package, in the order of the table."""

@@ -17,7 +17,6 @@ from uenvtool.venv.base import Base, listing, script_path
 from uenvtool.venv.where import loading_words
 
 CONFIG = "pyvenv.cfg"
-RECORD_FOLDER = ".uenvtool"
 SITE, PYTHONPATH = "site", "pythonpath"
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"

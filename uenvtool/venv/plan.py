@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.image import read_image_record
 from uenvtool.venv.overlay import SITE
@@ -17,7 +18,6 @@ from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
 from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, Settings, read_settings, with_options
-from uenvtool.venv.versions import canonical
 from uenvtool.venv.where import NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"

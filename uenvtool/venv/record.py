@@ -11,8 +11,9 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
-from uenvtool.venv.overlay import PYTHONPATH, RECORD_FOLDER, SITE
+from uenvtool.venv.overlay import PYTHONPATH, SITE
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
+from uenvtool.venv.where import RECORD_FOLDER
 
 RECORD = "uenvtool.json"
 IMAGE_NOTE = "image"

@@ -13,10 +13,13 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.tree import Entry
+from uenvtool.venv.manifest import MANIFEST
+from uenvtool.venv.record import IMAGE_NOTE
+from uenvtool.venv.where import RECORD_FOLDER
 
 LARGEST = 4 << 20
 """Bytes; a file that names its environment is a script or a list, not a library."""
-NOTES = (b".uenvtool/image", b".uenvtool/files.json")
+NOTES = tuple(f"{RECORD_FOLDER}/{name}".encode() for name in (IMAGE_NOTE, MANIFEST))
 """Of a loose overlay alone: the image that it was packed into, and the sums of its files."""
 _SCRIPT = re.compile(
     rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"

@@ -17,6 +17,7 @@ from urllib.parse import unquote, urljoin
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed, did_you_mean
+from uenvtool.core.words import canonical
 from uenvtool.venv.projects import is_project, project_lines
 
 if TYPE_CHECKING:
@@ -104,9 +105,8 @@ class UserRequest:
 def names_of(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the normalized names of requirements that were checked before."""
     from packaging.requirements import Requirement
-    from packaging.utils import canonicalize_name
 
-    return tuple(canonicalize_name(Requirement(text).name) for text in texts)
+    return tuple(canonical(Requirement(text).name) for text in texts)
 
 
 def checked_names(texts: Sequence[str], option: str, example: str) -> tuple[str, ...]:

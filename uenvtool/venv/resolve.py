@@ -9,6 +9,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.files import fill
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.check import conflict
 from uenvtool.venv.plan import Plan
@@ -18,7 +19,7 @@ from uenvtool.venv.settings import ALL
 from uenvtool.venv.stubs import write_stubs
 from uenvtool.venv.uv import Uv
 from uenvtool.venv.uv_failures import DiskFull, IndexFailed, NoSolution
-from uenvtool.venv.versions import canonical, floor, marker_environment, newer, requirements, satisfies
+from uenvtool.venv.versions import floor, marker_environment, newer, requirements, satisfies
 from uenvtool.venv.where import NAMED
 
 PREFERRED = "preferred.txt"

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from uenvtool.core.files import fill
+from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, Distribution
-from uenvtool.venv.versions import as_release, canonical, is_version, marker_environment, requirements, satisfies
+from uenvtool.venv.versions import as_release, is_version, marker_environment, requirements, satisfies
 
 
 def write_stubs(folder: Path, base: Base) -> dict[str, str]:

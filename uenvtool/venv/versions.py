@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -96,8 +95,3 @@ def requirements(distribution: Distribution, environment: dict[str, str] | None)
             continue  # an old build tool wrote it; pip leaves it out too
         if environment is None or requirement.marker is None or requirement.marker.evaluate(environment):
             yield requirement
-
-
-def canonical(name: str) -> str:
-    """Return a name as resolvers compare it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()

@@ -20,6 +20,8 @@ from uenvtool.core.session import View, container_name, in_container, loaded_vie
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 MAX_CONFIG = 1_000_000
+RECORD_FOLDER = ".uenvtool"
+"""The folder in an overlay that shows that it is one of this tool's, with its records."""
 PYTHONS = ("python3", "python")
 LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""

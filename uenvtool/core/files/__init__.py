@@ -8,9 +8,9 @@ from uenvtool.core.files.atomic import write_all as write_all
 from uenvtool.core.files.atomic import write_error as write_error
 from uenvtool.core.files.fetching import fetched as fetched
 from uenvtool.core.files.generated import TOLERATED as TOLERATED
+from uenvtool.core.files.generated import check_generated as check_generated
 from uenvtool.core.files.generated import content_inside as content_inside
 from uenvtool.core.files.generated import digest as digest
-from uenvtool.core.files.generated import left_over as left_over
 from uenvtool.core.files.generated import read_record as read_record
 from uenvtool.core.files.generated import refuse_foreign as refuse_foreign
 from uenvtool.core.files.generated import write_beside as write_beside

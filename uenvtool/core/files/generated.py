@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from uenvtool.core.drift import differences
+from uenvtool.core import drift
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files.atomic import Rewrite, locked, rewrite, write, write_error
 from uenvtool.core.files.reading import is_open_ended, read_bytes
@@ -100,9 +100,24 @@ def content_inside(folder: Path, name: str) -> bytes | None:
         return None
 
 
-def left_over(folder: Path, expected: Collection[str]) -> list[str]:
-    """Return the recorded files of a folder that are in it and not expected."""
-    return sorted(name for name in read_record(folder).names if name not in expected and os.path.lexists(folder / name))
+def check_generated(
+    folder: Path,
+    expected: Mapping[str, str],
+    *,
+    again: str,
+    kept: Collection[str] = (),
+    strays: Collection[str] = (),
+    remarks: Collection[str] = (),
+) -> None:
+    """Raise AnswerIsNo, with the diff, if a folder of generated files is not what its inputs give.
+
+    kept: recorded names that need not be expected. strays: names that are left over though nobody recorded them. The
+    rest is that of `drift.check`; a run that was killed while it wrote is told too.
+    """
+    record = read_record(folder)
+    recorded = {name for name in record.names - {*expected, *kept} if os.path.lexists(folder / name)}
+    unended = ["a run that wrote here did not end"] if record.writing else []
+    drift.check(folder, expected, again=again, left_over={*strays, *recorded}, remarks=[*unended, *remarks])
 
 
 def refuse_foreign(
@@ -186,7 +201,7 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
         for name, content in _present(folder, contents):
             if content == contents[name].encode() or record.has(name, content):
                 continue
-            diff = "".join(differences({name: contents[name]}, folder)).rstrip()
+            diff = "".join(drift.differences({name: contents[name]}, folder)).rstrip()
             if name not in record.names:
                 hint = "it stays as it is, also with --force: move it away, or choose another name with -o"
                 raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
