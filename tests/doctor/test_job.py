@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from tests.conftest import Answer
 from tests.doctor.test_checks import GOOD
 from tests.doctor.test_here import nothing_else
+from uenvtool.doctor.nodes import MOST_NODES, expanded
 from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
 
 __all__ = ["nothing_else"]
@@ -226,3 +228,20 @@ def test_no_answer_of_slurm_makes_doctor_fail(answer: str, pattern: str) -> None
     facts = {**accounted_facts(answer, ["State", "JobID", "NodeList"]), **shown_facts(answer)}
     kept_environment(kept_text(f"{RULE}\n{answer}"))
     list(output_paths([pattern], facts))
+
+
+@pytest.mark.parametrize("pattern", ["%" + "9" * 5000 + "j", "%" + "0" * 5000 + "3j", "x" * 5000, "a/" * 3000, "%"])
+def test_answers_of_scontrol_are_bounded(pattern: str) -> None:
+    answer = f"JobId=7 JobName=x\n   NodeList=n[0-40000000]\n   StdOut=/tmp/{pattern}\n   WorkDir=/tmp\n"
+
+    (path,) = output_paths([shown_facts(answer)["StdOut"]], shown_facts(answer))
+
+    assert len(path) < 6100
+    assert not os.path.isfile(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["n[0-40000000]", "n[" + "0-99999," * 1000 + "0]", "n," * 200_000, f"n[{'9' * 5000}]", "n[" * 100_000]
+)
+def test_a_list_of_nodes_is_bounded(text: str) -> None:
+    assert len(list(expanded(text))) <= MOST_NODES

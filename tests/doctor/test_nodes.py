@@ -26,7 +26,7 @@ def test_names_are_folded(names: list[str], text: str) -> None:
 
 
 def test_slurms_own_lists_are_taken_apart() -> None:
-    assert expanded("nid[001-003,007],login1") == ["nid001", "nid002", "nid003", "nid007", "login1"]
+    assert list(expanded("nid[001-003,007],login1")) == ["nid001", "nid002", "nid003", "nid007", "login1"]
 
 
 @given(st.sets(st.integers(0, 20_000)))

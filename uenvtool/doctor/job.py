@@ -52,7 +52,9 @@ def examine_job(
     record = job_record(job)
     script = read_source(record.script, SCRIPT) if record.script else None
     options = dict(_options(record, script))
-    outputs = [path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if path.is_file()]
+    outputs = [
+        path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if os.path.isfile(path)
+    ]  # a name may be too long
     logs = examine_logs(outputs, system=system) if outputs else Examination(unseen=(NO_OUTPUT,))
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
     findings = [*found.values(), *_flaws(record, system, found)]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 _NUMBERED = re.compile(r"(.*?)(\d+)\Z", re.DOTALL)
 _BRACKETS = re.compile(r"([^\[\],]+)(?:\[([\d,-]+)\])?([^\[\],]*)")
 MOST_NODES = 100_000
-"""A range of more is not taken apart: no machine has so many."""
+"""A list of more is not taken apart: no machine has so many."""
+MOST_DIGITS = 15
 
 
 def folded(names: Iterable[str]) -> str:
@@ -17,7 +19,7 @@ def folded(names: Iterable[str]) -> str:
     plain = set()
     for name in names:
         match = _NUMBERED.match(name)
-        if match and len(match[2]) <= 15:
+        if match and len(match[2]) <= MOST_DIGITS:
             padded = len(match[2]) if match[2].startswith("0") or len(match[2]) > 1 else 1
             by_form.setdefault((match[1], padded), set()).add(int(match[2]))
         else:
@@ -44,21 +46,22 @@ def numbers_of(text: str) -> Iterator[int]:
     """The numbers of ranges such as 0-3,7. What is none is left out."""
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
+        if first.isdecimal() and (last or first).isdecimal() and len(part) <= 2 * MOST_DIGITS:
             low, high = int(first), int(last or first)
             yield from range(low, min(high, low + MOST_NODES) + 1)
 
 
-def expanded(text: str) -> list[str]:
-    """The names of a list as Slurm writes it, in its order."""
-    found: list[str] = []
-    for stem, brackets, rest in _BRACKETS.findall(text):
-        if len(found) > MOST_NODES:
-            break
+def expanded(text: str) -> Iterator[str]:
+    """Yield the names of a list as Slurm writes it, in its order, MOST_NODES at most."""
+    return islice(_names(text), MOST_NODES)
+
+
+def _names(text: str) -> Iterator[str]:
+    for match in _BRACKETS.finditer(text):
+        stem, brackets, rest = match.groups()
         if not brackets:
-            found.append(stem + rest)
+            yield stem + rest
             continue
         for part in brackets.split(","):
             width = len(part.partition("-")[0])
-            found += [f"{stem}{number:0{width}d}{rest}" for number in numbers_of(part)]
-    return found
+            yield from (f"{stem}{number:0{width}d}{rest}" for number in numbers_of(part))

@@ -101,7 +101,7 @@ def place(environ: Mapping[str, str]) -> Place | None:
 
 def _nodes(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the node of each rank of a Slurm step whose ranks fill one node after the other, Slurm's default."""
-    names = expanded(environ.get("SLURM_STEP_NODELIST", ""))
+    names = list(expanded(environ.get("SLURM_STEP_NODELIST", "")))
     counts = [
         int(count)
         for count, times in _TASKS.findall(environ.get("SLURM_STEP_TASKS_PER_NODE", ""))

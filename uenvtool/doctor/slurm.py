@@ -124,12 +124,13 @@ def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
         "a": facts.get("ArrayTaskId", "4294967294"),
         "x": facts.get("JobName", ""),
         "u": facts.get("User", ""),
-        "N": next(iter(expanded(facts.get("NodeList", ""))), ""),
+        "N": next(expanded(facts.get("NodeList", "")), ""),
         "n": "0",
         "t": "0",
     }
     value = values.get(place[2], place[0])
-    return value.zfill(min(int(place[1] or 0), MOST_DIGITS)) if value.isdecimal() else value
+    width = place[1].lstrip("0")
+    return value.zfill(min(int(width[:2] or 0), MOST_DIGITS)) if value.isdecimal() else value
 
 
 def job_record(job: str) -> JobRecord:
