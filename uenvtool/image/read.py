@@ -143,7 +143,9 @@ def _extract(unsquashfs: str, image: Path, folder: Path, names: Sequence[str] = 
     if completed.code != 0 or not folder.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line.strip()]
         reason = lines[0] if lines else f"exit code {completed.code}"
-        raise ToolFailed(f"unsquashfs failed: {reason}", hint="nothing was unpacked; free space, or check the image")
+        is_full = re.search(r"No space left|quota exceeded", completed.stderr, re.IGNORECASE)
+        hint = f"free space on the disk of {folder.parent}" if is_full else "the image is damaged: copy it again"
+        raise ToolFailed(f"unsquashfs failed: {reason}", hint=f"nothing was unpacked; {hint}")
 
 
 def require_image(image: Path) -> Superblock:

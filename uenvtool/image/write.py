@@ -33,8 +33,9 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
         words += ["-pf", file]
     completed = tools.run(words, env=_environ())
     if completed.code != 0 or not image.is_file():
-        hint = "free space, or choose another place; the old image, if any, is as it was"
-        raise ToolFailed(f"mksquashfs failed: {_reason(completed)}", hint=hint)
+        reason = _reason(completed)
+        remedy = "free space, or choose another place; " if "space" in reason or "quota" in reason else ""
+        raise ToolFailed(f"mksquashfs failed: {reason}", hint=f"{remedy}the old image, if any, is as it was")
 
 
 def options(programs: Programs, epoch: int) -> list[str]:

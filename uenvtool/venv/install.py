@@ -155,6 +155,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         files.fill(todo.uv.work, {lock.LOCK: text})
         words: list[str | Path] = ["pip", "install", "--no-deps", "--quiet", "--python", folder / "bin" / "python"]
         todo.uv.run([*words, "--link-mode", todo.uv.link_mode, "-r", todo.uv.work / lock.LOCK])
+        files.remove_file(folder / ".lock")  # of uv, which gives everybody the right to write it
     _refuse_overwritten(folder, own)
     new = installed(site)
     _refuse_misfits(todo, new, is_whole=not unbuilt)

@@ -151,7 +151,10 @@ def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path) -> None:
 
 def _holds(path: Path, data: bytes) -> bool:
     """Tell if a file has that content, and is no link to one that has it."""
-    return path.is_file() and not path.is_symlink() and path.read_bytes() == data
+    try:
+        return path.is_file() and not path.is_symlink() and path.read_bytes() == data
+    except PermissionError:
+        return False
 
 
 def set_shared_mode(path: Path) -> None:
@@ -175,8 +178,16 @@ def sync(path: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> ToolFailed:
-    """Return the error that says why nothing could be written at `path`, and which disk or permission would help."""
-    place = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else os.fspath(path)
+    """Return the error that says why nothing could be written at `path`, and which disk or permission would help.
+
+    Of a copy or a rename the error has both names, the second of them is the one that is written. A name elsewhere
+    than at `path` is one that could not be read.
+    """
+    named = next((name for name in (error.filename2, error.filename) if isinstance(name, str | bytes)), path)
+    place, beside = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
+    if error.filename2 is None and os.path.commonpath([beside, os.path.abspath(place)]) != beside:
+        hint = "nothing was changed; look at its permissions and its disk, then run it again"
+        return ToolFailed(f"cannot read {place}: {error.strerror or error}", hint=hint)
     remedy = REMEDIES.get(error.errno or 0, "name another place")
     return ToolFailed(
         f"cannot write {place}: {error.strerror or error}",

@@ -1,0 +1,51 @@
+"""What is said where a write fails: the disk that is full, the file that could not be read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.disks import small_disk
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.files import copy_tree, write
+from uenvtool.core.files.atomic import write_error
+
+
+def test_of_a_copy_the_disk_that_is_full_is_named_and_not_the_one_that_is_read(place: Path) -> None:
+    (place / "source").mkdir()
+    (place / "source/large").write_bytes(os.urandom(2_000_000))
+
+    with small_disk(place / "disk", "500k") as disk, pytest.raises(ToolFailed) as raised:
+        copy_tree(place / "source", disk / "copy")
+
+    assert f"cannot write {place}/disk/copy" in str(raised.value)
+    assert f"free space on the disk of {place}/disk/copy" in str(raised.value)
+    assert "source" not in str(raised.value)
+
+
+def test_a_source_that_cannot_be_read_is_not_called_unwritable(place: Path) -> None:
+    (place / "source").mkdir()
+    (place / "source/gone").symlink_to("/nowhere")
+    with pytest.raises(OSError, match="gone") as raised:
+        shutil.copy2(place / "source/gone", place / "copy")
+
+    told = str(write_error(place / "target/v", raised.value))
+
+    assert f"cannot read {place}/source/gone: No such file" in told
+    assert "name another place" not in told
+
+
+def test_a_file_that_may_not_be_read_is_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "file").write_text("old")
+
+    def refused(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", refused)
+        write(place / "file", "new")
+
+    assert (place / "file").read_text() == "new"
