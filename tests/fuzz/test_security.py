@@ -15,6 +15,7 @@ from tests.conftest import ROOT, SMALL, Answer
 from tests.support.needs import need
 from tests.support.overlays import wheel
 from tests.support.trees import snapshot
+from uenvtool.cli import COMMANDS
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a terminal obeys."""
@@ -231,6 +232,24 @@ def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
     assert not [answer for answer in answers if CONTROL.search(answer.stdout + answer.stderr)]
 
 
+def test_a_script_is_changed_by_fix_alone_and_nothing_beside_it(cli: Cli, write: Write, place: Path) -> None:
+    write("job.sh", '#!/bin/bash\n#SBATCH --nodes=2\nsrun bash -c "RANK=$SLURM_PROCID python train.py"\n')
+    before = snapshot(place)
+
+    assert cli("job", "check", "job.sh").code == 1
+    assert cli("job", "check", "--diff", "job.sh").code in (0, 1)
+    assert snapshot(place) == before
+    cli("job", "check", "--fix", "job.sh")
+
+    assert {**snapshot(place), "job.sh": None} == {**before, "job.sh": None}
+
+
+def test_every_command_has_a_row() -> None:
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
+
+    assert set(COMMANDS) <= set(re.findall(r"`(\w+)", " ".join(rows)))
+
+
 TESTED_BY = {
     1: "tests/fuzz/test_security.py::test_a_program_that_is_named_is_started_in_place_of_others",
     2: "tests/fuzz/test_security.py::test_programs_are_those_of_path_and_never_those_of_the_current_folder",
@@ -258,6 +277,11 @@ TESTED_BY = {
     24: "tests/core/test_beside.py::test_edits_at_once_are_all_in_the_file",
     25: "tests/knowledge/test_machine.py::test_nothing_of_the_current_folder_runs",
     26: "tests/fuzz/test_fields.py::test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text",
+    27: "tests/fuzz/test_forms.py::test_every_text_has_a_form_and_every_mapping_knows_its_names",
+    28: "tests/fuzz/test_security.py::test_a_script_is_changed_by_fix_alone_and_nothing_beside_it",
+    29: "tests/venv/test_kernels.py::test_another_tools_kernel_is_neither_replaced_nor_removed",
+    30: "tests/doctor/test_job.py::test_answers_of_scontrol_are_bounded",
+    31: "tests/faults/test_kills.py::test_job",
 }
 """The test of each numbered sentence."""
 

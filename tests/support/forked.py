@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from tests.support.kills import step_hook
 from tests.support.project import ROOT
 
 SERVE = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forked import serve; serve()"
@@ -34,10 +35,15 @@ class Server:
     process: subprocess.Popen[str]
     scratch: Path
 
-    def run(self, words: Sequence[str], watch: Sequence[str] = ()) -> tuple[int, str]:
-        """How a command ended (negative: by which signal), and what it told; strace with these options watches it."""
+    def run(
+        self, words: Sequence[str | Path], watch: Sequence[str] = (), kill: tuple[int, str, float] | None = None
+    ) -> tuple[int, str]:
+        """How a command ended (negative: by which signal), and what it told; strace with these options watches it.
+
+        kill: the arguments of `step_hook`.
+        """
         told = self.scratch / "told"
-        pid = int(self._answer([list(words), str(told), bool(watch)]))
+        pid = int(self._answer([list(map(str, words)), str(told), bool(watch), kill]))
         watching = _watching(pid, watch) if watch else None
         os.kill(pid, signal.SIGCONT)
         code = int(self._answer())
@@ -49,6 +55,13 @@ class Server:
         """strace's lines on those calls ("open,stat") of a command that succeeds, without those of its children."""
         log = self.scratch / "trace"
         assert self.run(words, ["-e", f"trace={calls}", "-o", str(log)])[0] == 0
+        return log.read_text().splitlines()
+
+    def steps(self, words: Sequence[str | Path]) -> list[str]:
+        """The steps of a command that succeeds, as `step_hook` has them."""
+        log = self.scratch / "steps"
+        code, told = self.run(words, kill=(0, str(log), 0))
+        assert code == 0, told
         return log.read_text().splitlines()
 
     def _answer(self, request: object = None) -> str:
@@ -80,10 +93,10 @@ def server() -> Iterator[Server]:
 def serve() -> None:
     """Answer each line of stdin, a command and the file for what it tells, by its process id, then by how it ended."""
     for line in sys.stdin:
-        words, told, is_watched = json.loads(line)
+        words, told, is_watched, kill = json.loads(line)
         pid = os.fork()
         if pid == 0:
-            _become(words, told, is_watched)
+            _become(words, told, is_watched, kill)
         os.waitpid(pid, os.WUNTRACED)
         print(pid, flush=True)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -94,7 +107,7 @@ def serve() -> None:
         print(code, flush=True)
 
 
-def _become(words: Sequence[str], told: str, is_watched: bool) -> NoReturn:
+def _become(words: Sequence[str], told: str, is_watched: bool, kill: tuple[int, str, float] | None) -> NoReturn:
     """Wait for a signal to go on, then be uenvtool; what it loads is noted, so that the next run has it loaded."""
     for number, path in enumerate((os.devnull, os.devnull, told)):
         opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -107,6 +120,8 @@ def _become(words: Sequence[str], told: str, is_watched: bool) -> NoReturn:
     from uenvtool.__main__ import main
 
     sys.argv = ["uenvtool", *words]
+    if kill:
+        sys.addaudithook(step_hook(*kill))
     main()
     raise AssertionError("it ends the process itself")
 

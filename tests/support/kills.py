@@ -2,45 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.support.project import ROOT
 
-PRELUDE = """
-import os, signal, sys, threading
-kill_before, log = int(sys.argv.pop(1)), sys.argv.pop(1)
-CHANGES = {
-    "os.chmod", "os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.symlink", "os.truncate",
-    "shutil.copyfile", "subprocess.Popen",
-}
+CHANGES = {f"os.{name}" for name in ("chmod", "link", "mkdir", "remove", "rename", "rmdir", "symlink", "truncate")}
+CHANGES |= {"shutil.copyfile", "subprocess.Popen"}
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-count, lock = 0, threading.Lock()
 
-def hook(event, arguments):
-    global count
-    if event == "open":
-        if not isinstance(arguments[2], int) or not arguments[2] & WRITES or arguments[0] == log:
+
+def step_hook(kill_before: int, log: str = os.devnull, delay: float = 0) -> Callable[[str, tuple[Any, ...]], None]:
+    """An audit hook that ends this process before its step of that number (from 1), or so many seconds after it.
+
+    0 notes each step in the log in place of it: Python's event and its first argument ("os.rename '/a/b'").
+    """
+    count, lock = 0, threading.Lock()
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal count
+        if event == "open":
+            if not isinstance(arguments[2], int) or not arguments[2] & WRITES or arguments[0] == log:
+                return
+        elif event not in CHANGES:
             return
-    elif event not in CHANGES:
-        return
-    with lock:
-        count += 1
-        if count == kill_before:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if kill_before == 0:
-            # os.write: print() would be a step of its own
-            os.write(out, f"{event} {arguments[0]!r}\\n".replace("\\n", " ").encode(errors="replace") + b"\\n")
+        with lock:
+            count += 1
+            if count == kill_before and delay:
+                signal.setitimer(signal.ITIMER_REAL, delay)  # SIGALRM ends it as SIGKILL does: nothing is tidied up
+            elif count == kill_before:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if kill_before == 0:  # os.write: print() would be a step of its own
+                os.write(out, f"{event} {arguments[0]!r}\n".replace("\n", " ").encode(errors="replace") + b"\n")
 
-out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    return hook
+
+
+PRELUDE = """
+import signal, sys
+sys.path.insert(0, ROOT)
+from tests.support.kills import step_hook
+hook = step_hook(int(sys.argv.pop(1)), sys.argv.pop(1))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs ignore it, those of nohup this:
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-sys.path.insert(0, ROOT)
 """
 MAIN = "from uenvtool.__main__ import main; sys.addaudithook(hook); main()"
 """What runs after the prelude: the command line; another code sets the hook too, where its steps begin."""

@@ -1,0 +1,207 @@
+"""Commands that write, killed at their steps and between them: files are whole, and the next run ends as ever."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.conftest import ROOT, SMALL
+from tests.faults import CASES
+from tests.image.test_environment import environment, filled_store
+from tests.support.forked import Server, server
+from tests.support.needs import need
+from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
+from tests.support.trees import files
+from uenvtool.env.installable import Installable
+
+__all__ = ["environment"]
+ENDS = (-signal.SIGKILL, -signal.SIGALRM)
+"""How a run ends that was killed."""
+Words = list[str | Path]
+Turn = Callable[[int], Words]
+"""Changes the inputs for a round, and gives the words of the command that takes them in."""
+
+
+def turns(running: Server, turn: Turn, whole: Callable[[], None], count: int) -> Iterator[int]:
+    """Kill a command in many rounds; after each, what is there is whole. Gives each round in which it was killed.
+
+    Half of the kills come before a step, half a moment after one: within a program that it started, say.
+    """
+    chance = random.Random(count)
+    assert running.run(turn(0))[0] == 0
+    steps, done, number = len(running.steps(turn(1))), 0, 1
+    while done < count:
+        number += 1
+        assert number < 20 * count, "it is hardly ever killed"
+        delay = chance.choice((0.0, chance.uniform(0.0001, 0.05)))
+        words = turn(number)
+        code, told = running.run(words, kill=(chance.randint(1, steps), "/dev/null", delay))
+        assert code in (0, *ENDS), told
+        whole()
+        if code in ENDS:
+            done += 1
+            yield number
+
+
+def ends_well(running: Server, words: Words) -> None:
+    code, told = running.run(words)
+    assert code == 0, told
+
+
+def assert_recorded() -> None:
+    """Nothing is in `out` but what its record names."""
+    found = files("out")
+    assert sorted(found) == sorted([".uenvtool.json", *json.loads(found[".uenvtool.json"])["files"]])
+
+
+def strays(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob(".*uenvtool-*")]
+
+
+def test_build(place: Path) -> None:
+    recipe = place / "recipes/small/recipe.yaml"
+    recipe.parent.mkdir(parents=True)
+
+    def turn(number: int) -> Words:
+        recipe.write_text(SMALL.replace("hdf5@1.14", f"hdf5@1.{number}"))
+        return ["build", "small", "-o", "out", "--no-concretize"]
+
+    def whole() -> None:
+        assert (place / "out/spack.yaml").read_text().endswith("link: all\n")
+
+    with server() as running:
+        for number in turns(running, turn, whole, CASES or 3):
+            if number % 5 == 0:
+                ends_well(running, turn(number))
+                assert f"hdf5@1.{number} ".encode() in files("out")["spack.yaml"]
+                assert_recorded()
+
+
+def test_edit(place: Path) -> None:
+    recipe = place / "recipes/small/recipe.yaml"
+    recipe.parent.mkdir(parents=True)
+    recipe.write_text(SMALL)
+
+    def turn(number: int) -> Words:
+        return ["edit", "small", "--pin", f"zlib@1.{number}"]
+
+    def whole() -> None:
+        found = recipe.read_text()
+        assert found.startswith(SMALL)
+        assert yaml.safe_load(found)["require"]["zlib"]
+
+    with server() as running:
+        for number in turns(running, turn, whole, CASES or 3):
+            if number % 5 == 0:
+                ends_well(running, turn(number))
+                assert yaml.safe_load(recipe.read_text())["require"]["zlib"] == f"1.{number}"
+                assert strays(place) == []
+
+
+def test_container(place: Path) -> None:
+    source = (ROOT / "recipes/ngc-pytorch-25.06/container.yaml").read_text()
+    assert "labels:" not in source
+    mine = place / "recipes/mine/container.yaml"
+    mine.parent.mkdir(parents=True)
+
+    def turn(number: int) -> Words:
+        mine.write_text(f"{source}\nlabels: {{round: '{number}'}}\n")
+        return ["container", "mine", "-o", "out"]
+
+    with server() as running:
+        for number in turns(running, turn, lambda: None, CASES or 3):
+            if number % 5 == 0:
+                ends_well(running, turn(number))
+                assert f'"{number}"'.encode() in files("out")["Containerfile"]
+                assert_recorded()
+
+
+def test_job(place: Path) -> None:
+    def turn(number: int) -> Words:
+        words = ["job", "--system", "clariden", "--runtime", "ce", "--account", "g123", "--image", f"a/b:{number}"]
+        return [*words, "-o", "job.sh", "--", "python", "train.py", f"round{number}"]
+
+    def together() -> None:
+        if (place / "job.sh").exists():
+            assert (place / "job.toml").exists()
+            rounds = {name: re.findall(r"round\d+", (place / name).read_text()) for name in ("job.sh", "job.toml")}
+            assert {*rounds["job.sh"]} == {*rounds["job.toml"]}, "the script of one run and the EDF of another"
+            assert rounds["job.sh"], "the command is in neither"
+
+    with server() as running:
+        for number in turns(running, turn, together, CASES or 3):
+            if number % 5:
+                continue
+            ends_well(running, turn(number))
+            assert f"a/b:{number}" in (place / "job.toml").read_text()
+            assert sorted(path.name for path in place.iterdir()) == [".uenvtool.json", "job.sh", "job.toml"]
+
+
+@pytest.fixture
+def torch_here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+    """A base, and two versions of a package of some files."""
+    found = loaded("pythonpath")
+    install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
+    for version in ("1.0", "2.0"):
+        many = {f"big/part{part}.py": f"value = {part}\n" * 50 for part in range(40)}
+        wheel(wheels, "big", version, files={**many, "big/__init__.py": f"__version__ = {version!r}\n"})
+    return found
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["loose", "packed"])
+def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
+    need("mksquashfs", "unsquashfs")
+    import_all = "import big, big.part39, torch; print(big.__version__)"
+
+    def turn(number: int) -> Words:
+        return ["venv", "v", f"big=={1 + number % 2}.0", *(["--squash"] if packed else [])]
+
+    def whole() -> None:
+        here = clean_environment(**torch_here.environment)
+        done = run([place / "v/bin/python", "-I", "-c", import_all], here)
+        assert done.stdout.strip() in ("1.0", "2.0"), done.stderr
+
+    with server() as running:
+        for number in turns(running, turn, whole, CASES or (2 if packed else 3)):
+            if packed:  # the image by itself is whole
+                code, told = running.run(["venv", "info", "v.squashfs"])
+                assert code == 0, told
+            if number % 5 == 0:
+                ends_well(running, turn(number))
+                assert strays(place) == []
+        ends_well(running, turn(0))
+    assert {path.name for path in place.iterdir()} <= {"v", "v.squashfs", "v.previous", "v.previous.squashfs"}
+
+
+def test_image(environment: Installable, place: Path) -> None:
+    """Packed from a store that is installed: a stand-in is Spack."""
+    need("mksquashfs", "unsquashfs")
+    store, spack = filled_store(place / "store", environment, when=1e9), place / "spack/bin/spack"
+    spack.parent.mkdir(parents=True)
+    spack.write_text(f"#!{sys.executable}\nimport sys\n'--version' in sys.argv and print('1.1.0')\n")
+    spack.chmod(0o755)
+    words: Words = ["image", "build", environment.folder, "--spack", spack.parent.parent, "--store", store]
+    images: set[bytes] = set()
+
+    def turn(_: int) -> Words:
+        return [*words, "-o", "i.squashfs"]
+
+    def whole() -> None:
+        images.add((place / "i.squashfs").read_bytes())
+
+    with server() as running:
+        for number in turns(running, turn, whole, CASES or 3):
+            if number % 5 == 0:
+                ends_well(running, turn(number))
+        ends_well(running, turn(0))
+        ends_well(running, ["image", "verify", "i.squashfs"])
+    assert len(images) == 1, "the same inputs, other bytes"
+    assert sorted(path.name for path in place.iterdir()) == ["i.squashfs", "spack", "store"]
