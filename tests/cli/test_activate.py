@@ -306,6 +306,17 @@ class TestExplain:
         assert "those that Olivia's NCCL modules set (HPE's set)" in cli("explain", "--system", "olivia").stderr
         assert "This is the way of 2025" in cli("explain", "--system", "olivia-2025").stderr
 
+    def test_sites_that_disagree_stand_side_by_side_with_what_is_set_on_each(self, cli: Cli) -> None:
+        rows = json.loads(cli("explain", "NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL", "--sites", "--json").stdout)
+
+        values = {(row["variable"], row["where"], row["value"]) for row in rows}
+        assert ("NCCL_CROSS_NIC", "Alps (GH200)", "0") in values  # its images and its hook
+        assert ("NCCL_CROSS_NIC", "Frontier (MI250X)", "1") in values
+        assert ("NCCL_NET_GDR_LEVEL", "lumi", "removed") in values
+        assert ("NCCL_NET_GDR_LEVEL", "LUMI-G (MI250X)", "unset") in values
+        assert ("NCCL_NET_GDR_LEVEL", "isambard-ai", "PHB") in values
+        assert cli("explain", "--sites").code == 2
+
     def test_two_sources_with_what_one_says_only_against_a_symptom(self, cli: Cli) -> None:
         answer = cli("explain", "--diff", "guide", "docs-2026", "--json")
 

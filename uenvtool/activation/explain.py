@@ -8,11 +8,13 @@ from typing import Any
 from uenvtool.activation.request import ExplainRequest
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
+from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
 from uenvtool.knowledge.runtime import known_images
+from uenvtool.knowledge.system import concrete_systems
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,
@@ -62,6 +64,8 @@ def explain(request: ExplainRequest) -> Result:
     if request.diff:
         return _compare(names)
     facts = {"nccl": request.nccl} if request.nccl is not None else {}
+    if request.sites:
+        return _at_sites(names, known_facts(facts, known_images()))
     here = None
     if request.system or request.runtime or request.recipe or facts or (names and recognised()):
         checked = known_facts(facts, known_images())
@@ -110,6 +114,34 @@ def _compare(sources: Sequence[str]) -> Result:
             "-: says nothing of it",
             *(f"{name}: {known[name]} {known[name].url}".rstrip() for name in sources),
         ),
+    )
+
+
+def _at_sites(names: Sequence[str], facts: Facts) -> Result:
+    """Return what is set on each system, and what each site's sources give, with the reason or remark.
+
+    Raises BadInput for a variable that nobody knows, and for none at all.
+    """
+    if not names:
+        raise BadInput("--sites needs a variable", hint="for example: uenvtool explain NCCL_CROSS_NIC --sites")
+    variables, sources = _by_name(load_all()), load_sources()
+    rows = []
+    for name in _known_names(names, variables):
+        for system in concrete_systems():
+            here = settings_for(system, facts=facts)
+            found = next((setting for setting in here.holding() if setting.name == name), None)
+            value, why = (_shown(found), f"{found.reason} [{found.source.name}]") if found else ("-", "")
+            rows.append((name, system, value, why))
+        remarks = {source: words for variable in variables[name] for source, words in variable.remarks.items()}
+        for source, given in _says(variables[name]).items():
+            if sources[source].site:
+                text = f"{source}, {sources[source].date}" + (f": {remarks[source]}" if source in remarks else "")
+                rows.append((name, sources[source].site, "unset" if given is None else given, f"it says so [{text}]"))
+    headings = ("variable", "where", "value", "why")
+    return Result(
+        data=[dict(zip(headings, row, strict=True)) for row in rows],
+        tables=(Table(headings=headings, rows=rows),),
+        notes=("a system: what uenvtool sets in a job there; a site: what its own pages give; -: nothing",),
     )
 
 

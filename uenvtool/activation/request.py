@@ -80,6 +80,7 @@ class ExplainRequest:
     ] = ()
     all: Annotated[bool, Option("--all", help="Explain every variable.")] = False
     diff: Annotated[bool, Option("--diff", help="Compare sources, such as hpe and docs-2026.")] = False
+    sites: Annotated[bool, Option("--sites", help="Say what is set on each system, and what each site gives.")] = False
     system: Annotated[
         str | None, Option("-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems)
     ] = None
