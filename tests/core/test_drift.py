@@ -28,6 +28,7 @@ def test_a_drift_is_a_diff_with_what_makes_it_anew(tmp_path: Path) -> None:
     said = check(tmp_path, left_over=["old"], remarks=["the lock is old"])
 
     assert "-zwei\n" in said
+    assert f"--- {tmp_path}/a (as it is)\n" in said
     assert "+two\n" in said
     assert f"--- /dev/null\n+++ {tmp_path}/b/c (from its inputs)\n" in said
     assert "the lock is old\n" in said

@@ -50,6 +50,7 @@ FOUR = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --g
 ONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus=1\n#SBATCH --time=1:0:0\n"
 TOKEN = "hf_" + "aB3" * 11 + "x"
 FLAWS = {
+    "registry-as-uenv": FOUR + "#SBATCH --uenv=nvcr.io/nvidia/pytorch:25.06-py3\nsrun -c 8 python train.py\n",
     "rank-outside-step": FOUR + "export RANK=0\nsrun -c 8 python train.py\n",
     "rank-before-step": HEAD + 'srun -c 8 bash -c "export RANK=$SLURM_PROCID; python train.py"\n',
     "rank-from-wrong-variable": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_LOCALID; python train.py'\n",

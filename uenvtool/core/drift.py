@@ -42,14 +42,14 @@ def differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
         content = path.read_bytes() if path.is_file() else None
         if content == text.encode():
             continue
-        committed = "" if content is None else content.decode(errors="replace")
+        present = "" if content is None else content.decode(errors="replace")
         yield from difflib.unified_diff(
-            _lines(committed),
+            _lines(present),
             _lines(text),
-            "/dev/null" if content is None else f"{path} (committed)",
+            "/dev/null" if content is None else f"{path} (as it is)",
             f"{path} (from its inputs)",
         )
-        if committed == text:  # bytes that are not UTF-8 read as the same characters
+        if present == text:  # bytes that are not UTF-8 read as the same characters
             yield f"{path} is not UTF-8\n"
 
 

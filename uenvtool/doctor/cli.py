@@ -26,7 +26,7 @@ def doctor(request: DoctorRequest) -> Result | None:
         answer_of_python = start_asking(os.environ)
     from uenvtool.doctor.report import report
 
-    show = functools.partial(report, fix=request.fix, verbose=request.verbose)
+    show = functools.partial(report, system=request.system, fix=request.fix, verbose=request.verbose)
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:
         from uenvtool.doctor.log.read import examine_logs

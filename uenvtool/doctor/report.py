@@ -19,12 +19,15 @@ MOST_LINES = 18
 """With the headings, the facts and the notes this fits a screen of 24 lines."""
 
 
-def report(examination: Examination, *, what: str, fix: bool = False, verbose: bool = False) -> Result:
+def report(
+    examination: Examination, *, what: str, system: str | None = None, fix: bool = False, verbose: bool = False
+) -> Result:
     """Return the answer; the exit code is NO if a finding is more than a note.
 
-    what: what was looked at. fix: only the commands that mend what was found. verbose: each finding whole, and all.
+    what: what was looked at. system: the one that is named, for the commands. fix: only the commands that mend what was
+    found. verbose: each finding whole, and all.
     """
-    findings = worst_first(map(_mended, examination.findings))
+    findings = worst_first(_mended(finding, system) for finding in examination.findings)
     data = {
         "findings": [finding.data() for finding in findings],
         "facts": dict(examination.facts),
@@ -92,13 +95,16 @@ def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
         yield from commands or [f"# {quoting.comment(finding.known.fix)}"]
 
 
-def _mended(finding: Finding) -> Finding:
-    """The finding with the commands that mend it: its own, the known one, or the settings of a workaround."""
+def _mended(finding: Finding, system: str | None) -> Finding:
+    """Return the finding with the commands that mend it: its own, the known one, or the settings of a workaround."""
     if finding.commands:
         return finding
     known = finding.known
     commands = tuple(f"export {name}={quoting.sh(value)}" for name, value in settings_of(known))
-    commands = commands or ((known.command,) if known.command else ())
+    command = (
+        known.command.replace("uenvtool activate", f"uenvtool activate --system {system}") if system else known.command
+    )
+    commands = commands or ((command,) if command else ())
     return dataclasses.replace(finding, commands=commands)
 
 

@@ -19,8 +19,9 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
-_STARTERS = ("srun", "sbatch", "salloc", "mpirun", "mpiexec")
-"""What starts processes on the nodes of a job, as the job itself does."""
+STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
+"""What starts programs on the nodes of a job."""
+_REFUSED = STARTERS | {"sbatch", "salloc"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +121,14 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
     """
     words = _split(words)
     start, program, found = _program(words)
-    if program in _STARTERS:
+    if program in _REFUSED:
         _refuse_starter(program)
     if found is not None:
         return _with_launcher(words, start, found, launcher=launcher, nodes=nodes, ranks=ranks)
     inner = next(_inside(words[start:]), None)
     if inner is not None:
         place, name, rest = inner
-        if name in _STARTERS:
+        if name in _REFUSED:
             _refuse_starter(name, place)
         if launcher in (SRUN, TORCHRUN):
             raise BadInput(
@@ -230,7 +231,7 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
         if not spelled:
             continue
         start, program, launcher = _program(spelled)
-        if launcher or program in _STARTERS:
+        if launcher or program in _REFUSED:
             line = script.count("\n", 0, command.words[0][0].start) + 1
             yield Position(shown, line), launcher or program, spelled[start:]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.lines import beside
 from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
@@ -29,7 +30,7 @@ from uenvtool.job.plan import (
     plan_job,
     refuse_unfit,
 )
-from uenvtool.job.render import job_files
+from uenvtool.job.render import SUBMIT, job_files
 from uenvtool.job.request import JobRequest, check
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.machine import on_this_machine
@@ -262,14 +263,8 @@ def _word(text: str) -> str:
     """Return a word of bash on one line, whatever is in it."""
     if text.isprintable():
         return shlex.quote(text)
-    return (
-        "$'"
-        + "".join(_ESCAPES.get(one, one) if one.isprintable() or one in _ESCAPES else _coded(one) for one in text)
-        + "'"
-    )
-
-
-_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+    parts = [one if one.isprintable() and one not in "\\'" else _coded(one) for one in text]
+    return f"$'{''.join(parts)}'"
 
 
 def _coded(character: str) -> str:
@@ -285,13 +280,9 @@ def _here(runtime: str) -> str:
 
 def _start(plan: JobPlan, main: str) -> str:
     """Return the command that starts a job that is written."""
-    program = {KUBERNETES: "sh", HERE: "bash"}.get(plan.use.scheduler, "sbatch")
-    return f"{program} {shlex.quote(_submit_file(main) if plan.use.scheduler == KUBERNETES else main)}"
-
-
-def _submit_file(main: str) -> str:
-    """Return the file that submits the pods."""
-    return main.removesuffix(".sh") + ".submit.sh"
+    pods = plan.use.scheduler == KUBERNETES
+    program = "sh" if pods else "bash" if plan.use.scheduler == HERE else "sbatch"
+    return f"{program} {shlex.quote(beside(main, SUBMIT) if pods else main)}"
 
 
 def _submitted(job: Job, data: Mapping[str, object]) -> Result:
@@ -308,7 +299,7 @@ def _submitted(job: Job, data: Mapping[str, object]) -> Result:
     texts = {Path(name).name: text for name, text in job.texts.items()}
     files.write_beside(Path(main).parent, texts, force=request.force)
     if pods:
-        number = submitted(["sh"], _submit_file(main), program="runai")
+        number = submitted(["sh"], beside(main, SUBMIT), program="runai")
     else:
         number = submitted(["sbatch", "--parsable"], main, program="sbatch")
     notes = (f"written: {', '.join(job.texts)}", *_logs(plan))

@@ -28,6 +28,8 @@ TEMPLATES = Path(__file__).parent / "templates"
 NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # noqa: S108  a folder of each node, named in the job
 MEMORY = "/dev/shm"  # noqa: S108  a folder of the compute node, named in the job
 POD_FOLDER = "/tmp/job"  # noqa: S108  a folder of the pod, where the scripts of a job are
+SUBMIT, VET = ".submit.sh", ".vet.sh"
+"""The ends of the names of what submits pods, and of what looks at nodes, in place of the job's."""
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
 _PATH_STARTS = ("/", ".", "$")
@@ -51,7 +53,11 @@ def job_files(plan: JobPlan, activation: str = "") -> dict[str, str]:
     if plan.use.scheduler == HERE:
         return {plan.request.file: _local_script(plan)}
     files = {plan.request.file: _batch_script(plan)}
-    return {**files, edf_name(plan): _edf(plan)} if plan.use.variables == "edf" else files
+    if plan.use.variables == "edf":
+        files[edf_name(plan)] = _edf(plan)
+    if plan.request.vets:
+        files[beside(plan.request.file, VET)] = _vetting(plan)
+    return files
 
 
 def edf_name(plan: JobPlan) -> str:
@@ -77,7 +83,7 @@ def _batch_script(plan: JobPlan) -> str:
         PORT=rendezvous.PORT_OF_JOB,
         STAGE=_staging(plan),
         END=_at_the_end(plan),
-        VET=_vetting(plan) + _host_file(plan),
+        VET=_vetted(plan) + _host_file(plan),
         BEFORE=_before_requeue(plan) if requeue else "",
         NODES=_vetted_nodes(plan),
         CORES=_cores_option(plan),
@@ -92,12 +98,12 @@ def _batch_script(plan: JobPlan) -> str:
 
 
 def _vetting(plan: JobPlan) -> str:
-    """Return the lines that look at each node before training starts; empty if that is not wanted."""
-    if not plan.request.vets:
-        return ""
+    """Return the script that looks at each node before training starts."""
     cores = plan.cores * plan.tasks // plan.ranks
     return filled(
         template("vet.sh"),
+        JOB=in_comment(bash_word(plan.request.file)),
+        AGAIN=in_comment(plan.again),
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
         GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
@@ -110,6 +116,19 @@ def _vetting(plan: JobPlan) -> str:
         PORT=rendezvous.PORT_OF_STEP,
         NUMBERS=template("all-reduce.python"),
     )
+
+
+def _vetted(plan: JobPlan) -> str:
+    """Return the line that looks at each node; empty if that is not wanted."""
+    if not plan.request.vets:
+        return ""
+    return f"passed=() # the nodes that pass, as the next line finds out\n. {_submitted_with(plan, VET)}\n"
+
+
+def _submitted_with(plan: JobPlan, suffix: str) -> str:
+    """Return the word of bash for a file beside the job, whose name counts from the folder where sbatch was called."""
+    name = bash_word(beside(plan.request.file, suffix))
+    return name if name.startswith("/") else f'"$SLURM_SUBMIT_DIR"/{name}'
 
 
 def _vetted_nodes(plan: JobPlan) -> str:
@@ -164,15 +183,13 @@ def _srun_options(plan: JobPlan) -> str:
     staged = plan.request.stage and plan.use.staged
     copies = ",".join(copy_of(plan, index, image) for index, image in enumerate(plan.images))
     text = staged or plan.use.srun
-    marks = {"@COPIES@": copies, "@VIEWS@": bash_word(plan.views), "@EDF@": bash_word(_named_as_path(edf_name(plan)))}
+    edf = edf_name(plan)
+    named = _submitted_with(plan, ".toml") if plan.request.workdir else bash_word(edf if "/" in edf else f"./{edf}")
+    marks = {"@COPIES@": copies, "@VIEWS@": bash_word(plan.views), "@EDF@": named}
     for mark, value in marks.items():
         text = text.replace(mark, value)
     extended = plan.knowledge.extended.srun if plan.knowledge.extended and plan.extended else ()
     return "".join(f" {option}" for option in (*plan.knowledge.srun, *extended)) + (f" \\\n  {text}" if text else "")
-
-
-def _named_as_path(name: str) -> str:
-    return name if "/" in name else f"./{name}"
 
 
 def _step(plan: JobPlan) -> str:
@@ -518,7 +535,7 @@ def table_lines(entries: Sequence[Explained]) -> list[str]:
 def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
     """Return the files by their names, the pod's script first. activation: the script that sets a pod up."""
     file = plan.request.file
-    activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", ".submit.sh", ".yaml"))
+    activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", SUBMIT, ".yaml"))
     again = in_comment(plan.again)
     script = filled(
         template("pod.sh"),
@@ -624,7 +641,9 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
             f"          - {{name: storage-{index}, persistentVolumeClaim: {{claimName: {quoting.toml(claim)}}}}}\n"
             for index, (claim, _, _) in enumerate(storage)
         ),
-        WORKER=_workers(plan.nodes - 1),
+        WORKER=f"    Worker:\n      replicas: {plan.nodes - 1}\n      restartPolicy: Never\n      template: *pod\n"
+        if plan.nodes > 1
+        else "",
     )
 
 
@@ -639,10 +658,3 @@ def _literal(name: str, text: str) -> str:
 def _pod_name(plan: JobPlan) -> str:
     """Return a name as Kubernetes takes it (RFC 1123)."""
     return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"
-
-
-def _workers(count: int) -> str:
-    """Return the pods beside the master, if there are any."""
-    if count == 0:
-        return ""
-    return f"    Worker:\n      replicas: {count}\n      restartPolicy: Never\n      template: *pod"

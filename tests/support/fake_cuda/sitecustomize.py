@@ -26,7 +26,7 @@ class Finder:
     """Lets torch.cuda count devices by the variable."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != "torch.cuda":
+        if name not in ("torch.cuda", "torch.optim.optimizer"):
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.loader is None:
@@ -35,6 +35,9 @@ class Finder:
 
         def exec_module(module: Any) -> None:
             load(module)
+            if name == "torch.optim.optimizer":  # from torch 2.15 on a step asks the driver if a graph is captured
+                module.Optimizer._accelerator_graph_capture_health_check = lambda self: None
+                return
             module.device_count = device_count
             module.is_available = lambda: device_count() > 0
             module.set_device = set_device

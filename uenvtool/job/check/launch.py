@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
-from uenvtool.job.launch import PYTHON_NAME, launcher_of
+from uenvtool.job.launch import PYTHON_NAME, STARTERS, launcher_of
 from uenvtool.job.request import TORCHRUN
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
@@ -20,8 +20,6 @@ _NO_LAUNCH = re.compile(
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
 )
 """Commands whose words may name a launcher that they do not start on this node."""
-_STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
-"""What starts programs on the nodes of a job."""
 _SRUN_FLAGS = re.compile(
     r"label|unbuffered|exact|overlap|pty|verbose|quiet|no-kill|overcommit|disable-status|preserve-env|multi-prog|spread-job"
     r"|oversubscribe|exclusive|kill-on-bad-exit|contiguous|hold|use-min-nodes|het-group-all|container-writable"
@@ -186,7 +184,7 @@ def launches(source: Source) -> Iterator[Launch]:
         if part.kind != "command" or _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
             continue
         words = values.expanded(part.words)
-        step = part if part.name in _STARTERS else steps.get(part.step)
+        step = part if part.name in STARTERS else steps.get(part.step)
         own, behind = options(words[1:]) if part.name == "srun" else ({}, -1)
         found = _program(words[behind + 1 :])
         if found is None or _starts_script(words[behind + 1 :]):

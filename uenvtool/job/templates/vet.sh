@@ -1,4 +1,6 @@
-# --vet: every node is looked at before training starts; those that do not pass get no rank.
+# shellcheck shell=bash
+# Read by @JOB@: looks at every node before training starts; those that do not pass get no rank.
+# Made by uenvtool, again: @AGAIN@
 declare -A verdict=() address=() fit=()
 nodes=() limit="${VET_SECONDS:-300}" # a node that is silent for so long does not pass
 while read -r found node rest; do
@@ -91,5 +93,4 @@ if [ ${#passed[@]} -lt @NODES@ ]; then
 fi
 passed=("${passed[@]:0:@NODES@}")
 echo "vet: training runs on ${passed[*]}, which pass${unseen-}"
-MASTER_ADDR="${address[${passed[0]}]}" NNODES=@NODES@
-
+export MASTER_ADDR="${address[${passed[0]}]}" NNODES=@NODES@

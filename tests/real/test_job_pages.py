@@ -1,0 +1,202 @@
+"""The scripts of docs/jobs.md, as they stand there, in jobs of a real Slurm of four nodes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.docs.blocks import read_blocks
+from tests.real.test_job_slurm import Site, site, slurm, torch_python, until, wait_for
+from tests.support.needs import skip_without
+
+__all__ = ["site", "slurm"]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
+Cli = Callable[..., Answer]
+SCRIPTS = {
+    block.text.split()[1].rstrip(":"): block.text
+    for block in read_blocks()
+    if block.file == "docs/jobs.md" and block.text.startswith("# ")
+}
+
+
+def put(place: Path, **texts: str) -> None:
+    """Write scripts of the page by their names, and files by theirs."""
+    for name, text in {**SCRIPTS, **{name.replace("_py", ".py"): text for name, text in texts.items()}}.items():
+        (place / name).write_text(text)
+
+
+def program(place: Path, name: str, text: str) -> None:
+    """Write a stand-in for a program that cannot be had here."""
+    (place / "bin").mkdir(exist_ok=True)
+    (place / "bin" / name).write_text(text)
+    (place / "bin" / name).chmod(0o755)
+
+
+def beside_torch(name: str, how: str) -> Path:
+    """Return the folder of the test's torch, where a program lies too."""
+    folder = Path(torch_python()).parent
+    if not (folder / name).exists():
+        skip_without(f"{name} beside torch", how)
+    return folder
+
+
+def test_one_rank_is_profiled(site: Site, place: Path) -> None:
+    put(place, train_py="import os\nopen('trained-' + os.environ['RANK'], 'w').close()\n")
+    program(place, "nsys", '#!/bin/sh\necho "$@" >nsys-$RANK\nshift 3\nexec "$@"\n')
+
+    path = site.job("bash", "profile.sh", sys.executable, "train.py")
+    code, output = site.run(path, env={"PATH": f"{place}/bin:/usr/bin:/bin"})
+
+    assert code == 0, output
+    assert len(list(place.glob("trained-*"))) == 8
+    (profiled,) = place.glob("nsys-*")
+    assert profiled.name == "nsys-0"
+    assert profiled.read_text().startswith("profile -o logs/profile-")
+
+
+def test_py_spy_says_where_the_ranks_of_a_node_are(site: Site, place: Path) -> None:
+    spy = shutil.which("py-spy") or str(beside_torch("py-spy", "pip install py-spy into that environment") / "py-spy")
+    put(place, train_py="import time\nfrom pathlib import Path\ndef hang():\n"
+        "    Path('hangs').touch()\n    time.sleep(1000)\nhang()\n")  # fmt: skip
+    path = site.job(sys.executable, "train.py", options=("--nodes", "1"))
+    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
+    until((place / "hangs").exists, site)
+    node = site.slurm.run("squeue", "--noheader", "--format=%N", "--jobs", number).stdout.strip()
+
+    said = site.slurm.run(
+        "bash", "stacks.sh", number, node, cwd=place, env={"PATH": f"{Path(spy).parent}:/usr/bin:/bin"}, timeout=600
+    )
+    site.slurm.run("scancel", number)
+
+    assert said.stdout.count("hang (train.py:5)") >= 4, said.stderr + said.stdout
+    wait_for(site.slurm, [number])
+
+
+def test_a_snapshot_keeps_the_code_of_a_job_that_waits(site: Site, place: Path) -> None:
+    put(place, train_py="print('as committed')\n")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.ch"]
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "Train"]):
+        subprocess.run([*git, *words], cwd=place, check=True)
+    subprocess.run(["bash", "snapshot.sh", "run"], cwd=place, check=True)
+
+    (place / "train.py").write_text("print('edited')\n")
+    path = site.job(sys.executable, "train.py", options=("--nodes", "1"))
+    shutil.copy(path, place / "run")
+    sent = site.slurm.submit("job.sh", cwd=place / "run", timeout=1200)
+
+    (log,) = (place / "run").glob("slurm-*.log")
+    assert sent.returncode == 0
+    assert log.read_text().count("as committed") == 4
+    assert "edited" not in log.read_text()
+
+
+def attach(port: int) -> None:
+    """Do what an editor does that attaches to debugpy: the start of the Debug Adapter Protocol."""
+    with socket.create_connection(("127.0.0.1", port), timeout=600) as peer, peer.makefile("rb") as answers:
+        for number, (name, arguments) in enumerate(
+            [("initialize", {"adapterID": "test"}), ("attach", {"justMyCode": True}), ("configurationDone", {})], 1
+        ):
+            text = json.dumps({"seq": number, "type": "request", "command": name, "arguments": arguments}).encode()
+            peer.sendall(b"Content-Length: %d\r\n\r\n%s" % (len(text), text))
+            awaited = {"attach": "initialized"}.get(name, name)
+            while True:
+                length = int(answers.readline().split(b":")[1])
+                answers.readline()
+                said = json.loads(answers.read(length))
+                if awaited in (said.get("event"), said.get("command")):
+                    break
+
+
+@pytest.mark.slow
+def test_an_editor_attaches_to_rank_0(site: Site, place: Path) -> None:
+    folder = beside_torch("debugpy", "pip install debugpy into that environment")
+    put(place, train_py="import os\nopen('trained-' + os.environ['RANK'], 'w').close()\n")
+    path = site.job("bash", "debug.sh", "train.py", options=("--nodes", "1"))
+    number = site.slurm.run(
+        "sbatch", "--parsable", str(path), cwd=place, env={"PATH": f"{folder}:/usr/bin:/bin"}
+    ).stdout.strip()
+    until(lambda: len(list(place.glob("trained-*"))) == 3, site)
+
+    def can_attach() -> bool:
+        try:
+            attach(5678)
+        except OSError:
+            return False
+        return True
+
+    assert not (place / "trained-0").exists()
+    until(can_attach, site)
+    wait_for(site.slurm, [number])
+
+    assert (place / "trained-0").exists()
+
+
+VLLM = """\
+#!/usr/bin/env python
+# Stands for vLLM, which needs a GPU: asks Ray for the GPUs that its options name, as vLLM does, and counts the nodes.
+import sys
+import ray
+options = dict(zip(sys.argv, sys.argv[1:]))
+shape = [int(options["--" + name + "-parallel-size"]) for name in ("tensor", "pipeline")]
+ray.init(address="auto", log_to_driver=False)
+bundles = [{"GPU": 1}] * (shape[0] * shape[1])
+group = ray.util.placement_group(bundles, strategy="PACK")
+ray.get(group.ready())
+nodes = {node for node in ray.util.placement_group_table(group)["bundles_to_node_id"].values()}
+print("served by", len(bundles), "GPUs of", len(nodes), "nodes", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_ray_has_its_head_and_workers_and_a_server_over_two_nodes(site: Site, place: Path) -> None:
+    folder = beside_torch("ray", "pip install ray into that environment")
+    put(place)
+    program(place, "vllm", VLLM)
+    path = site.job("bash", "cluster.sh", options=("--launcher", "none", "--env", "MODEL=m"))
+
+    code, output = site.run(path, env={"PATH": f"{place}/bin:{folder}:{os.defpath}"})
+
+    assert code == 0, output
+    assert "served by 8 GPUs of 2 nodes" in output
+
+
+SERVER = """\
+import os, socketserver
+class Answer(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(b"served")
+socketserver.TCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(("", int(os.environ["SERVER"].split(":")[1])), Answer).serve_forever()
+"""
+CLIENT = """\
+import os, socket, time
+host, port = os.environ["SERVER"].split(":")
+for attempt in range(3000):
+    try:
+        peer = socket.create_connection((host, int(port)))
+        break
+    except OSError:
+        time.sleep(0.1)
+print("rank", os.environ["RANK"], "is", peer.recv(10).decode(), flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_server_stays_up_while_ranks_run_and_ends_with_them(site: Site, place: Path) -> None:
+    folder = Path(torch_python()).parent
+    put(place, server_py=SERVER, train_py=CLIENT)
+    path = site.job("bash", "with-server.sh", options=("--launcher", "none"))
+
+    code, output = site.run(path, env={"PATH": f"{folder}:/usr/bin:/bin"})
+
+    assert code == 0, output
+    assert sorted(rank for rank in range(8) if f"rank {rank} is served" in output) == list(range(8))
