@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from tests.conftest import Answer
+from tests.conftest import ROOT, Answer
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest
 from uenvtool.doctor.tuned import tuned_here
+from uenvtool.knowledge.lock import read_lock
+from uenvtool.knowledge.tuning import SOFTWARE
 from uenvtool.settings import settings_for
 
 Cli = Callable[..., Answer]
@@ -75,6 +77,16 @@ def test_every_door_gives_the_same_variables(
 
     assert expected
     assert {name: given.get(name) for name in expected} == expected
+
+
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("envs/*/*/spack.lock")), ids=lambda lock: "/".join(lock.parts[-3:-1]))
+def test_a_recipe_that_ships_has_the_facts_of_its_lock_in_any_folder(place: Path, lock: Path) -> None:
+    recipe, (system, uarch) = lock.parent.parent.name, lock.parent.name.rsplit("-", 1)
+
+    elsewhere = settings_for(system, uarch=uarch, recipe=recipe).versions
+
+    resolved = read_lock(lock, str(lock)).versions()
+    assert elsewhere == {fact: next(iter(resolved.get(known.package, ())), None) for fact, known in SOFTWARE.items()}
 
 
 SIGNS = {

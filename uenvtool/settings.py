@@ -18,7 +18,7 @@ from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, read_lock
-from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.runtime import VIEWS, Runtime, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
@@ -182,7 +182,7 @@ def settings_for(
     given: Facts = {}
     if loaded:
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
-        given = recipe_facts(loaded, chosen, node, locked_versions(loaded.name, chosen.name, node))
+        given = facts_of(loaded, chosen, node)
     return settings_of(
         [chosen],
         runtimes_of(chosen, runtime, form),
@@ -245,13 +245,15 @@ def settings_of(
     )
 
 
-def locked_versions(recipe: str, system: str, uarch: str) -> Mapping[str, Sequence[str]] | None:
-    """Return the packages of a resolved environment, where `uenvtool build` puts it or as it ships; None without."""
-    for root in (Path(), data_root()):
-        lock = root / ENVIRONMENTS / recipe / f"{system}-{uarch}" / LOCK
-        if lock.is_file():
-            return read_lock(lock, str(lock)).versions()
-    return None
+def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
+    """Return the versions of a recipe's software on a node type: as resolved, where that is known, else as asked for.
+
+    Resolved: where `uenvtool build` puts it in the current folder, or, for a recipe that ships, as it ships.
+    """
+    roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
+    locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
+    found = next((read_lock(lock, str(lock)).versions() for lock in locks if lock.is_file()), None)
+    return recipe_facts(recipe, system, uarch, found)
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:

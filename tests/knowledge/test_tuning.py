@@ -185,12 +185,25 @@ def test_what_the_system_brings_decides_before_what_the_recipe_asks_for() -> Non
     assert recipe_facts(recipe, olivia, "gh200")["libfabric"] == "2.3.1"
 
 
+RESOLVED = {"nccl": ["2.29.2-1"], "aws-ofi-nccl": ["1.18.0"], "libfabric": ["2.4.0-dev"], "cuda": ["12.9.1"],
+            "py-torch": ["2.9.1"], "nvshmem": ["3.4.5"]}  # fmt: skip
+
+
 def test_where_there_is_a_lock_its_versions_are_the_facts() -> None:
     recipe, clariden = read_recipe("pytorch-2.9"), load_system("clariden")
 
-    known = recipe_facts(recipe, clariden, "gh200", {"nccl": ["2.28.3-1"], "libfabric": ["1.22.0"]})
+    known = recipe_facts(recipe, clariden, "gh200", RESOLVED)
 
-    assert (known["nccl"], known["libfabric"], known["nvshmem"]) == ("2.28.3-1", "1.22.0", None)
+    assert (known["nvshmem"], known["libfabric"]) == ("3.4.5", "2.4.0-dev")
+
+
+@pytest.mark.parametrize("stale", [{"nccl": ["2.28.3-1"]}, {"libfabric": ["1.22.0"]}, {"nvshmem": []}])
+def test_a_lock_of_another_state_of_the_recipe_does_not_count(stale: dict[str, list[str]]) -> None:
+    recipe, clariden = read_recipe("pytorch-2.9"), load_system("clariden")
+
+    known = recipe_facts(recipe, clariden, "gh200", {**RESOLVED, **stale})
+
+    assert known == recipe_facts(recipe, clariden, "gh200")
 
 
 def test_a_users_own_file_counts_beside_the_others(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:

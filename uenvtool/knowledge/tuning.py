@@ -23,7 +23,7 @@ from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
 from uenvtool.knowledge.system import System
 from uenvtool.knowledge.usable import usable_files
-from uenvtool.knowledge.version import Versions
+from uenvtool.knowledge.version import Version, Versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,30 +309,35 @@ def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditi
 def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None) -> Facts:
     """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
 
-    lock: what it resolved to, package to versions, if that is known; nothing else counts then. Else what the system
-    brings decides, before what the recipe asks for.
+    lock: what it resolved to, package to versions, if that is known; nothing else counts then, unless it is not what
+    the recipe asks for, and so of another state of it. Else what the system brings decides, before what the recipe asks
+    for.
     """
-    if lock is not None:
-        return {fact: next(iter(lock.get(software.package, ())), None) for fact, software in SOFTWARE.items()}
     facts = system.facts(uarch)
-    wanted: dict[str, str] = {}
+    wanted: dict[str, Versions | None] = {}
     for group in recipe.groups:
         for root in group.specs:
             if root.when.holds(facts):
-                wanted[root.spec.package] = _version(root.spec.versions)
+                wanted[root.spec.package] = root.spec.versions
     coupled = {name: pin for name, (pin, _) in coupled_pins(recipe, facts).items()}
     for package, pin in {**coupled, **recipe.require}.items():
         if package in wanted and not wanted[package] and pin.when.holds(facts):
-            wanted[package] = _version(pin.version)
-    brought = {
+            wanted[package] = pin.version
+    wanted |= {
         name: external.spec.versions
         for name, package in system.packages.items()
         if name in wanted and package.buildable is False and package.when.holds(facts)
         for external in reversed(package.externals)
         if external.when.holds(facts)
     }
-    wanted |= {name: _version(constraint) for name, constraint in brought.items()}
-    return {fact: wanted.get(software.package) for fact, software in SOFTWARE.items()}
+    named = {fact: software.package for fact, software in SOFTWARE.items()}
+    if lock is not None and all(_is_met(wanted[name], lock.get(name)) for name in named.values() if name in wanted):
+        return {fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}
+    return {fact: _version(wanted[name]) if name in wanted else None for fact, name in named.items()}
+
+
+def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:
+    return bool(locked) and (constraint is None or any(constraint.contains(Version(text)) for text in locked or ()))
 
 
 def _version(constraint: Versions | None) -> str:

@@ -24,9 +24,8 @@ from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.system import System, concrete_systems, load_system
-from uenvtool.knowledge.tuning import recipe_facts
 from uenvtool.knowledge.usable import skipped_file_notes
-from uenvtool.settings import Settings, recipe_of_label, runtimes_of, settings_of
+from uenvtool.settings import Settings, facts_of, recipe_of_label, runtimes_of, settings_of
 
 RUNTIMES = ("ce", "uenv", "apptainer", "runai")
 """Of a file that shows signs of several, the first counts: a uenv can be loaded beside a container."""
@@ -212,7 +211,7 @@ def recipe_of(source: Source) -> str | None:
 def _versions(source: Source, system: System) -> Facts:
     """Return the versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
-    return recipe_facts(read_recipe(name), system, next(iter(system.nodes))) if name else {}
+    return facts_of(read_recipe(name), system, next(iter(system.nodes))) if name else {}
 
 
 def _is_extended(source: Source) -> bool:
