@@ -19,6 +19,7 @@ from tests.support.needs import skip_without
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest
+from uenvtool.knowledge.component import load_component
 
 Cli = Callable[..., Answer]
 ALPS6 = "ngc-pytorch-26.02-alps6"
@@ -64,8 +65,24 @@ def test_options_depend_on_the_system(write: Write) -> None:
     assert "code=sm_90a" in written(ALPS6)["Containerfile"]
 
 
-def test_an_image_that_no_runtime_of_the_system_knows_is_refused(cli: Cli) -> None:
-    answer = cli("container", ALPS6, "--system", "rcp", "--dry-run")
+def test_a_component_of_another_network_is_refused(cli: Cli, write: Write) -> None:
+    project(write, {"part": {"when": "fabric == slingshot"}})
+
+    refused, fine = (cli("container", "mine", "--system", system, "--dry-run") for system in ("rcp", "clariden"))
+
+    assert (refused.code, fine.code) == (2, 0)
+    assert "part is for fabric == slingshot; rcp has fabric roce" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["aws-ofi-nccl", "libcxi", "cxi-driver", "cassini-headers"])
+def test_what_is_made_for_slingshot_says_so(name: str) -> None:
+    assert load_component(name).when.text == "fabric == slingshot"
+
+
+def test_an_image_that_no_runtime_of_the_system_knows_is_refused(cli: Cli, write: Write) -> None:
+    project(write, {}, image="alps")
+
+    answer = cli("container", "mine", "--system", "rcp", "--dry-run")
 
     assert answer.code == 2
     assert "no runtime of rcp knows images of the kind alps" in answer.stderr

@@ -110,6 +110,7 @@ def plan_container(
         if choice.version not in components[choice.name].versions
     ]
     problems += _missing(container, components)
+    problems += _of_no_use(container, components, system, uarch)
     problems += _written_twice([components[name] for name in chosen])
     if problems:
         raise BadInput(problems)
@@ -145,6 +146,19 @@ def _missing(container: Container, components: Mapping[str, Component]) -> Itera
             if need.text not in components:
                 hint = f"{need.position} asks for it: add `{need.text}: VERSION` to `components`"
                 yield Problem(f"{choice.name} needs {need.text}, which the recipe does not have", choice.position, hint)
+
+
+def _of_no_use(
+    container: Container, components: Mapping[str, Component], system: System, uarch: str
+) -> Iterator[Problem]:
+    """Yield the components that are for another network than the system's: beside it they would set NCCL up wrongly."""
+    facts = system.facts(uarch)
+    for choice in container.components:
+        wanted = components[choice.name].when
+        if wanted.holds(facts) is False:
+            has = ", ".join(f"{term.fact} {facts.get(term.fact) or 'none'}" for term in wanted.terms)
+            hint = "leave it out in a recipe for this system: NCCL reaches InfiniBand by itself, and MPI through ucx"
+            yield Problem(f"{choice.name} is for {wanted}; {system.name} has {has}", choice.position, hint)
 
 
 def _written_twice(components: Sequence[Component]) -> Iterator[Problem]:

@@ -108,8 +108,8 @@ class DebianPackages:
 class Component:
     """A component as its file describes it.
 
-    needs: the components that are built before it. env: variables of its build. installs: what the image takes.
-    libraries: folders that are added to those where programs find libraries. sets:
+    when: where it can be of use. needs: the components that are built before it. env: variables of its build.
+    installs: what the image takes. libraries: folders that are added to those where programs find libraries. sets:
     variables of the image. check: commands that show that it works.
     """
 
@@ -117,6 +117,7 @@ class Component:
     name: str
     description: str
     versions: Mapping[str, Release]
+    when: Condition = ALWAYS
     needs: tuple[PlacedText, ...] = ()
     packages: DebianPackages = field(default_factory=DebianPackages)
     env: Mapping[str, ConditionalValue] = field(default_factory=dict)
