@@ -131,6 +131,44 @@ def test_the_plan_tells_a_site_what_the_lock_takes(
     assert [line.split()[:2] for line in lines[6:]] == [[str(wave), str(waves[wave])] for wave in sorted(waves)]
 
 
+def test_the_plan_says_how_long_packages_took_before(
+    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    monkeypatch.chdir(ROOT)
+    words = ("build", "hello", "--system", "clariden", "--plan")
+    unknown = cli(*words)
+    stores = place / "cache" / "uenvtool" / "stores"
+    for name, took, cached in (("pigz", 90, False), ("zstd", 30, False), ("zlib-ng", 1, True), ("other", 99, False)):
+        record = stores / "hello-1" / "linux-zen2" / f"{name}-1-abc" / ".spack" / "install_times.json"
+        record.parent.mkdir(parents=True)
+        record.write_text(json.dumps({"name": name, "total": took, "cache": cached}))
+    record.write_text("damaged")
+
+    known = cli(*words)
+
+    assert "how long it takes is not known" in unknown.stderr
+    assert "time: you built 2 of " in known.stdout
+    assert "in 2.0 minutes, " in known.stdout
+
+
+def test_the_plan_needs_no_network(cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    spack = place / "spack" / "bin" / "spack"
+    spack.parent.mkdir(parents=True)
+    spack.write_text(
+        '#!/bin/sh\ncase $1 in --version) echo 1.1.0;; *) echo "fatal: Could not resolve host"; exit 1;; esac\n'
+    )
+    spack.chmod(0o755)
+
+    answer = cli("build", "hello", "--system", "clariden", "--plan", "--spack", place / "spack")
+
+    assert answer.code == 0, answer.stderr
+    assert "the downloads are not known: Spack could not fetch a package repository" in answer.stderr
+    assert "critical path" in answer.stdout
+    assert not (ROOT / "envs" / "hello" / "clariden-gh200" / ".uenvtool-concretize.log").exists()
+
+
 def test_the_command_that_comes_next_has_the_spack_and_the_repositories_that_were_named(tmp_path: Path) -> None:
     spack = Spack(tmp_path / "my spack" / "bin" / "spack", "1.1.0", "--spack")
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.errors import BadInput, Position, ToolFailed
+from uenvtool.core.files import read_bytes, remove_file
 from uenvtool.core.result import Progress, Result, Table
 from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment
@@ -20,6 +23,7 @@ from uenvtool.env.sources import Source, downloaded_bytes, sources_of
 from uenvtool.knowledge.lock import LOCK, Lock, Package
 from uenvtool.knowledge.system import NodeType
 
+LARGEST_TIMES = 1 << 20
 MOST_JOBS = 16
 """Processes of a build if nobody says how many: Spack v1.1.0, etc/spack/defaults/base/config.yaml, build_jobs."""
 
@@ -45,8 +49,9 @@ class BuildOrder:
 def show_plan(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
     """What is built, in which order, on which cores and disk, and the downloads if Spack is here to list them.
 
-    A download's size is known if it was downloaded before, or is in the mirror that the request names.
-    Raises BadInput if the environment is not resolved yet, ToolFailed if Spack fails.
+    A download's size is known if it was downloaded before, or is in the mirror that the request names; how long a
+    package takes, if one of its name lies in a store of this user's. Raises BadInput if the environment is not resolved
+    yet.
     """
     folder = request.output or usual_folder(environment)
     resolved = read_installable(folder)
@@ -59,17 +64,23 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
     spack = find_spack(request.spack)
     repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
     sources: list[Source] = []
-    if spack is not None:
-        with progress("listing sources"):
-            sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG)
-    sizes = {source.url: downloaded_bytes(source, request.mirror) for source in sources}
     again = f"{build_again(environment, folder)} --plan --spack PATH"
     notes = [] if spack else [f"Spack is not here: the downloads are not known; {again} lists them"]
+    if spack is not None:
+        try:
+            with progress("listing sources"):
+                sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG)
+        except ToolFailed as error:
+            remove_file(folder / LOG)
+            notes = [f"the downloads are not known: {error.problems[0].message}"]
+    seconds = install_seconds()
+    if not (times := _times(order, seconds)):
+        notes.append("how long it takes is not known: you built none of these packages before")
+    sizes = {source.url: downloaded_bytes(source, request.mirror) for source in sources}
+    lines = [*_order(order, resolved.mount), *times, *_machine(order, environment.node)]
     return Result(
-        data=_data(order, resolved.mount, sources, sizes),
-        text="\n".join(
-            [*_order(order, resolved.mount), *_machine(order, environment.node), *_download_sizes(sources, sizes)]
-        ),
+        data={**_data(order, resolved.mount, sources, sizes), "seconds": seconds},
+        text="\n".join([*lines, *_download_sizes(sources, sizes)]),
         tables=(
             Table(
                 headings=("wave", "packages", "which can be built at once, when the waves before are"),
@@ -80,6 +91,17 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
         notes=tuple(notes),
         next=(f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",),
     )
+
+
+def install_seconds() -> dict[str, float]:
+    """Return how long packages took that lie in the stores of this user's cache, as Spack wrote it, by name."""
+    found: dict[str, float] = {}
+    for file in sorted(usual_stores().glob("*/*/*/.spack/install_times.json")):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            times = json.loads(read_bytes(file, LARGEST_TIMES))
+            if not times.get("cache"):
+                found[str(times["name"])] = max(float(times["total"]), found.get(str(times["name"]), 0))
+    return found
 
 
 def build_order(lock: Lock) -> BuildOrder:
@@ -124,6 +146,14 @@ def _order(order: BuildOrder, mount: str) -> list[str]:
         f"the critical path has {len(order.chain)} packages, each waits for the one before it: "
         + " > ".join(map(_named, order.chain)),
     ]
+
+
+def _times(order: BuildOrder, seconds: Mapping[str, float]) -> list[str]:
+    """How long it took to build those that were built before; their versions and machines may have been others."""
+    known = [seconds[package.name] for wave in order.waves for package in wave if package.name in seconds]
+    on_path = sum(seconds.get(package.name, 0) for package in order.chain)
+    shown = f"time: you built {len(known)} of {order.count} before, in {sum(known) / 60:.1f} minutes"
+    return [f"{shown}, {on_path / 60:.1f} of them on the critical path"] if known else []
 
 
 def _externals(order: BuildOrder, mount: str) -> tuple[list[str], list[str]]:
