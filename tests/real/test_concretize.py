@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,14 +124,3 @@ def test_a_clash_is_told_in_ten_lines(cli: Cli, real_spack: RealSpack, write: Wr
     assert "zlib-ng@2.0.7" in told
     assert "2.2.4" in told
     assert not Path("envs/clash/local-host/spack.lock").exists()
-
-
-@pytest.mark.build
-def test_an_unknown_package_is_told(cli: Cli, real_spack: RealSpack, write: Write) -> None:
-    write("recipes/odd/recipe.yaml", SMALL.replace("home: clariden", "home: local").replace("- zlib-ng\n", "- zlip\n"))
-
-    answer = cli("build", "odd", *real_spack.options)
-
-    assert answer.code == 4
-    assert "'zlip' does not exist" in answer.stderr
-    assert os.sep + "tmp" + os.sep + "uenvtool-" not in answer.stderr

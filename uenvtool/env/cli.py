@@ -1,12 +1,14 @@
-"""The arguments of `build`, `edit` and `diff`."""
+"""The arguments of `build`, `edit`, `upgrade`, `validate` and `diff`."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import typer
 
 from uenvtool.core.options import JSON, command
 from uenvtool.core.result import Result
-from uenvtool.env.request import BuildRequest, EditRequest
+from uenvtool.env.request import BuildRequest, EditRequest, UpgradeRequest
 
 
 @command(BuildRequest)
@@ -24,6 +26,33 @@ def edit(request: EditRequest) -> Result:
     from uenvtool.env.edit import edit as work
 
     return work.edit(request)
+
+
+@command(UpgradeRequest)
+def upgrade(request: UpgradeRequest) -> Result:
+    """Move a recipe to another version of a package, with what is coupled to it, and show the change."""
+    from uenvtool.env import upgrade as work
+
+    return work.upgrade(request)
+
+
+def validate(
+    files: list[Path] = typer.Argument(
+        ..., metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."
+    ),
+    spack: Path | None = typer.Option(None, "--spack", metavar="PATH", help="With --repo: the Spack that reads it."),
+    repo: list[str] = typer.Option(
+        [], "--repo", metavar="NAME=PATH", help="Look for a recipe's packages, versions and variants there; repeatable."
+    ),
+    json_: bool = JSON,
+) -> int:
+    """Check files: schema, spec syntax, names, versions that must go together."""
+    from uenvtool.core import console
+    from uenvtool.env import look_up as work
+    from uenvtool.knowledge.options import named_paths
+
+    repositories = work.Repositories(folders=named_paths(repo, "--repo"), spack=spack)
+    return console.show(work.validate(files, repositories), as_json=json_)
 
 
 def diff(

@@ -65,4 +65,17 @@ class EditRequest(Changes):
     """A request to change a recipe's file."""
 
     recipe: RecipeName
+    spack: SpackPath = None
+    repo: Repos = ()
+    dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeRequest:
+    """A request to move a recipe to another version."""
+
+    recipe: RecipeName
+    to: Annotated[str, Option(metavar="PKG@VERSION", help="Where to move; torch is py-torch.")]
+    spack: SpackPath = None
+    repo: Repos = ()
     dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,14 +13,19 @@ from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failure
-from uenvtool.env.manifest import MANIFEST, render_manifest
+from uenvtool.env.manifest import MANIFEST, render, render_manifest
 from uenvtool.env.program import Spack
+from uenvtool.env.repository import Missing, Request, problems, requests
 from uenvtool.env.runner import Runner, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.machine import supports_target, this_operating_system
 
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
+LOOK_UP = SCRIPT.with_name("look_up.py")
+NOT_THERE = 75
+"""The exit code of SCRIPT if something that is asked for is in no package repository."""
 ANSWERS = "node.json"
+SPECS = "specs.json"
 FITTING = re.compile(r"1\.1(\.|$)")
 """Versions of Spack whose internals the script knows; it was run with v1.1.0."""
 C_LIBRARY = "glibc"
@@ -59,7 +64,8 @@ def resolve(
     files: the environment's files; repos: package repositories to take from disk. Spack works on a
     copy in a folder of the tool's own, with the view off and no configuration but the environment's,
     so that it writes nowhere else but into its own cache, and the answer depends on the files alone.
-    Raises BadInput if the system does not say enough of its nodes; ToolFailed if Spack fails, finds no
+    Raises BadInput if the system does not say enough of its nodes, and if no package repository has what the
+    environment asks for; ToolFailed if Spack fails, finds no
     solution, or writes a lock that would not install: its whole output is then in the file `log`.
     """
     answers = node_answers(environment)
@@ -68,12 +74,17 @@ def resolve(
         manifest = render_manifest(environment, repos, resolving=True)
         write_all(folder, {**files, MANIFEST: manifest})
         words = resolving(spack, answers, scratch)
+        wanted = tuple(requests(environment)) if len(words) > 1 else ()
+        if wanted:
+            words.append(_written(wanted, scratch))
         write_scope(scratch / "configuration", {"config": places(environment, scratch)})
         runner = Runner(spack=spack, folder=folder, scope=scratch / "configuration")
         completed = runner.run("python", *words, on_step=on_step)
         lock = folder / LOCK
         if completed.code == 0 and lock.is_file():
             return lock.read_text(encoding="utf-8")
+        if completed.code == NOT_THERE:
+            raise BadInput(problems(_missing(wanted, completed.stdout)))
         output = (completed.stdout + completed.stderr).replace(str(folder), "ENVIRONMENT")
         command = completed.command.replace(str(folder), "ENVIRONMENT")
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
@@ -86,6 +97,32 @@ def resolving(spack: Spack, answers: NodeAnswers, scratch: Path) -> list[str | P
         return [SCRIPT]
     write(scratch / ANSWERS, answers.text())
     return [SCRIPT, scratch / ANSWERS]
+
+
+def look_up(
+    spack: Spack, environment: Environment, wanted: Sequence[Request], repos: Mapping[str, Path]
+) -> list[Missing] | None:
+    """Return what of specs no package repository has, as Spack itself reads them; None if it cannot say."""
+    with scratch_folder() as scratch:
+        manifest = render_manifest(environment, repos, resolving=True)
+        write_all(scratch / "environment", {**render(environment), MANIFEST: manifest})
+        write_scope(scratch / "configuration", {"config": places(environment, scratch)})
+        runner = Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
+        completed = runner.run("python", LOOK_UP, machine(environment), _written(wanted, scratch))
+    return _missing(wanted, completed.stdout) if completed.code == 0 else None
+
+
+def _written(wanted: Sequence[Request], scratch: Path) -> Path:
+    write(scratch / SPECS, json.dumps([one.spec for one in wanted]))
+    return scratch / SPECS
+
+
+def _missing(wanted: Sequence[Request], output: str) -> list[Missing]:
+    """Return what LOOK_UP printed: for each row the index of the request, kind, package, name and what there is."""
+    return [
+        Missing(request=wanted[index], kind=kind, package=package, name=name, known=known)
+        for index, kind, package, name, known in json.loads(output.strip().splitlines()[-1])
+    ]
 
 
 def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:

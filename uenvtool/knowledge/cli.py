@@ -1,4 +1,4 @@
-"""The arguments of `list`, `show`, `new`, `validate`, `sources` and `schema`."""
+"""The arguments of `list`, `show`, `new`, `sources` and `schema`."""
 
 from __future__ import annotations
 
@@ -60,19 +60,6 @@ def system(
     from uenvtool.knowledge import new as command
 
     return console.show(command.new_system(name, from_), as_json=json_)
-
-
-def validate(
-    files: list[Path] = typer.Argument(
-        ..., metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."
-    ),
-    json_: bool = JSON,
-) -> int:
-    """Check files: schema, spec syntax, names, versions that must go together."""
-    from uenvtool.core import console
-    from uenvtool.knowledge import validate as command
-
-    return console.show(command.validate(files), as_json=json_)
 
 
 def sources(

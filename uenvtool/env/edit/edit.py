@@ -12,12 +12,15 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import scalar
 from uenvtool.env.edit.changes import edited
+from uenvtool.env.look_up import Repositories
+from uenvtool.env.repository import problems
 from uenvtool.env.request import EditRequest
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED
+from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.source import MAX_BYTES, instead_of_file
 
 OWN = "my-"
@@ -25,8 +28,12 @@ OWN = "my-"
 
 
 def edit(request: EditRequest) -> Result:
-    """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse."""
+    """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse.
+
+    With package repositories at hand, also for what none of them has.
+    """
     dry_run = request.dry_run
+    repositories = Repositories(folders=named_paths(request.repo, "--repo"), spack=request.spack)
     if not (request.add or request.remove or request.pin):
         hint = f"for example: uenvtool edit {request.recipe} --add hdf5 --reason 'our files'"
         raise BadInput("nothing to change", hint=hint)
@@ -43,6 +50,8 @@ def edit(request: EditRequest) -> Result:
         after = edited(before, request, _inherited(path, before))
         with instead_of_file(path, after.encode()):
             RECIPE.load(str(path.absolute()))
+            if wrong := problems(repositories.missing_for(str(path.absolute()))):
+                raise BadInput(wrong)
         if not dry_run:
             files.write(path, after, keep_mode=True)
     old = before if path.is_file() or dry_run else ""

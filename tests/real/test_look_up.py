@@ -1,0 +1,60 @@
+"""Real Spack says what its package repositories do not have, before it looks for a solution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import SMALL, Answer
+from tests.real.conftest import RealSpack
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+WRONG = SMALL.replace("home: clariden", "home: local").replace(
+    "- zlib-ng\n", "- zlip\n    - pigz@9.1\n    - zstd +no_such ^xz@0.1\n"
+)
+
+
+def test_validate_says_all_that_no_repository_has_and_the_nearest(
+    cli: Cli, real_spack: RealSpack, write: Write
+) -> None:
+    path = write("recipes/odd/recipe.yaml", WRONG)
+
+    alone, held = cli("validate", path), cli("validate", path, *real_spack.options)
+
+    assert alone.code == 0, alone.stderr
+    assert held.code == 2
+    for said in ("has zlip\n", "has pigz@9.1 ", "zstd has no variant no_such", "has xz@0.1 ", "pigz", "2.8"):
+        assert said in held.stderr
+
+
+def test_build_says_it_before_it_resolves(cli: Cli, real_spack: RealSpack, write: Write) -> None:
+    write("recipes/odd/recipe.yaml", WRONG)
+
+    answer = cli("build", "odd", *real_spack.options)
+
+    assert answer.code == 2
+    assert "no package repository has pigz@9.1" in answer.stderr
+    assert not Path("envs/odd/local-host/.uenvtool-concretize.log").exists()
+
+
+def test_edit_refuses_it_and_the_recipe_stays(cli: Cli, real_spack: RealSpack, write: Write) -> None:
+    path = write("recipes/mine/recipe.yaml", SMALL.replace("home: clariden", "home: local"))
+    before = path.read_text()
+
+    answer = cli("edit", "mine", "--add", "lz4@99", *real_spack.options)
+
+    assert answer.code == 2
+    assert "no package repository has lz4@99" in answer.stderr
+    assert path.read_text() == before
+
+
+def test_upgrade_says_which_inherited_pins_are_gone(cli: Cli, real_spack: RealSpack) -> None:
+    answer = cli("upgrade", "pytorch-2.9", "--to", "torch@2.10", "--dry-run", *real_spack.options)
+
+    assert answer.code == 0, answer.stderr
+    assert "no package repository has python@=3.12.12" in answer.stderr
+    assert "ca-certificates-mozilla@2025-08-12 (has 2026-03-19)" in answer.stderr

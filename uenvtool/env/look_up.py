@@ -1,0 +1,61 @@
+"""Recipes held against package repositories at hand, for `validate`, `edit` and `upgrade`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core.errors import BadInput, Problem, ToolMissing
+from uenvtool.core.result import Result
+from uenvtool.env.environment import plan_environment
+from uenvtool.env.program import find_spack, how_to_get, repository_folder
+from uenvtool.env.repository import Missing, problems, requests
+from uenvtool.env.resolve import look_up
+from uenvtool.knowledge.checks import load_recipe
+from uenvtool.knowledge.choice import choose
+from uenvtool.knowledge.kinds import RECIPE, kind_of, own_file
+from uenvtool.knowledge.source import read
+from uenvtool.knowledge.validate import validate as validate_files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repositories:
+    """The package repositories at hand: folders by name, and the Spack that reads them."""
+
+    folders: Mapping[str, Path]
+    spack: Path | None = None
+
+    def missing_for(self, recipe_name: str) -> list[Missing]:
+        """Return what a recipe asks for on its usual system and no repository has; nothing if none is at hand.
+
+        Raises ToolMissing without Spack, BadInput if a folder is no repository, or not all repositories are at hand
+        and Spack cannot fetch the others.
+        """
+        if not self.folders:
+            return []
+        recipe = load_recipe(recipe_name)
+        choice = choose(recipe, None, None)
+        environment = plan_environment(recipe, choice.system, choice.uarch)
+        spack = find_spack(self.spack)
+        if spack is None:
+            raise ToolMissing("Spack is not here", hint=how_to_get(recipe.spack, "the same command"))
+        pins = {**recipe.repos, **choice.system.repos}
+        repos = {name: repository_folder(name, path, pins.get(name)) for name, path in self.folders.items()}
+        found = look_up(spack, environment, tuple(requests(environment)), repos)
+        if found is None:
+            others = " ".join(f"--repo {name}=PATH" for name in sorted({*pins} - {*repos}))
+            raise BadInput(f"Spack {spack.version} could not read the package repositories", hint=others or None)
+        return found
+
+
+def validate(files: list[Path], repositories: Repositories) -> Result:
+    """Check files as `uenvtool validate` does, and recipes against the package repositories too."""
+
+    def more(file: Path) -> list[Problem]:
+        path = own_file(file) if file.is_dir() else file
+        if not repositories.folders or kind_of(path, read(path, str(path))) is not RECIPE:
+            return []
+        return problems(repositories.missing_for(str(path.absolute())))
+
+    return validate_files(files, more)
