@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import peers
 from tests.support.needs import needs
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.image.environment import image_tree
@@ -92,6 +93,54 @@ def image_of(store: Path, environment: Installable, target: Path) -> Path:
     scratch.mkdir()
     pack(find_programs(), image_tree(environment, store, "small", "0" * 12, scratch), target, scratch)
     return target
+
+
+REPOS = """\
+  repos:
+    builtin:
+      git: 'https://github.com/spack/spack-packages.git'
+      {pin}
+  packages: {{gcc: {{externals: [{{spec: gcc@12.2.0 languages=c, prefix: /usr}}]}}}}
+"""
+READS_SPACK = """\
+import importlib.machinery, importlib.util, json, sys, types
+sys.modules["jinja2"] = types.ModuleType("jinja2")  # which what is called here does not need
+loader = importlib.machinery.SourceFileLoader("uenv_spack", sys.argv[1])
+module = importlib.util.module_from_spec(importlib.util.spec_from_loader("uenv_spack", loader))
+loader.exec_module(module)
+module.known_compilers = ["gcc"]
+found = module.get_spack_uenv()
+print(json.dumps([found, module.read_compiler_config(found["config-path"], 2)]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("pin", "ref", "commit"),
+    [
+        (f"commit: {'a' * 40}", "a" * 40, "a" * 40),
+        (f"tag: v2026.06.0  # commit {'b' * 40}", "v2026.06.0", "b" * 40),
+        ("tag: v2026.06.0", "v2026.06.0", "v2026.06.0"),
+    ],
+)
+def test_real_uenv_spack_finds_spack_its_packages_and_the_compiler(
+    environment: Installable, tmp_path: Path, pin: str, ref: str, commit: str
+) -> None:
+    manifest = environment.folder / "spack.yaml"
+    manifest.write_text(manifest.read_text() + REPOS.format(pin=pin))
+    store = filled_store(tmp_path / "store", environment, when=1.0)
+    folder = tmp_path / "image"
+    unpack(image_of(store, read_installable(environment.folder), tmp_path / "image.squashfs"), folder)
+    values = json.loads((folder / "meta" / "env.json").read_text())["views"]["spack"]["env"]["values"]["scalar"]
+    values = {**values, "UENV_SPACK_CONFIG_PATH": str(folder / "config")}
+
+    program = [sys.executable, "-c", READS_SPACK, peers.UENV_SPACK.need() / "uenv-spack"]
+    done = subprocess.run(program, env=values, capture_output=True, text=True, check=True)
+
+    found, compilers = json.loads(done.stdout)
+    assert found["version"] == 2
+    assert found["spack"] == {"commit": "v1.1.0", "ref": "v1.1.0", "url": "https://github.com/spack/spack.git"}
+    assert (found["packages"]["ref"], found["packages"]["commit"]) == (ref, commit)
+    assert compilers == {"gcc": "gcc@12.2.0"}
 
 
 def test_the_same_bytes_come_from_a_fresh_store_and_one_that_others_used(

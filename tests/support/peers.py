@@ -104,6 +104,13 @@ STACKINATOR = Peer(
     archive="stackinator-db5e1de.tar.xz",
     how="git clone https://github.com/eth-cscs/stackinator.git",
 )
+UENV_SPACK = Peer(
+    name="uenv-spack",
+    variable="UENVTOOL_TEST_UENV_SPACK",
+    marker="uenv-spack",
+    archive="uenv-spack-a10a52a.tar.xz",
+    how="git clone https://github.com/eth-cscs/uenv-spack.git",
+)
 UENV = Peer(
     name="the uenv client and its Slurm plugin",
     variable="UENVTOOL_TEST_UENV",
@@ -114,7 +121,7 @@ UENV = Peer(
 )
 UENV_LIBRARIES = "libfmt9 libspdlog1.10 libsqlite3-0 libcurl4 libmount1"
 """What the client is linked with, as Debian 12 names it."""
-ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, SOURCES, STACKINATOR, UENV)
+ALL = (SPACK, PACKAGES, PACKAGES_OF_2_9, SOURCES, STACKINATOR, UENV_SPACK, UENV)
 
 
 def uenv_programs() -> Path:

@@ -17,6 +17,7 @@ from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import COMPILER
 from uenvtool.env.install import WITH_MOUNT, WORK
 from uenvtool.env.installable import Installable
+from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.program import REPOSITORY as SPACK_URL
 from uenvtool.image import bytecode
 from uenvtool.image.contents import DATABASE, LARGEST_DATABASE
@@ -230,18 +231,24 @@ def _uenv(environment: Installable, view: View, name: str) -> Uenv:
 def _spack_variables(environment: Installable) -> dict[str, str]:
     """Return where the Spack and its packages are that the environment was resolved with, as CSCS names them.
 
-    Source: Stackinator, etc/envvars.py, which uenv-spack reads.
+    Source: Stackinator, etc/envvars.py; uenv-spack fetches what COMMIT names, and refuses an image without it. Where no
+    commit is on record, that is the tag, which git fetches too.
     """
-    found = {"UENV_SPACK_VERSION": environment.lock.spack}
     builtin = (environment.manifest.get("repos") or {}).get("builtin")
     packages = builtin if isinstance(builtin, dict) else {}
+    release = f"v{environment.lock.spack}"
+    tag = packages.get("tag")
+    beside = re.search(rf"tag: {re.escape(str(tag))}  # commit ([0-9a-f]{{40}})", environment.texts[MANIFEST])
     named = {
+        "UENV_SPACK_VERSION": environment.lock.spack,
         "UENV_SPACK_URL": SPACK_URL,
-        "UENV_SPACK_REF": f"v{environment.lock.spack}",
+        "UENV_SPACK_REF": release,
+        "UENV_SPACK_COMMIT": json.loads(environment.texts[LOCK]).get("spack", {}).get("commit") or release,
         "UENV_SPACK_PACKAGES_URL": packages.get("git"),
-        "UENV_SPACK_PACKAGES_REF": packages.get("tag") or packages.get("commit"),
+        "UENV_SPACK_PACKAGES_REF": tag or packages.get("commit"),
+        "UENV_SPACK_PACKAGES_COMMIT": packages.get("commit") or (beside[1] if beside else tag),
     }
-    return {**found, **{name: str(value) for name, value in named.items() if value}}
+    return {name: str(value) for name, value in named.items() if value}
 
 
 def _view(environment: Installable, folder: Path) -> View:
