@@ -53,6 +53,24 @@ def test_a_python_without_headers_or_a_strange_make_is_left_out(program: Program
     assert packages().keys() <= {"glibc"}
 
 
+def test_a_program_in_somebodys_home_makes_way_for_the_systems(
+    program: Program, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = place / "bin"
+    system.mkdir()
+    (system / "python3").write_text("#!/bin/sh\necho 3.11.2 /usr\n")
+    (system / "python3").chmod(0o755)
+    monkeypatch.setattr(os, "defpath", str(system))
+    program("python3", r"3.12.1 /root/.pyenv/versions/3.12.1\n")
+    program("perl", "5.36.0")
+    monkeypatch.setenv("HOME", str(place / "usr"))
+
+    found = packages()
+
+    assert str(found["python"].externals[0].spec) == "python@3.11.2"
+    assert "perl" not in found  # in HOME, and the system has none
+
+
 @pytest.mark.skipif("glibc" not in (os.confstr("CS_GNU_LIBC_VERSION") or ""), reason="needs a machine with glibc")
 def test_the_c_library_is_the_machines(program: Program) -> None:
     glibc = packages()["glibc"]

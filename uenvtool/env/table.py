@@ -131,8 +131,8 @@ def _reasons(environment: Environment, published: Published, row: Row, present: 
     if row.package in published.differences:
         yield published.differences[row.package].reason
     brought = system.packages.get(row.package)
-    if present and brought and brought.decides_version and brought.when.holds(facts) and brought.reason:
-        yield f"{system.name}: {brought.reason}"
+    if present and brought and brought.decides_version and brought.when.holds(facts):
+        yield f"{system.name}: {brought.reason or 'its own, which the system file names'}"
     for absence in published.absent:
         if not present and row.package in absence.packages and absence.when.holds(facts):
             yield absence.reason

@@ -102,15 +102,27 @@ def _libraries_and_tools() -> dict[str, SystemPackage]:
     if name == "glibc":
         found[name] = _external(name, version, "/usr", "this machine's C library", buildable=False)
     for tool in TOOLS:
-        program = shutil.which(tool.program)
-        answer = tools.run([program, *tool.arguments]) if program else None
-        match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
-        if program and match:
-            prefix = match.groupdict().get("prefix") or str(Path(program).parent.parent)
-            found[tool.package] = _external(
-                tool.package, match["version"], prefix, "this machine's own; it builds others"
-            )
+        answer = _answer(tool, shutil.which(tool.program))
+        if answer and _is_in_a_home(answer[1]):
+            answer = _answer(tool, shutil.which(tool.program, path=os.defpath))
+        if answer and not _is_in_a_home(answer[1]):
+            version, prefix = answer
+            found[tool.package] = _external(tool.package, version, prefix, "this machine's own; it builds others")
     return found
+
+
+def _answer(tool: Tool, program: str | None) -> tuple[str, str] | None:
+    """Return the version and the prefix of a program; None if it is not what is needed."""
+    answer = tools.run([program, *tool.arguments]) if program else None
+    match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
+    if program is None or match is None:
+        return None
+    return match["version"], match.groupdict().get("prefix") or str(Path(program).parent.parent)
+
+
+def _is_in_a_home(prefix: str) -> bool:
+    """Tell if others may not look there: an image links to an external at its place, wherever it is loaded."""
+    return any(Path(prefix).is_relative_to(home) for home in (Path.home(), Path("/root"), Path("/home")))
 
 
 def _external(package: str, version: str, prefix: str, reason: str, buildable: bool | None = None) -> SystemPackage:
