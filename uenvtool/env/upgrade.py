@@ -84,7 +84,7 @@ def _moved(recipe: Recipe, package: str, version: str) -> str:
 
 def _coupled(recipe: Recipe, rule: Coupling, *, root: bool) -> Iterator[str]:
     """Yield what a rule moves of what the recipe holds elsewhere: root specs, or pins."""
-    roots = {each.spec.package: each.spec.versions for each in recipe.roots if each.spec.versions}
+    roots = {named.spec.package: named.spec.versions for named in recipe.roots}
     pins = {name: pin.version for name, pin in recipe.require.items()}
     for pin in rule.then:
         held = (roots if root else pins).get(pin.package)
