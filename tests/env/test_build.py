@@ -19,6 +19,8 @@ from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
 from uenvtool.core.files.generated import digest
 from uenvtool.env.explain_failure import clashes
+from uenvtool.env.program import deviations
+from uenvtool.knowledge.parts import GitPin
 
 Write = Callable[[str, str | bytes], Path]
 Cli = Callable[..., Answer]
@@ -350,6 +352,21 @@ class TestSpack:
                 f"the lock: builtin is at commit {head}, and v2026.06.0 (which it does not have) is pinned"
                 in answer.stderr
             )
+
+    def test_a_copy_in_another_repository_is_no_checkout_of_its_own(self, place: Path) -> None:
+        folder = place / "other" / "copied" / "alps"
+        folder.mkdir(parents=True)
+        (folder / "repo.yaml").write_text("repo: {namespace: alps}\n")
+        git = ["git", "-C", str(place / "other"), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+        for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "x"]):
+            subprocess.run([*git, *words], check=True)
+        url = "https://github.com/eth-cscs/alps-cluster-config.git"
+        pinned = [GitPin(url=url, commit="1" * 40, paths=paths) for paths in (("copied/alps",), ("site/alps",))]
+
+        own, copied = (deviations(None, GitPin(url="x"), {"alps": folder}, {"alps": pin}) for pin in pinned)
+
+        assert (len(own.seen), own.unseen) == (1, ())
+        assert (copied.seen, len(copied.unseen)) == ((), 1)
 
     def test_another_spack_than_the_pinned_one_is_said(self, cli: Cli, spack: Callable[..., Path]) -> None:
         answer = cli("build", "small", "--spack", spack(SOLVES, "1.1.2"))

@@ -95,7 +95,7 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
     if spack and pin.commit and not pin.tag:
         checkouts["spack"] = (spack.program.resolve().parent, spack.program.name, pin)
     for name, (folder, file, wanted) in checkouts.items():
-        head = _commit(folder, file, "HEAD")
+        head = _commit(folder, file, "HEAD") if _is_at(folder, wanted.paths) else ""
         pinned = wanted.commit or _commit(folder, file, wanted.revision)
         if not head:
             unseen.append(f"{name} is no git checkout: it cannot be seen whether it is {wanted.revision}, as pinned")
@@ -103,6 +103,12 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
             commit = f"({pinned[:12]})" if pinned else "(which it does not have)"
             seen.append(f"{name} is at commit {head[:12]}, and {wanted.revision} {commit} is pinned")
     return Deviations(seen=tuple(seen), unseen=tuple(unseen))
+
+
+def _is_at(folder: Path, paths: tuple[str, ...]) -> bool:
+    """Tell if a folder lies in its checkout where its pin says, if that says it: a copy is of another repository."""
+    within = tools.run(["git", "-C", folder, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
+    return within is None or within.stdout.strip().rstrip("/") in paths
 
 
 def _commit(folder: Path, file: str, revision: str) -> str:
