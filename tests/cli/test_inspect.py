@@ -20,7 +20,13 @@ Write = Callable[[str, str | bytes], Path]
 def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> None:
     data = json.loads(cli("list", "--json").stdout)
 
-    assert {entry["name"] for entry in data["recipes"]} == {"hello", "pytorch-2.10", "pytorch-2.6", "pytorch-2.8", "pytorch-2.9"}
+    assert {entry["name"] for entry in data["recipes"]} == {
+        "hello",
+        "pytorch-2.10",
+        "pytorch-2.6",
+        "pytorch-2.8",
+        "pytorch-2.9",
+    }
     assert {entry["name"] for entry in data["systems"]} >= {"clariden", "rcp", "local"}
     assert "alps" not in {entry["name"] for entry in data["systems"]}
     assert "pytorch-2.6" in cli("list", "recipes").stdout
