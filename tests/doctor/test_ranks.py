@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.doctor.test_here import nothing_else
+from uenvtool.doctor import ranks
 from uenvtool.doctor.finding import Examination
-from uenvtool.doctor.ranks import OWN_FOLDER, RankReport, examine_ranks, parsed_report, place, together
+from uenvtool.doctor.ranks import OWN_FOLDER, Place, RankReport, examine_ranks, parsed_report, place, together
 from uenvtool.knowledge.finding import load_findings
 
 __all__ = ["nothing_else"]
@@ -239,3 +241,25 @@ JSON = st.recursive(st.none() | st.integers() | st.text(max_size=5), lambda inne
 @given(st.dictionaries(st.sampled_from(["rank", "node", "faults", "values", "unseen"]), JSON) | JSON)
 def test_a_damaged_report_is_none(data: object) -> None:
     parsed_report(data)
+
+
+def test_another_rank_reports_only_where_the_first_has_not_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: dict[int, float] = {}
+    for rank in (0, 1):
+        passed = [0.0]
+        clock = SimpleNamespace(
+            monotonic=lambda passed=passed: passed[0],
+            sleep=lambda seconds, passed=passed: passed.append(passed.pop() + max(seconds, 0.01)),
+        )
+        monkeypatch.setattr(ranks, "time", clock)
+        own = tmp_path / str(rank)
+        own.mkdir()
+        (own / f"{rank}.{ranks.SEEN}").write_text("{}")
+
+        assert ranks._is_ours(own, Place(rank=rank, size=2, node="nid1"), 1.0)
+        waited[rank] = passed[0]
+
+    assert waited[0] < 2
+    assert waited[1] > waited[0] + 5

@@ -524,6 +524,7 @@ def test_the_interval_of_young_and_daly(cli: Cli, cost: str, mtbf: str, seconds:
 
     data = json.loads(answer.stdout)
     assert data["interval"] == pytest.approx(seconds, rel=1e-4)
+    assert data["lost"] == pytest.approx((2 * data["cost"] / data["mtbf"]) ** 0.5)  # the least that there is
     assert "doi:10.1016/j.future.2004.11.016" in data["source"]
 
 

@@ -231,6 +231,17 @@ def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Callable[...
     assert {each["name"]: each["how"] for each in data["packages"]}["torch"] == "from base"
 
 
+def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Callable[..., Answer]) -> None:
+    cli("venv", "v", "frame")
+    record = Path("v/.uenvtool/uenvtool.json")
+    data = json.loads(record.read_text())
+    data["base"]["folders"].append("/nonexistent")
+    record.write_text(json.dumps(data))
+
+    assert "(not here now" in cli("venv", "info", "v").stdout
+    assert json.loads(cli("venv", "info", "v", "--json").stdout)["base_is_here"] is False
+
+
 def test_an_editable_project_is_seen_before_the_base(
     here: BaseHere, cli: Callable[..., Answer], place: Path, write: Callable[..., Path], wheels: Path
 ) -> None:
