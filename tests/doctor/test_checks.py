@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from uenvtool.core.session import Job, View
 from uenvtool.doctor.checks import CHECKS, as_findings, faults
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
-from uenvtool.knowledge.finding import load_findings
+from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.system import concrete_systems, load_system
 from uenvtool.settings import settings_for
 
@@ -209,6 +209,7 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "rank-silent",
         "rank-differs",
         "network-slow",
+        *load_finding_file("hang").findings,
     }
 
     assert set(FIRES) == set(SILENT) == of_checks

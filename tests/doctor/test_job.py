@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.doctor.test_checks import GOOD
+from tests.doctor.test_hang import call, write
 from tests.doctor.test_here import nothing_else
 from uenvtool.doctor.nodes import MOST_NODES, expanded
 from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
@@ -245,3 +246,23 @@ def test_answers_of_scontrol_are_bounded(pattern: str) -> None:
 )
 def test_a_list_of_nodes_is_bounded(text: str) -> None:
     assert len(list(expanded(text))) <= MOST_NODES
+
+
+def test_the_dumps_of_the_flight_recorder_are_found_by_the_script_and_name_the_node(
+    cli: Cli, accounting: Accounting
+) -> None:
+    recorder = (
+        'export LOGS="logs/$SLURM_JOB_NAME-$SLURM_JOB_ID"\nexport TORCH_FR_DUMP_TEMP_FILE="$PWD/$LOGS/flight_rank_"'
+    )
+    accounting.keeps(SCRIPT.format(more=recorder), ENVIRONMENT)
+    folder = accounting.place / "logs" / "train-4711"
+    folder.mkdir(parents=True)
+    waiting = [call(1)]
+    write(folder, {0: waiting, 1: waiting, 2: waiting, 3: []})
+
+    (behind,) = [found for found in report(cli)["findings"] if found["id"] == "rank-behind"]
+
+    assert behind["detail"].startswith(
+        "rank 3 on nid002 did not enter all_reduce ([8, 4] Float) number 1 of default_pg"
+    )
+    assert behind["nodes"] == "nid002"

@@ -853,3 +853,10 @@ def test_an_overlay_that_does_not_fit_is_said(
         line for line in answer.stderr.splitlines() if message in line
     ]
     assert message in answer.stderr
+
+
+def test_the_flight_recorder_writes_to_the_logs_of_the_job(cli: Cli) -> None:
+    text = script(cli, *UENV, "--workaround", "flight-recorder", "--", "python", "train.py")
+
+    assert "export TORCH_FR_BUFFER_SIZE=2000" in text
+    assert 'mkdir -p "$LOGS"' in text.partition('export TORCH_FR_DUMP_TEMP_FILE="$PWD/$LOGS/flight_rank_"')[0]

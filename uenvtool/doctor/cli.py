@@ -14,9 +14,9 @@ from uenvtool.doctor.request import DoctorRequest
 def doctor(request: DoctorRequest) -> Result | None:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
-    With `--log job.out` it reads a job's output instead, with `--job 123456` whatever Slurm has of a
-    job; with `srun uenvtool doctor --ranks` every rank of a job looks. Exit code 1 if something is
-    wrong. `uenvtool explain ID` says all of a finding.
+    With `--log job.out` it reads a job's output instead, or the folder of PyTorch's flight recorder, with
+    `--job 123456` whatever Slurm has of a job, and asks its ranks if it runs; with `srun uenvtool doctor --ranks` every
+    rank of a job looks. Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
     answer_of_python = None
@@ -29,14 +29,14 @@ def doctor(request: DoctorRequest) -> Result | None:
     show = functools.partial(report, system=request.system, fix=request.fix, verbose=request.verbose)
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:
-        from uenvtool.doctor.log.read import examine_logs
+        from uenvtool.doctor.files import examine_files
 
         if request.restart:
             from uenvtool.doctor.restart import restart
 
-            return restart(examine_logs(logs, system=request.system))
+            return restart(examine_files(logs, system=request.system))
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
-        return show(examine_logs(logs, system=request.system), what=what)
+        return show(examine_files(logs, system=request.system), what=what)
     if request.job:
         from uenvtool.doctor.job import examine_job
 

@@ -39,10 +39,9 @@ class Finding:
 
     @property
     def where(self) -> str:
-        """The nodes, else the ranks, else nothing, as lists."""
-        if self.nodes:
-            return f"on {folded(self.nodes)}"
-        return f"on rank {ranges(self.ranks)}" if self.ranks else ""
+        """The nodes, else the ranks, as lists; nothing where the detail says so already."""
+        text = f"on {folded(self.nodes)}" if self.nodes else f"rank {ranges(self.ranks)}" if self.ranks else ""
+        return "" if text in self.detail else text if self.nodes else f"on {text}"
 
     def data(self) -> dict[str, Any]:
         """As data for --json."""
@@ -71,3 +70,14 @@ class Examination:
     facts: tuple[tuple[str, str], ...] = ()
     looked_at: str = ""
     unseen: tuple[str, ...] = ()
+
+
+def joined(parts: Iterable[Examination]) -> Examination:
+    """Return what several examinations say together."""
+    parts = list(parts)
+    return Examination(
+        findings=tuple(worst_first(finding for part in parts for finding in part.findings)),
+        facts=tuple(fact for part in parts for fact in part.facts),
+        looked_at=", ".join(part.looked_at for part in parts if part.looked_at),
+        unseen=tuple(line for part in parts for line in part.unseen),
+    )

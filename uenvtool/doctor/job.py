@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import glob
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -10,8 +12,10 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.checks import as_findings, faults
-from uenvtool.doctor.finding import Examination, Fault, Finding, worst_first
-from uenvtool.doctor.log.read import examine_logs
+from uenvtool.doctor.files import examine_files
+from uenvtool.doctor.finding import Examination, Fault, Finding, joined, worst_first
+from uenvtool.doctor.nodes import expanded
+from uenvtool.doctor.running import examine_running
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.tuned import tuned_here
@@ -37,6 +41,11 @@ SCRIPT, ENVIRONMENT = "script", "environment"
 CORES, NETWORK = "cpus-per-task", "network"
 _ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.(sh|csh|fish)\b")
 """A line of a script that sets up what the tuning gives; a default keeps what was set before."""
+DUMP_FILES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+"""The variables that say where PyTorch's flight recorder writes; the older name is the second."""
+_USED = re.compile(r"\$\{?([A-Z_]+)\}?")
+MOST_STEPS = 3
+"""A variable of a script that is made of another one, which is made of a third."""
 NO_OUTPUT = "output: it is not there, or was not named"
 
 
@@ -55,7 +64,11 @@ def examine_job(
     outputs = [
         path for path in dict.fromkeys(map(Path, _outputs(record, script, options))) if os.path.isfile(path)
     ]  # a name may be too long
-    logs = examine_logs(outputs, system=system) if outputs else Examination(unseen=(NO_OUTPUT,))
+    nodes = list(expanded(record.facts.get("NodeList", "")))
+    files = [*outputs, *_dumps(record, script)]
+    logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
+    if record.facts.get("JobState") == "RUNNING" and nodes:
+        logs = joined([logs, examine_running(job, nodes)])
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
     findings = [*found.values(), *_flaws(record, system, found)]
     facts = [(label, record.facts[name]) for name, label in LABELS.items() if name in record.facts]
@@ -90,6 +103,19 @@ def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str
     steps = [part.text for part in script.parts if part.kind == "command" and part.name == "srun"] if script else []
     patterns = [match[1] for text in steps if (match := _STEP_OUTPUT.match(text))]
     yield from output_paths(patterns, record.facts) if patterns else ()
+
+
+def _dumps(record: JobRecord, script: Source | None) -> Iterator[Path]:
+    """Yield what the flight recorders wrote, where the script or the variables of the job name a place for it."""
+    own = {part.name: part.text for part in script.parts if part.kind == "variable"} if script else {}
+    own = {"PWD": ".", "SLURM_SUBMIT_DIR": ".", **own}
+    for name in DUMP_FILES:
+        pattern = own.get(name) or (record.environment or {}).get(name, "")
+        for _ in range(MOST_STEPS):
+            pattern = _USED.sub(lambda used: own.get(used[1], used[0]), pattern)
+        for path in map(Path, output_paths([pattern], record.facts) if pattern else ()):
+            with contextlib.suppress(OSError):  # a name may be too long
+                yield from sorted(path.parent.glob(f"{glob.escape(path.name)}[0-9]*"))
 
 
 def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:

@@ -79,6 +79,7 @@ def _batch_script(plan: JobPlan) -> str:
         AGAIN=in_comment(plan.again),
         CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else _exports(plan),
+        IN_LOGS=_in_logs(plan),
         ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
         STAGE=_staging(plan),
@@ -348,7 +349,7 @@ def _path_line(plan: JobPlan, indent: str = "") -> str:
 def _exports(plan: JobPlan) -> str:
     """Return the variables of a job, a line each, with the reason."""
     rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in _threads(plan)]
-    rows += [(_export(setting), _reason(setting)) for setting in plan.settings]
+    rows += [(_export(setting), _reason(setting)) for setting in plan.settings if not _is_in_logs(setting)]
     given = [(f"export {name}={bash_word(value)}", "--env") for name, value in plan.request.variables.items()]
     if not rows and not given:
         return ""
@@ -372,6 +373,21 @@ def _export(setting: Setting) -> str:
     if not _PLAIN_VALUE.fullmatch(value):
         return f'[ -n "${{{name}+x}}" ] || export {name}={bash_word(value)}'
     return f'export {name}="${{{name}-{value}}}"'
+
+
+def _is_in_logs(setting: Setting) -> bool:
+    """Tell if a value is a file among the job's own logs, whose folder only the job can name."""
+    return (setting.value or "").startswith("logs/")
+
+
+def _in_logs(plan: JobPlan) -> str:
+    """Return the lines that name such files."""
+    rows = [
+        (f'export {setting.name}="$PWD/$LOGS/{(setting.value or "").removeprefix("logs/")}"', _reason(setting))
+        for setting in plan.settings
+        if _is_in_logs(setting)
+    ]
+    return "".join(f"{line}\n" for line in aligned(rows))
 
 
 def _threads(plan: JobPlan) -> list[Explained]:
@@ -452,7 +468,11 @@ def _edf(plan: JobPlan) -> str:
     """Return image, mounts, hook and variables."""
     env = [
         *table_lines(_threads(plan)),
-        *(f"{setting.name} = {_edf_value(setting)} # {_reason(setting)}" for setting in plan.settings),
+        *(
+            f"{setting.name} = {_edf_value(setting)} # {_reason(setting)}"
+            for setting in plan.settings
+            if not _is_in_logs(setting)
+        ),
         *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
     ]
     return edf_text(

@@ -1,0 +1,121 @@
+"""The dumps of PyTorch's flight recorder: which files are some, and what they say, read by programs of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import digits
+from typing import Any, NamedTuple
+
+from uenvtool.core import tools
+from uenvtool.doctor.secrets import without_secrets
+
+READER = Path(__file__).parent / "scripts" / "dump.py"
+MOST_MEMORY = 4 << 30
+MOST_READERS, FILES_EACH = 16, 50
+"""A program of its own for so many files pays; its start takes as long as reading five of them."""
+_PICKLE, _JSON = b"\x80\x02", b'{"'
+"""How torch begins a dump; a log begins with text."""
+
+
+class Call(NamedTuple):
+    """A collective as one rank called it. taken, given: sizes and types. line: of the user's. state: see scripts/."""
+
+    name: str
+    taken: tuple[list[list[int]], list[str]]
+    given: tuple[list[list[int]], list[str]]
+    line: str
+    state: str
+
+    def __str__(self) -> str:
+        sizes, types = self.taken
+        shown = [f"{size} {kind}" for size, kind in zip(sizes, types, strict=False)]
+        more = f" and {len(shown) - 2} more" if len(shown) > 2 else ""
+        return f"{self.name} ({', '.join(shown[:2])}{more})" if shown else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDump:
+    """What a rank knows of a process group: its ranks as a text, what it is for, and the last calls by their number."""
+
+    ranks: str
+    desc: str
+    calls: Mapping[int, Call]
+
+
+@dataclass(frozen=True, slots=True)
+class RankDump:
+    """What the recorder of a rank kept.
+
+    waits: sends and receives that did not end, by group. last: the last call of all with group and number. is_whole:
+    if it has everything since the start.
+    """
+
+    rank: int
+    groups: Mapping[str, GroupDump]
+    waits: Sequence[tuple[str, Call]]
+    last: tuple[str, int, Call] | None
+    is_whole: bool
+
+
+def dumps_among(paths: Iterable[Path]) -> list[Path]:
+    """Return the dumps among files, and those in folders; beside others also an empty one, whose rank died over it."""
+    found: list[Path] = []
+    for path in paths:
+        inside = sorted(path.iterdir()) if path.is_dir() else [path]
+        whole = [file for file in inside if _is_dump(file)]
+        stems = {file.name.rstrip(digits) for file in whole}
+        found += [file for file in inside if file in whole or (file.name.rstrip(digits) in stems and _is_empty(file))]
+    return found
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_file() and path.stat().st_size == 0
+
+
+def _is_dump(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            start = stream.read(1 << 12)
+    except OSError:
+        return False
+    return start.startswith(_PICKLE) or (start.startswith(_JSON) and b'"entries":[' in start)
+
+
+def read_dumps(paths: Sequence[Path]) -> tuple[list[RankDump], list[str], set[int]]:
+    """Return what the dumps say, of each that cannot be read why, and the ranks of those."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    cores = len(os.sched_getaffinity(0))
+    readers = min(cores, MOST_READERS, -(-len(paths) // FILES_EACH))
+    shares = [paths[first::readers] for first in range(readers)]
+    with ThreadPoolExecutor(max(readers, 1)) as pool:
+        rows = [row for share in pool.map(_rows, shares) for row in share]
+    unread = [f"{os.path.basename(row['path'])}: {without_secrets(str(row['why']))}" for row in rows if "why" in row]
+    by_rank = {row["rank"]: _dump(row) for row in rows if "why" not in row}
+    lost = {row["rank"] for row in rows if "why" in row and row["rank"] is not None}
+    return [by_rank[rank] for rank in sorted(by_rank)], unread, lost
+
+
+def _rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """Yield what one reader says of its share."""
+    done = tools.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=MOST_MEMORY)
+    lines = done.stdout.splitlines()
+    yield from map(json.loads, lines)
+    for path in paths[len(lines) :]:
+        yield {"path": str(path), "rank": None, "why": "its reader ended before it"}
+
+
+def _dump(row: Mapping[str, Any]) -> RankDump:
+    groups = {
+        name: GroupDump(group["ranks"], group["desc"], {number: Call(*call) for number, call in group["calls"]})
+        for name, group in row["groups"].items()
+    }
+    last = row["last"] and (row["last"][0], row["last"][1], Call(*row["last"][2]))
+    return RankDump(row["rank"], groups, [(name, Call(*call)) for name, *call in row["waits"]], last, row["is_whole"])

@@ -1,0 +1,84 @@
+"""Asks the ranks of a job that runs where they are: NCCL of what it waits for, py-spy of each Python's line."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.words import listed
+from uenvtool.doctor.finding import Examination, Finding
+from uenvtool.doctor.log.scan import Scanner, read_logs
+from uenvtool.doctor.log.verdict import examined
+from uenvtool.doctor.nodes import folded, ranges
+from uenvtool.knowledge.finding import load_findings
+
+SCRIPTS = Path(__file__).parent / "scripts"
+SECONDS = 60
+"""How long the nodes may take to answer: srun waits for one that is dead."""
+NO_ANSWER = "the ranks: {node} does not answer srun --overlap"
+NO_RAS, NO_STACKS = "NCCL: no RAS on {node} (2.24 and newer)", "lines of the ranks: no py-spy on the nodes"
+ODD = "rank-elsewhere"
+_STACK = re.compile(r"^rank (\d{1,6}) on (\S+)\n(.*?)(?=^rank |\Z)", re.MULTILINE | re.DOTALL)
+_FRAME = re.compile(r"^\s+(\S+) \((\S+:\d+)\)$", re.MULTILINE)
+_PACKAGES = re.compile(r"^torch/|/torch/|(site|dist)-packages/|^threading|^selectors|^socket")
+
+
+def examine_running(job: str, nodes: Sequence[str]) -> Examination:
+    """Return what NCCL's RAS and py-spy say of a job that runs, asked on its nodes by a step beside its own."""
+    if shutil.which("srun") is None:
+        return Examination(unseen=("the ranks: srun is not here",))
+    known = load_findings()
+    status = _printed_on(job, ["--nodes=1", "--ntasks=1", f"--nodelist={nodes[0]}"], "ras.sh")
+    seen = examined(read_logs([("NCCL's RAS", io.BytesIO(status.encode()))] if status else [], Scanner(known)), known)
+    stacks = _printed_on(job, [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"], "stacks.sh")
+    lines = dict(_lines(stacks))
+    findings = [*seen.findings, *_odd(lines)]
+    unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
+    unseen += [] if lines else [NO_STACKS]
+    facts = (("lines of the ranks", _shown(lines)),) if lines else ()
+    return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen))
+
+
+def _printed_on(job: str, options: Sequence[str], script: str) -> str:
+    """Return what a script of ours prints on nodes of the job, in a step that takes nothing from the others."""
+    words = ["srun", f"--jobid={job}", "--overlap", "--mem=0", "--cpu-bind=none", "--quiet", *options]
+    text = (SCRIPTS / script).read_text(encoding="utf-8")
+    return tools.run(["timeout", str(SECONDS), *words, "bash", "-c", text]).stdout
+
+
+def _lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
+    """Yield each rank with its node and the innermost line of the user's own, as py-spy prints them."""
+    for rank, node, stack in _STACK.findall(text):
+        frames = _FRAME.findall(stack)
+        own = [place for _, place in frames if not _PACKAGES.search(place)]
+        if frames:
+            yield int(rank), (node, (own or [place for _, place in frames])[0])
+
+
+def _alike(lines: dict[int, tuple[str, str]]) -> list[tuple[str, list[int]]]:
+    """Return the lines with the ranks that are there, the fewest first."""
+    by_line: dict[str, list[int]] = defaultdict(list)
+    for rank, (_, line) in lines.items():
+        by_line[line].append(rank)
+    return sorted(by_line.items(), key=lambda item: len(item[1]))
+
+
+def _shown(lines: dict[int, tuple[str, str]]) -> str:
+    return listed([f"rank {ranges(ranks)} at {line}" for line, ranks in _alike(lines)], 4)
+
+
+def _odd(lines: dict[int, tuple[str, str]]) -> Iterator[Finding]:
+    """Yield the ranks that are at another line than at least three quarters of all."""
+    alike = _alike(lines)
+    if len(alike) < 2 or 4 * len(alike[-1][1]) < 3 * len(lines):
+        return
+    for line, ranks in alike[:-1][:3]:
+        nodes = {lines[rank][0] for rank in ranks}
+        detail = f"rank {ranges(ranks)} on {folded(nodes)} is at {line}, {len(alike[-1][1])} are at {alike[-1][0]}"
+        known = load_findings().findings[ODD]
+        yield Finding(known=known, detail=detail, nodes=frozenset(nodes), ranks=frozenset(ranks))

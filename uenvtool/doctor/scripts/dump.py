@@ -1,0 +1,120 @@
+"""Reads dumps of PyTorch's flight recorder, and prints of each what tells its rank from others, a line of JSON.
+
+Run as a program of its own, with limited memory: a dump is a pickle that somebody else wrote. Nothing in it is called,
+since no name of a class or function is looked up. The format is that of FlightRecorder.cpp and of its reader,
+torch/distributed/flight_recorder (versions 2.0 to 2.10).
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import pickle
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+LAST = 32
+"""So many collectives of a group are kept: ranks differ at the end, and a dump has up to thousands."""
+MOST_BYTES = 1 << 27
+OPEN = "open"
+_PACKAGES = re.compile(r"/(site|dist)-packages/|/torch/|<frozen |/lib/python3\.\d+/")
+"""Where the lines lie that are not the user's own."""
+_RANK = re.compile(r"(\d{1,6})(?:\.\w+)?\Z")
+"""The number of the rank at the end of the name of its file."""
+
+
+class _DataAlone(pickle.Unpickler):
+    """Reads lists, dicts, texts and numbers; refuses whatever names a class or a function."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def summary(path: str) -> dict[str, Any]:
+    """Return what a dump says of its rank. Raises ValueError, or whatever a damaged pickle leads to."""
+    found = _RANK.search(path)
+    if found is None:
+        raise ValueError("its name does not end with the number of a rank")
+    if os.path.getsize(path) > MOST_BYTES:
+        raise ValueError("it is too large")
+    with open(path, "rb", buffering=1 << 20) as stream:
+        is_text = stream.read(1) == b"{"
+        stream.seek(0)
+        data = json.load(stream) if is_text else _DataAlone(stream).load()
+    entries = data.get("entries") or []
+    groups: dict[str, dict[str, Any]] = {
+        str(name): {"ranks": str(group["ranks"]), "desc": str(group["desc"]), "calls": {}}
+        for name, group in (data.get("pg_config") or {}).items()
+    }
+    waits: list[list[Any]] = []
+    for entry in reversed(entries):
+        name = str(entry["process_group"][0])
+        if entry["is_p2p"]:
+            if len(waits) < LAST and _state(entry) == OPEN:
+                waits.append([name, *_operation(entry)])
+            continue
+        group = groups.get(name) or groups.setdefault(name, _unnamed(entry))
+        calls, number = group["calls"], int(entry["collective_seq_id"])
+        if number in calls or len(calls) < LAST:
+            calls.setdefault(number, []).append(entry)
+    for group in groups.values():
+        group["calls"] = [[number, _together(those[::-1])] for number, those in reversed(group["calls"].items())]
+    last = [str(entries[-1]["process_group"][0]), *_numbered(entries[-1])] if entries else None
+    is_whole = not entries or int(entries[0]["record_id"]) == 0
+    return {"rank": int(found[1]), "groups": groups, "waits": waits, "last": last, "is_whole": is_whole}
+
+
+def _unnamed(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a group that the dump has no ranks of: gloo writes down those of the group made last, under no name."""
+    return {"ranks": "", "desc": str(entry["process_group"][1]), "calls": {}}
+
+
+def _numbered(entry: Mapping[str, Any]) -> list[Any]:
+    return [int(entry["p2p_seq_id" if entry["is_p2p"] else "collective_seq_id"]), _operation(entry)]
+
+
+def _together(entries: list[Mapping[str, Any]]) -> list[Any]:
+    """Return the call that several entries of one number are, as those of a coalesced group."""
+    calls = [_operation(entry) for entry in entries]
+    return [" + ".join(call[0] for call in calls), *calls[-1][1:]] if len(calls) > 1 else calls[0]
+
+
+def _operation(entry: Mapping[str, Any]) -> list[Any]:
+    """Return the name, what goes in and comes out, the line of the user's that called it, and how far it is."""
+    name = str(entry["profiling_name"]).partition(":")[2] or str(entry["profiling_name"])
+    sides = [
+        [[list(map(int, size)) for size in entry.get(f"{side}_sizes") or []], list(map(str, entry[f"{side}_dtypes"]))]
+        for side in ("input", "output")
+    ]
+    return [name, *sides, _line(entry.get("frames") or ()), _state(entry)]
+
+
+def _state(entry: Mapping[str, Any]) -> str:
+    """Return how far a call is; gloo never says that one is completed, and lets go of it also when it failed."""
+    return "completed" if entry["state"] == "completed" else "let go" if entry["retired"] else OPEN
+
+
+def _line(frames: Iterable[Mapping[str, Any]]) -> str:
+    """Return the innermost line of the user's own, as FILE:LINE; the innermost of all if none is."""
+    frames = [frame for frame in frames if ":" not in str(frame["filename"]) and frame["filename"]]
+    own = [frame for frame in frames if not _PACKAGES.search(str(frame["filename"]))]
+    return next((f"{frame['filename']}:{int(frame['line'])}" for frame in own or frames), "")
+
+
+def summaries(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+    """Yield what each dump says, or why it cannot be read."""
+    for path in paths:
+        try:
+            yield summary(path)
+        except Exception as error:  # a damaged pickle leads to errors of any kind
+            number = _RANK.search(path)
+            yield {"path": path, "rank": int(number[1]) if number else None, "why": f"{error or 'it is empty'}"[:200]}
+
+
+if __name__ == "__main__":
+    gc.disable()  # it looks through all that was read, again and again
+    for found in summaries(sys.argv[1:]):
+        sys.stdout.write(json.dumps(found) + "\n")

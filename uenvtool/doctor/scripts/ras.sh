@@ -1,0 +1,5 @@
+# Asks the RAS threads of NCCL (2.24 and newer) what they know of the job, over their text protocol.
+address=${NCCL_RAS_ADDR:-localhost:28028}
+exec 3<>"/dev/tcp/${address%:*}/${address##*:}" || exit 0
+printf 'verbose status\n' >&3
+timeout 30 cat <&3
