@@ -95,13 +95,12 @@ def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, s
 
 def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Finding]:
     """Return the flaws of a file and of the scripts within it. system: as in `flaws`."""
-    chosen = _system(system) if system else None
     context = Context(
         source,
-        functools.cache(functools.partial(_settings, chosen, source)),
-        _scheduler(chosen, source),
+        functools.cache(functools.partial(_settings, system, source)),
+        _scheduler(system, source),
         functools.partial(_beside, folder) if folder else lambda _name: "",
-        chosen.jobs.required if chosen else (),
+        _system(system).jobs.required if system else (),
     )
     inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
     return sorted([*findings(context, rules), *inner], key=lambda finding: (finding.position, finding.rule.id))
@@ -137,20 +136,22 @@ def _beside(folder: Path, name: str) -> str:
 _system = functools.cache(load_system)
 
 
-def _settings(system: System | None, source: Source) -> Settings | None:
-    """Return the settings for a file: of the system, or of what all systems with its runtime agree in.
-
-    Where other sites have the runtime too, it does not show the network.
-    """
+def _settings(system: str | None, source: Source) -> Settings | None:
+    """Return the settings for a file: of the system, or of what all systems with its runtime agree in."""
     runtime = runtime_of(source)
-    systems = (system,) if system else _with_runtime(runtime) if runtime else ()
+    systems = _systems(system, runtime)
     if not systems:
         return None
-    facts = {
-        "image": "alps" if _is_extended(source) else None,
-        "netstack": _netstack(source, system),
-        **_versions(source, systems[0]),
-    }
+    image = "alps" if _is_extended(source) else None
+    netstack = _netstack(source, _system(system) if system else None)
+    facts = {"image": image, "netstack": netstack, **_versions(source, systems[0])}
+    return _settings_of(system, runtime, tuple(facts.items()))
+
+
+@functools.cache
+def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str, str | None], ...]) -> Settings:
+    """Return the settings, once for all files. Where other sites have the runtime too, it does not show the network."""
+    systems, facts = _systems(system, runtime), dict(known)
     if runtime is None or runtime not in systems[0].runtimes:
         return settings_of(systems, runtimes_of(systems[0]), facts=facts)
     loaded = load_runtime(runtime)
@@ -161,10 +162,13 @@ def _settings(system: System | None, source: Source) -> Settings | None:
     return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=(), possible=())
 
 
-def _scheduler(system: System | None, source: Source) -> Facts:
+def _systems(system: str | None, runtime: str | None) -> tuple[System, ...]:
+    return (_system(system),) if system else _with_runtime(runtime) if runtime else ()
+
+
+def _scheduler(system: str | None, source: Source) -> Facts:
     """Return the version of Slurm, and whether nodes run one job each, if the systems of a file have the same."""
-    runtime = runtime_of(source)
-    systems = (system,) if system else _with_runtime(runtime) if runtime else ()
+    systems = _systems(system, runtime_of(source))
     packages = [found.packages["slurm"] for found in systems if "slurm" in found.packages]
     versions = {
         str(external.spec.versions.lowest)
