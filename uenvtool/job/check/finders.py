@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from uenvtool.job.check import tuned
 from uenvtool.job.check.launch import (
@@ -43,6 +43,7 @@ _OF_TASK = r"SLURM_(PROCID|LOCALID|NODEID)\b"
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
 
+@dataclass(eq=False)
 class Context:
     """A file, and what is worked out about it once for all rules.
 
@@ -50,19 +51,11 @@ class Context:
     text of a file that it names, or nothing. required: the options that jobs of the system need.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        knowledge: tuned.Knowledge,
-        facts: Facts,
-        read: Callable[[str], str] = lambda _name: "",
-        required: Sequence[str] = (),
-    ) -> None:
-        self.source = source
-        self.knowledge = knowledge
-        self.facts = facts
-        self.read = read
-        self.required = required
+    source: Source
+    knowledge: tuned.Knowledge
+    facts: Facts
+    read: Callable[[str], str] = lambda _name: ""
+    required: Sequence[str] = ()
 
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -142,10 +135,6 @@ def overwritten(context: Context) -> Iterator[Found]:
                 seen[key] = part
             else:
                 seen.pop(key, None)
-
-
-def _in_loops(part: Part) -> bool:
-    return any(kind in ("loop", "function") for kind, _, _ in part.path)
 
 
 def fixed_port(context: Context) -> Iterator[Found]:
@@ -233,30 +222,27 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
 def lost_exit_code(context: Context) -> Iterator[Found]:
     """Yield the last command of a script, if it runs after training whatever training did."""
     last = next((part for part in context.source.parts if part.kind == "last"), None)
-    trained = [other for other in context.launches if other.program != PYTHON or _uses_gpus(other)]
+    trained = [
+        other for other in context.launches
+        if other.program != PYTHON or other.shape.gpus or (other.shape.tasks or 1) * (other.shape.nodes or 1) > 1
+    ]  # fmt: skip
     if last is None or not trained or context.keeps_exit_code():
         return
-    before = [other for other in trained if _outer(other).offset < last.offset and not _is_handled(_outer(other))]
+    handled = {"if", "and", "function", "case"}
+    before = [
+        other for other in trained
+        if _outer(other).offset < last.offset and not handled & {kind for kind, _, _ in _outer(other).path}
+    ]  # fmt: skip
     is_own = any(_outer(other).offset <= last.offset < _outer(other).end for other in context.launches)
     if not before or is_own or last.path or re.fullmatch(r"wait|exec|srun|torchrun|\| tee|(?s:.*\n.*)", last.name):
         return
-    if last.name == "exit" and last.words[1:] != ("0",):
-        return
-    if before[-1].part.background or any(part.name == "wait" for part in context.commands):
-        return
-    yield at(last)
-
-
-def _uses_gpus(launch: Launch) -> bool:
-    return (launch.shape.gpus or 0) > 0 or (launch.shape.tasks or 1) > 1 or (launch.shape.nodes or 1) > 1
+    is_kept = last.name == "exit" and last.words[1:] != ("0",)
+    if not (is_kept or before[-1].part.background or any(part.name == "wait" for part in context.commands)):
+        yield at(last)
 
 
 def _outer(launch: Launch) -> Part:
     return launch.step or launch.part
-
-
-def _is_handled(part: Part) -> bool:
-    return any(kind in ("if", "and", "function", "case") for kind, _, _ in part.path)
 
 
 def bare_wait(context: Context) -> Iterator[Found]:
@@ -369,7 +355,8 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
 
 def output_folders(context: Context) -> Iterator[Found]:
     """Yield folders of the job's output that Slurm does not make, one finding a folder."""
-    if _submits_itself(context):
+    submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
+    if submits and any(part.name == "mkdir" for part in context.commands):  # when it is started by hand
         return
     reported = set()
     for part in context.source.parts:
@@ -379,12 +366,6 @@ def output_folders(context: Context) -> Iterator[Found]:
             if folder and not named and folder[0] != "/" and folder not in (".", "..") and folder not in reported:
                 reported.add(folder)
                 yield at(part, fix=f"mkdir -p {folder}  # where you submit, before sbatch")
-
-
-def _submits_itself(context: Context) -> bool:
-    """Tell if the script makes its folders and hands itself to sbatch when it is started by hand."""
-    submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
-    return submits and any(part.name == "mkdir" for part in context.commands)
 
 
 def rank_before_step(context: Context) -> Iterator[Found]:
@@ -415,16 +396,21 @@ def conda_without_hook(context: Context) -> Iterator[Found]:
             return
 
 
-def nobody_exports(context: Context) -> Iterator[Found]:
+def rank_for_all_tasks(context: Context) -> Iterator[Found]:
     """Yield ranks that the batch script sets for all of its tasks."""
     for part in context.source.parts:
         if part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK") and part.scope != STEP:
             has_steps = any(other.step for other in context.launches) or any(p.name == "srun" for p in context.commands)
-            if part.exported and has_steps and not _in_loops(part) and (context.shape.tasks or 2) != 1:
+            if (
+                part.exported
+                and has_steps
+                and not {kind for kind, _, _ in part.path} & {"loop", "function"}
+                and (context.shape.tasks or 2) != 1
+            ):
                 yield at(part)
 
 
-def wrong_rank_variable(context: Context) -> Iterator[Found]:
+def rank_variable(context: Context) -> Iterator[Found]:
     """Yield RANK and LOCAL_RANK from a number that counts something else in this job."""
     nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
     for part in context.source.parts:
@@ -440,7 +426,7 @@ def wrong_rank_variable(context: Context) -> Iterator[Found]:
             yield at(part)
 
 
-def wrong_world_size(context: Context) -> Iterator[Found]:
+def world_size(context: Context) -> Iterator[Found]:
     """Yield a WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
@@ -515,36 +501,18 @@ def _of_tuning(search: tuned.Search) -> Finder:
     return find
 
 
+_SEARCHES: Sequence[Finder] = (
+    syntax_error, overwritten, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
+    lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, glued_bracket, escaped_in_single_quotes,
+    late_options, output_folders, rank_before_step, conda_without_hook, rank_for_all_tasks, rank_variable, world_size,
+    rank_of_batch_script, hook_variant, required_options,
+)  # fmt: skip
+_OF_TUNING: Mapping[str, tuned.Search] = {
+    "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
+    "conflict": tuned.conflicting, "guard": tuned.unguarded, "need": tuned.needed,
+}  # fmt: skip
 FINDERS: Mapping[str, Finder] = {
-    "toml": syntax_error,
-    "overwritten": overwritten,
-    "fixed-port": fixed_port,
-    "nested-launchers": nested_launchers,
-    "first-node-only": first_node_only,
-    "idle-gpus": idle_gpus,
-    "local-rank-of-one-gpu": local_rank_of_one_gpu,
-    "lost-exit-code": lost_exit_code,
-    "bare-wait": bare_wait,
-    "piped-launch": piped_launch,
-    "few-cores": few_cores,
-    "cores-not-handed-on": cores_not_handed_on,
-    "glued-bracket": glued_bracket,
-    "escaped-in-single-quotes": escaped_in_single_quotes,
-    "late-options": late_options,
-    "output-folders": output_folders,
-    "rank-before-step": rank_before_step,
-    "conda-without-hook": conda_without_hook,
-    "rank-for-all-tasks": nobody_exports,
-    "rank-variable": wrong_rank_variable,
-    "world-size": wrong_world_size,
-    "rank-of-batch-script": rank_of_batch_script,
-    "hook-variant": hook_variant,
-    "required-options": required_options,
-    "tuned-value": _of_tuning(tuned.other_value),
-    "tuned-unset": _of_tuning(tuned.must_be_unset),
-    "tuned-missing": _of_tuning(tuned.missing),
-    "tuned-conflict": _of_tuning(tuned.conflicting),
-    "tuned-guard": _of_tuning(tuned.unguarded),
-    "tuned-need": _of_tuning(tuned.needed),
+    **{search.__name__.replace("_", "-"): search for search in _SEARCHES},
+    **{f"tuned-{name}": _of_tuning(search) for name, search in _OF_TUNING.items()},
 }
-"""The searches that a rule can name."""
+"""The searches that a rule can name, by their names."""

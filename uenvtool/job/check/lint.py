@@ -142,7 +142,8 @@ def _settings(system: str | None, source: Source) -> Settings | None:
     systems = _systems(system, runtime)
     if not systems:
         return None
-    image = "alps" if _is_extended(source) else None
+    images = [part.text for part in source.parts if part.kind == "entry" and part.name == "image"]
+    image = "alps" if any(re.search(r"alps\d", image) for image in images) else None  # by the tag
     netstack = _netstack(source, _system(system) if system else None)
     facts = {"image": image, "netstack": netstack, **_versions(source, systems[0])}
     return _settings_of(system, runtime, tuple(facts.items()))
@@ -156,8 +157,7 @@ def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str
         return settings_of(systems, runtimes_of(systems[0]), facts=facts)
     loaded = load_runtime(runtime)
     found = settings_of(systems, [loaded], facts=facts)
-    is_of_one_site = system or not loaded.common
-    if is_of_one_site:
+    if system or not loaded.common:  # of one site
         return found
     return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=(), possible=())
 
@@ -216,10 +216,3 @@ def _versions(source: Source, system: System) -> Facts:
     """Return the versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
     return facts_of(read_recipe(name), system, next(iter(system.nodes))) if name else {}
-
-
-def _is_extended(source: Source) -> bool:
-    """Tell if an EDF takes an image of alps-extended-images, by its tag."""
-    return any(
-        part.kind == "entry" and part.name == "image" and re.search(r"alps\d", part.text) for part in source.parts
-    )
