@@ -6,10 +6,10 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-f3753da9b752ce135af535780dff04f7
-tested=metatrain-alps6:26.02-py3-alps6-f3753da9b752ce135af535780dff04f7-tested-5e372f8ca15f342a
+canonical=metatrain-alps6:26.02-py3-alps6-8cd7e6f0058d3559fe5aa433d5efebcc
+tested=metatrain-alps6:26.02-py3-alps6-8cd7e6f0058d3559fe5aa433d5efebcc-tested-90caf8f9da552b10
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-39ee4ae2f721ce1dff9c9aa218a54adc # an image of ours in the same registry, or nothing
+base=ngc-pytorch:26.02-py3-alps6-04bacc6bc4a68accf2a477853e0274d0 # an image of ours in the same registry, or nothing
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

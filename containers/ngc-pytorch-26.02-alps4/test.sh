@@ -28,10 +28,6 @@ expected() { # the variables of the image
     TORCH_NCCL_ASYNC_ERROR_HANDLING=1 \
     'NCCL_NET=AWS Libfabric' \
     NCCL_SOCKET_IFNAME=hsn \
-    NCCL_P2P_LEVEL=NVL \
-    NCCL_NET_GDR_LEVEL=PHB \
-    NCCL_NET_GDR_C2C=1 \
-    NCCL_NET_GDR_READ=1 \
     'NCCL_PROTO=^LL128' \
     NCCL_NCHANNELS_PER_NET_PEER=4 \
     FI_PROVIDER=cxi \
@@ -52,6 +48,10 @@ expected() { # the variables of the image
     OMPI_MCA_pml=cm \
     OMPI_MCA_mtl=ofi \
     OMPI_MCA_opal_common_ofi_provider_include=cxi \
+    NCCL_P2P_LEVEL=NVL \
+    NCCL_NET_GDR_LEVEL=PHB \
+    NCCL_NET_GDR_C2C=1 \
+    NCCL_NET_GDR_READ=1 \
     NVSHMEM_REMOTE_TRANSPORT=libfabric \
     NVSHMEM_LIBFABRIC_PROVIDER=cxi \
     NVSHMEM_DISABLE_CUDA_VMM=1 \

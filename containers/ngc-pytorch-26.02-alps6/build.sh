@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-39ee4ae2f721ce1dff9c9aa218a54adc
+# Builds ngc-pytorch:26.02-py3-alps6-04bacc6bc4a68accf2a477853e0274d0
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-39ee4ae2f721ce1dff9c9aa218a54adc
+image=ngc-pytorch:26.02-py3-alps6-04bacc6bc4a68accf2a477853e0274d0
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

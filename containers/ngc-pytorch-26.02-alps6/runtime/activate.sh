@@ -17,17 +17,9 @@ ue_settings() {
   ue_default CUDA_CACHE_DISABLE 1 # keeps kernels compiled on the spot off the shared filesystem [docs-2026]
   ue_default TORCH_NCCL_ASYNC_ERROR_HANDLING 1   # a failure ends the job, as 3 does; 1 aborts NCCL too [docs-2026]
   ue_default OMP_NUM_THREADS "$ue_cores"         # the cores of a process; at most 8 if that is a guess [docs-2026]
-  if [[ -n $ue_overlay ]]; then
-    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
-  fi
   for ue_pass in look set; do # all or none: what an extended image sets itself (entrypoint = true in the EDF)
     ue_default NCCL_NET 'AWS Libfabric'          # without it NCCL can fall back to TCP [img-2026]
-    ue_remove NCCL_NET_PLUGIN 'NGC 26.06 sets it to a plugin that is not there any more' # [img-2026]
     ue_default NCCL_SOCKET_IFNAME hsn # the high-speed network's interfaces, not the management network's [img-2026]
-    ue_default NCCL_P2P_LEVEL NVL                # peer to peer over NVLink only [img-2026]
-    ue_default NCCL_NET_GDR_LEVEL PHB            # GPU memory goes to the network card directly [img-2026]
-    ue_default NCCL_NET_GDR_C2C 1                # GPU memory over the link between CPU and GPU [img-2026]
-    ue_default NCCL_NET_GDR_READ 1               # the network card reads from GPU memory [img-2026]
     ue_default NCCL_PROTO '^LL128'               # LL128 delivers wrong data on GH200 over Slingshot [img-2026]
     ue_default NCCL_NCHANNELS_PER_NET_PEER 4     # better point to point [img-2026]
     ue_default FI_PROVIDER cxi                   # no other provider may be taken [img-2026]
@@ -48,11 +40,19 @@ ue_settings() {
     ue_default OMPI_MCA_pml cm                   # messages are matched by libfabric [img-2026]
     ue_default OMPI_MCA_mtl ofi                  # messages go through libfabric [img-2026]
     ue_default OMPI_MCA_opal_common_ofi_provider_include cxi # the Slingshot network card [img-2026]
+  done
+  ue_together alps-runtime SLURM_NETWORK disable_rdzv_get 'srun --network=disable_rdzv_get'
+  for ue_pass in look set; do # all or none: what an extended image for NVIDIA's GPUs sets beside that
+    ue_remove NCCL_NET_PLUGIN 'NGC 26.06 sets it to a plugin that is not there any more' # [img-2026]
+    ue_default NCCL_P2P_LEVEL NVL                # peer to peer over NVLink only [img-2026]
+    ue_default NCCL_NET_GDR_LEVEL PHB            # GPU memory goes to the network card directly [img-2026]
+    ue_default NCCL_NET_GDR_C2C 1                # GPU memory over the link between CPU and GPU [img-2026]
+    ue_default NCCL_NET_GDR_READ 1               # the network card reads from GPU memory [img-2026]
     ue_default NVSHMEM_REMOTE_TRANSPORT libfabric # the transport that knows this network [img-2026]
     ue_default NVSHMEM_LIBFABRIC_PROVIDER cxi    # the Slingshot network card [img-2026]
     ue_default NVSHMEM_DISABLE_CUDA_VMM 1 # the libfabric transport cannot use memory of the VMM interface [img-2026]
   done
-  ue_together alps-runtime SLURM_NETWORK disable_rdzv_get 'srun --network=disable_rdzv_get'
+  ue_together alps-runtime-cuda
   for ue_pass in look set; do # all or none: what an extended image sets itself from alps5 on
     ue_default NCCL_CROSS_NIC 0                  # rings stay on one network card [img-2026]
     ue_default NCCL_PXN_DISABLE 1                # every GPU has a network card of its own [img-2026]
@@ -61,6 +61,9 @@ ue_settings() {
     ue_default CUPY_CACHE_IN_MEMORY 1            # keeps CuPy's kernels off the shared filesystem [img-2026]
   done
   ue_together alps-runtime-5
+  if [[ -n $ue_overlay ]]; then
+    ue_remove PYTHONPATH 'it comes before the packages of the virtual environment' # [uenv-2.9.1]
+  fi
 }
 
 ue_tell() { [[ -z $ue_say || -n $ue_again ]] || printf 'uenvtool: %s\n' "$1" >&2 || :; } # on rank 0, once
