@@ -13,9 +13,10 @@ from tests.real.conftest import RealSpack
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
-WRONG = SMALL.replace("home: clariden", "home: local").replace(
-    "- zlib-ng\n", "- zlip\n    - pigz@9.1\n    - zstd +no_such ^xz@0.1\n"
-)
+PINNED = "tag: v2026.06.0, commit: d4f7c711a6a42f1c4d551c8fd10fce9a11340a81}"
+LOCAL = SMALL.replace("home: clariden", "home: local").replace("tag: v2026.06.0}", PINNED)
+"""With the commit of the recipes that ship, whose index of packages Spack keeps."""
+WRONG = LOCAL.replace("- zlib-ng\n", "- zlip\n    - pigz@9.1\n    - zstd +no_such ^xz@0.1\n")
 
 
 def test_validate_says_all_that_no_repository_has_and_the_nearest(
@@ -42,7 +43,7 @@ def test_build_says_it_before_it_resolves(cli: Cli, real_spack: RealSpack, write
 
 
 def test_edit_refuses_it_and_the_recipe_stays(cli: Cli, real_spack: RealSpack, write: Write) -> None:
-    path = write("recipes/mine/recipe.yaml", SMALL.replace("home: clariden", "home: local"))
+    path = write("recipes/mine/recipe.yaml", LOCAL)
     before = path.read_text()
 
     answer = cli("edit", "mine", "--add", "lz4@99", *real_spack.options)
