@@ -53,13 +53,24 @@ def recipe(
 def system(
     name: str = NAME,
     from_: str | None = typer.Option(None, "--from", metavar="SYSTEM", help="Extend this system."),
+    here: bool = typer.Option(False, "--here", help="Look at this machine: sinfo, GPUs, network, containers, modules."),
+    fabric: str = typer.Option("", metavar="NAME", help="The network: slingshot, infiniband, roce or ethernet."),
+    gpu: str = typer.Option("", metavar="MODEL:COUNT", help="The GPUs of a node, as in A100:4."),
+    runtime: list[str] = typer.Option(
+        [], metavar="NAME", help="How software is brought to the nodes; may be repeated."
+    ),
     json_: bool = JSON,
 ) -> int:
-    """Write systems/NAME.yaml in the current folder."""
+    """Write systems/NAME.yaml in the current folder.
+
+    With --here it says what was seen on this machine, and marks what was guessed; the options have the last word.
+    """
     from uenvtool.core import console
+    from uenvtool.knowledge import here as seen
     from uenvtool.knowledge import new as command
 
-    return console.show(command.new_system(name, from_), as_json=json_)
+    found = seen.from_options(here=here, fabric=fabric, gpu=gpu, runtimes=runtime)
+    return console.show(command.new_system(name, from_, found), as_json=json_)
 
 
 def sources(

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import files
@@ -13,6 +14,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
+from uenvtool.knowledge.here import Found
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
@@ -32,10 +34,16 @@ def new_recipe(name: str, extended: str | None = None) -> Result:
     return _written(RECIPE, name, lines, f"uenvtool build {name}")
 
 
-def new_system(name: str, extended: str | None = None) -> Result:
-    """Write `systems/NAME.yaml`. Raises BadInput for a name that is none, or is taken in this folder."""
-    lines = _extending(SYSTEM, extended) if extended else _system_alone()
-    return _written(SYSTEM, name, lines, f"uenvtool build hello --system {name}")
+def new_system(name: str, extended: str | None = None, found: Found | None = None) -> Result:
+    """Write `systems/NAME.yaml`. found: what is known of it, if it is not for the user to fill in.
+
+    Raises BadInput for a name that is none, or is taken in this folder.
+    """
+    lines = _extending(SYSTEM, extended) if extended else _system_alone(found or Found())
+    first = f"uenvtool job --system {name} --nodes 2 -- python train.py" if found else ""
+    result = _written(SYSTEM, name, lines, first or f"uenvtool build hello --system {name}")
+    guessed = [f"guessed: {what}, {why}" for what, why in (found.guessed if found else {}).items()]
+    return replace(result, notes=(*([f"seen by {', '.join(found.seen)}"] if found and found.seen else []), *guessed))
 
 
 def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
@@ -77,9 +85,40 @@ def _pin(pin: object, indent: int) -> list[str]:
     return [f"{' ' * indent}{name}: {scalar(value)}" for name, value in fields if value]
 
 
-def _system_alone() -> list[str]:
+def _system_alone(found: Found) -> list[str]:
     *words, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
-    return filled(_template("system.yaml"), FABRICS=f"{', '.join(words)} or {last}").splitlines()
+    gpus = found.gpus
+    vendor = {"nvidia": ["cuda"], "amd": ["rocm"]}.get(gpus.vendor if gpus else "", [])
+    fabric = [found.fabric] if found.fabric in ("slingshot", "infiniband", "roce") else []
+    partition = f"partition: {scalar(found.partition)}, " if found.partition else ""
+    memory = f", memory: {gpus.memory}" if gpus and gpus.memory else ""
+    gpu = (
+        f"{{vendor: {gpus.vendor}, model: {scalar(gpus.model)}, arch: {gpus.arch}, count: {gpus.count}{memory}}}"
+        if gpus
+        else ""
+    )
+    node = {"cores": str(found.cores or ""), "memory": str(found.memory or ""), "gpu": gpu}
+    lines = filled(
+        _template("system.yaml"),
+        FABRICS=f"{', '.join(words)} or {last}",
+        FABRIC=found.fabric,
+        RUNTIMES=", ".join(found.runtimes),
+        SCHEDULER=found.scheduler,
+        USUAL=f', defaults: {{{partition}nodes: 2, time: "01:00:00"}}' if gpus or found.seen else "",
+        TUNING=", ".join([*fabric, *vendor, "pytorch", *(["nccl"] if vendor else [])]),
+        NODE=re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-") if gpus else "cpu",
+        TARGET=found.target,
+        OS=found.os,
+        HARDWARE="".join(f"    {name}: {value}\n" for name, value in node.items() if value),
+    ).splitlines()
+    return [line for one in lines for line in (*_guess(found, one), one)]
+
+
+def _guess(found: Found, line: str) -> list[str]:
+    """Return the mark above a value that nobody saw."""
+    name = line.strip().partition(":")[0]
+    indent = line[: len(line) - len(line.lstrip())]
+    return [f"{indent}# guessed: {found.guessed[name]}"] if name in found.guessed else []
 
 
 def _template(name: str) -> str:

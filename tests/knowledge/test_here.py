@@ -1,0 +1,136 @@
+"""`new system --here`: what programs print on real machines, and what a new system makes of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from uenvtool.knowledge.here import Gpus, amd_gpus, fabric_of, look, nvidia_gpus, partitions
+from uenvtool.knowledge.system import load_system
+
+Cli = Callable[..., Answer]
+TRAIN = ("--", "python", "train.py")
+IBV_OF_IBEX = "hca_id:\tmlx5_0\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tlink_layer:\t\tInfiniBand\n"
+IBV_OF_A_ROCE_CARD = (
+    "hca_id:\trocep0s4\n\ttransport:\t\tInfiniBand (0)\n\tstate:\t\tPORT_ACTIVE (4)\n\tlink_layer:\tEthernet\n"
+)
+ROCMINFO = """\
+Agent 1
+  Name:                    AMD EPYC 7A53 64-Core Processor
+  Marketing Name:          AMD EPYC 7A53 64-Core Processor
+Agent 5
+  Name:                    gfx90a
+  Marketing Name:          AMD Instinct MI250X
+      Name:                    amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-
+Agent 6
+  Name:                    gfx90a
+  Marketing Name:          AMD Instinct MI250X
+"""
+SINFO = (
+    "cpu*|120|128|257000|(null)\ngpu|16|64|515000+|gpu:a100:4(S:0-1)\ninteractive|2|64|515000|gpu:a100:1\nbroken line\n"
+)
+
+
+class TestWhatProgramsPrint:
+    def test_sinfo_of_partitions_those_with_most_gpus_first(self) -> None:
+        first, *others = partitions(SINFO)
+
+        assert (first.name, first.nodes, first.cores, first.memory, first.gpus) == ("gpu", 16, 64, 502, ("a100", 4))
+        assert [one.name for one in others] == ["interactive", "cpu"]
+
+    @pytest.mark.parametrize("gres", ["gpu:4", "gpu:4(S:0-3)", "craynetwork:4,gpu:4"])
+    def test_sinfo_of_gpus_without_a_model(self, gres: str) -> None:
+        assert partitions(f"g|1|8|1024|{gres}")[0].gpus == ("", 4)
+
+    def test_nvidia_smi(self) -> None:
+        text = "NVIDIA A100-SXM4-80GB, 8.0, 81920\n" * 4
+        assert nvidia_gpus(text) == Gpus(vendor="nvidia", model="A100-SXM4-80GB", arch="80", count=4, memory=80)
+        assert nvidia_gpus("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n") is None
+
+    def test_rocminfo_counts_agents_and_not_their_isas(self) -> None:
+        assert amd_gpus(ROCMINFO) == Gpus(vendor="amd", model="MI250X", arch="gfx90a", count=2)
+
+    @pytest.mark.parametrize(
+        ("providers", "devices", "fabric"),
+        [
+            ("cxi:\n    version: 118.22\ntcp:\n", "", "slingshot"),
+            ("verbs:\n    version: 118.0\n", IBV_OF_IBEX, "infiniband"),
+            ("", IBV_OF_A_ROCE_CARD, "roce"),
+            ("tcp:\n", "No IB devices found\n", ""),
+        ],
+    )
+    def test_the_network(self, providers: str, devices: str, fabric: str) -> None:
+        assert fabric_of(providers, devices) == fabric
+
+
+def programs(printed: dict[str, str]) -> Callable[..., str]:
+    return lambda program, *_: printed.get(program, "")
+
+
+def test_a_login_node_has_its_gpus_of_sinfo_and_says_that_they_are_guessed() -> None:
+    found = look(programs({"sinfo": SINFO}), environ={"LMOD_CMD": "/usr/share/lmod/lmod"})
+
+    assert found.gpus == Gpus(vendor="nvidia", model="A100", arch="80", count=4, memory=80)
+    assert found.partition == "gpu"
+    assert {"gpu", "fabric", "target", "os"} == set(found.guessed)
+    assert found.runtimes[-2:] == ("modules", "conda")
+
+
+def test_nothing_but_programs_that_look_is_started(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("sinfo", "nvidia-smi", "rocminfo", "fi_info", "ibv_devinfo", "srun", "sbatch", "apptainer", "module"):
+        (folder / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/started\n')
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+    assert cli("new", "system", "mine", "--here").code == 0
+    started = {line.split()[0] for line in (tmp_path / "started").read_text().splitlines()}
+    assert started == {"sinfo", "nvidia-smi", "rocminfo", "fi_info", "ibv_devinfo"}
+
+
+CLUSTERS = {
+    "infiniband, Apptainer": (("--fabric", "infiniband", "--gpu", "H100:4", "--runtime", "apptainer"), "NCCL_NET-IB"),
+    "RoCE, modules": (("--fabric", "roce", "--gpu", "A100:8", "--runtime", "modules"), "NCCL_NET-IB"),
+    "Slingshot, AMD, conda": (("--fabric", "slingshot", "--gpu", "MI250X:8"), "FI_CXI_RX_MATCH_MODE-hybrid"),
+    "Ethernet, podman-hpc": (("--fabric", "ethernet", "--gpu", "V100:2", "--runtime", "podman-hpc"), "TORCH_NCCL"),
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_new_site_has_its_first_job_by_the_commands_of_the_page(cli: Cli, cluster: str) -> None:
+    options, variable = CLUSTERS[cluster]
+    image = ("--image", "docker://nvcr.io/a:1") if {"apptainer", "podman-hpc"} & set(options) else ()
+
+    assert cli("new", "system", "mine", *options).code == 0
+    assert cli("validate", "systems/mine.yaml").code == 0
+    answer = cli("job", "--system", "mine", "--nodes", "2", *image, "-o", "job.sh", *TRAIN)
+
+    assert answer.code == 0, answer.stderr
+    text = Path("job.sh").read_text()
+    assert f"{{{variable}" in text or variable in text
+    assert subprocess.run(["bash", "-n", "job.sh"], check=False).returncode == 0
+    assert cli("job", "check", "job.sh", "--system", "mine").code == 0
+    assert cli("activate", "--system", "mine").code == 0
+    assert load_system("mine").nodes
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--fabric", "infinband"), "did you mean 'infiniband'"),
+        (("--gpu", "A100"), "known: v100, a100"),
+        (("--gpu", "TPU:4"), "names no GPUs"),
+        (("--runtime", "aptainer"), "did you mean 'apptainer'"),
+    ],
+)
+def test_what_nobody_knows_is_refused_and_nothing_is_written(cli: Cli, words: tuple[str, ...], message: str) -> None:
+    answer = cli("new", "system", "mine", *words)
+
+    assert answer.code == 2
+    assert message in answer.stderr
+    assert not Path("systems/mine.yaml").exists()

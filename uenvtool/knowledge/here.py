@@ -1,0 +1,196 @@
+"""What can be seen of a cluster from one of its nodes, for a new system: reads only, and starts nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from uenvtool.core import tools
+from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.knowledge.kinds import RUNTIME
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.machine import this_operating_system
+from uenvtool.knowledge.source import read
+
+GPUS = Path(__file__).parent / "gpus.yaml"
+"""Models of GPUs with the architecture that compilers name, for what a scheduler says of nodes elsewhere."""
+FABRICS = ("slingshot", "infiniband", "roce", "ethernet")
+RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
+"""The runtimes whose program has their name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpus:
+    """The GPUs of a node, as a system's file has them. memory: GB; 0 if it is not known."""
+
+    vendor: str
+    model: str
+    arch: str
+    count: int
+    memory: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition as sinfo has it. gpus: model and count of a node, or none."""
+
+    name: str
+    nodes: int
+    cores: int
+    memory: int
+    gpus: tuple[str, int] | None = None
+    is_default: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a new system says of itself. guessed: the fields that nobody saw, with why they are so."""
+
+    fabric: str = "ethernet"
+    runtimes: tuple[str, ...] = ("none",)
+    scheduler: str = "slurm"
+    partition: str = ""
+    target: str = "x86_64_v3"
+    os: str = "ubuntu22.04"
+    cores: int = 0
+    memory: int = 0
+    gpus: Gpus | None = None
+    seen: tuple[str, ...] = ()
+    guessed: Mapping[str, str] = field(default_factory=dict)
+
+
+def partitions(text: str) -> list[Partition]:
+    """Return the partitions that `sinfo -h -o '%P|%D|%c|%m|%G'` prints, those with most GPUs first."""
+    found = []
+    for line in text.splitlines():
+        words = line.strip().split("|")
+        if len(words) != 5 or not words[1].isdecimal():
+            continue
+        name, nodes, cores, memory, gres = words
+        gpu = re.search(r"gpu:(?:([A-Za-z][\w.-]*):)?(\d+)", gres)
+        found.append(
+            Partition(
+                name=name.rstrip("*"),
+                nodes=int(nodes),
+                cores=int(cores.rstrip("+")),
+                memory=int(memory.rstrip("+")) // 1024,
+                is_default=name.endswith("*"),
+                gpus=(gpu[1] or "", int(gpu[2])) if gpu else None,
+            )
+        )
+    return sorted(found, key=lambda one: (-(one.gpus[1] if one.gpus else 0), not one.is_default, -one.nodes))
+
+
+def nvidia_gpus(text: str) -> Gpus | None:
+    """Return what `nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits` prints."""
+    rows = re.findall(r"^(?:NVIDIA )?(.+?), (\d+)\.(\d+), (\d+)\s*$", text, re.MULTILINE)
+    if not rows:
+        return None
+    name, major, minor, memory = rows[0]
+    return Gpus(vendor="nvidia", model=name, arch=major + minor, count=len(rows), memory=round(int(memory) / 1024))
+
+
+def amd_gpus(text: str) -> Gpus | None:
+    """Return the GPUs that `rocminfo` prints among its agents."""
+    arches = re.findall(r"^  Name: +(gfx\w+)", text, re.MULTILINE)
+    models = re.findall(r"^  Marketing Name: +(AMD Instinct \S+)", text, re.MULTILINE)
+    model = models[0].removeprefix("AMD Instinct ") if models else arches[0] if arches else ""
+    return Gpus(vendor="amd", model=model, arch=arches[0], count=len(arches)) if arches else None
+
+
+def fabric_of(providers: str, devices: str) -> str:
+    """Return the network that `fi_info -l` and `ibv_devinfo` show; empty if they show none."""
+    if re.search(r"^cxi:", providers, re.MULTILINE):
+        return "slingshot"
+    layers = set(re.findall(r"link_layer:\s*(\w+)", devices))
+    return "infiniband" if "InfiniBand" in layers else "roce" if "Ethernet" in layers else ""
+
+
+def known_gpus(model: str, count: int) -> Gpus | None:
+    """Return the GPUs of a model that the table knows, by a part of its name; None of one that it does not."""
+    table = read(GPUS, GPUS.name).value
+    folded = re.sub(r"[^a-z0-9]", "", model.lower())
+    name = next((name for name in sorted(table, key=len, reverse=True) if name and name in folded), "")
+    if not name:
+        return None
+    entry = {key: str(node.value) for key, node in table[name].value.items()}
+    memory = int(entry.get("memory", 0))
+    return Gpus(vendor=entry["vendor"], model=name.upper(), arch=entry["arch"], count=count, memory=memory)
+
+
+def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> Found:
+    """Return what this machine shows. run: gives what a program prints, empty if it is not there or fails."""
+    import archspec.cpu
+
+    ask = run or _printed
+    listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
+    here = nvidia_gpus(
+        ask("nvidia-smi", "--query-gpu=name,compute_cap,memory.total", "--format=csv,noheader,nounits")
+    ) or amd_gpus(ask("rocminfo"))
+    fabric = fabric_of(ask("fi_info", "-l"), ask("ibv_devinfo"))
+    runtimes = [name for name in RUNTIMES if shutil.which(name)]
+    runtimes += ["modules"] if environ.get("MODULESHOME") or environ.get("LMOD_CMD") else []
+    runtimes += ["conda"] if listed else []  # an environment of the user's needs nothing of the site's
+    first = listed[0] if listed else None
+    of_slurm = known_gpus(*first.gpus) if first and first.gpus else None
+    guessed = {
+        "target": "that of this node; nodes with GPUs may have another",
+        "os": "that of this node; nodes with GPUs may have another",
+    }
+    if not fabric:
+        guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here: ask for it on a node with GPUs"
+    if of_slurm and not here:
+        guessed["gpu"] = "architecture and memory by the model's name in sinfo"
+    seen = {"sinfo": listed, "nvidia-smi or rocminfo": here, "fi_info or ibv_devinfo": fabric, "programs": runtimes}
+    return Found(
+        fabric=fabric or "ethernet",
+        runtimes=tuple(runtimes) or ("none",),
+        scheduler="slurm" if listed else "none",
+        partition=first.name if first else "",
+        target=str(archspec.cpu.host().name),
+        os=this_operating_system(),
+        cores=first.cores if first else os.cpu_count() or 0,
+        memory=first.memory if first else 0,
+        gpus=here or of_slurm,
+        seen=tuple(name for name, what in seen.items() if what),
+        guessed=guessed,
+    )
+
+
+def from_options(*, here: bool, fabric: str, gpu: str, runtimes: Sequence[str]) -> Found | None:
+    """Return what a user asks a new system to say: what this machine shows, and over it what the options say.
+
+    None if that is nothing. Raises BadInput for a network, GPUs or a runtime that nobody knows.
+    """
+    if not (here or fabric or gpu or runtimes):
+        return None
+    found = look() if here else Found(runtimes=("conda",))
+    model, _, count = gpu.partition(":")
+    gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
+    known = available(RUNTIME)
+    problems = [unknown("runtime", name, known) for name in runtimes if name not in known]
+    if fabric and fabric not in FABRICS:
+        problems.append(unknown("fabric", fabric, FABRICS))
+    if gpu and gpus is None:
+        hint = f"for example --gpu A100:4; known: {', '.join(read(GPUS, GPUS.name).value)}"
+        problems.append(Problem(f"--gpu {gpu!r} names no GPUs", hint=hint))
+    if problems:
+        raise BadInput(problems)
+    options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
+    return replace(
+        found,
+        fabric=fabric or found.fabric,
+        gpus=gpus or found.gpus,
+        runtimes=tuple(runtimes) or found.runtimes,
+        guessed={name: why for name, why in found.guessed.items() if not options.get(name)},
+    )
+
+
+def _printed(program: str, *arguments: str) -> str:
+    path = shutil.which(program)
+    answer = tools.run([path, *arguments]) if path else None
+    return answer.stdout if answer and answer.code == 0 else ""
