@@ -116,6 +116,8 @@ def _as_known(error: Exception) -> UenvtoolError:
         return ToolFailed(
             f"{where}{error.strerror or error}", hint="`uenvtool --debug ...` shows where this comes from"
         )
+    if isinstance(error, MemoryError):
+        return ToolFailed("there is not enough memory", hint="`ulimit -v` shows this shell's limit, --mem sets a job's")
     return ToolFailed(
         f"unexpected {type(error).__name__}: {error}",
         hint="please report this with your files and what `uenvtool --debug ...` prints",

@@ -123,7 +123,7 @@ RUNTIMES = [("uenv", "clariden"), ("ce", "clariden"), ("apptainer", "olivia")]
 @pytest.mark.parametrize(("runtime", "system"), RUNTIMES)
 def test_runtimes_in_jobs(runtime: str, system: str, place: Path, programs: dict[str, str]) -> None:
     written = refused = 0
-    for _ in hostile_files(RUNTIME, runtime, place, 12):
+    for _ in hostile_files(RUNTIME, runtime, place, 8):
         request = JobRequest(
             words=("train.py",), system=system, runtime=runtime, image="pytorch/v2.6.0:v1", account="g123", time="1:00"
         )
@@ -141,7 +141,7 @@ def test_tunings_in_every_shell_and_format(tuning: str, place: Path, programs: d
     (place / "run").mkdir()
     here = [shell for shell in shells() if shutil.which(shell)]
     written = refused = 0
-    for field in hostile_files(TUNING, tuning, place, 25):
+    for field in hostile_files(TUNING, tuning, place, 8):
         try:
             activation = settings_for(system)
         except BadInput:
@@ -164,7 +164,7 @@ def test_tunings_in_every_shell_and_format(tuning: str, place: Path, programs: d
 
 def test_recipes_in_environments(place: Path) -> None:
     written = refused = 0
-    for field in hostile_files(RECIPE, "pytorch-2.9", place, 20):
+    for field in hostile_files(RECIPE, "pytorch-2.9", place, 8):
         try:
             environment = plan_environment(load_recipe("mine"), load_system("clariden"), "gh200")
             files = {**manifest.render(environment), **stackinator.render_recipe(environment, 2)}
@@ -211,7 +211,7 @@ def in_root(root: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
 def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, place: Path, empty_root: Path) -> None:
     written = refused = 0
     recipe = "mine" if kind is CONTAINER else "metatrain-alps6"
-    for field in hostile_files(kind, name, place, 12):
+    for field in hostile_files(kind, name, place, 8):
         try:
             files = image_of(planned_container(ContainerRequest(recipe=recipe)), "uenvtool container").files
         except BadInput:
@@ -249,7 +249,7 @@ def test_rules_and_findings_in_what_is_shown(
 ) -> None:
     (place / "job.sh").write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n")
     (place / "job.log").write_text("NCCL WARN Error: remote process exited\nNCCL INFO NET/Socket : Using [0]eth0\n")
-    for field in hostile_files(kind, name, place, 8):
+    for field in hostile_files(kind, name, place, 4):
         answer = cli(*words)
         assert answer.code in (0, 1, 2), field
         assert not CONTROL.search(answer.stdout + answer.stderr), field

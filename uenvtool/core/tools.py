@@ -74,14 +74,18 @@ def reading(
     words = tuple(str(word) for word in argv)
     with _started(words, None, env, memory_bytes) as process:
         errors: list[str] = []
-        beside = Thread(target=lambda: errors.extend(_pipe(process.stderr)), daemon=True)
+
+        def keep_errors() -> None:
+            with _pipe(process.stderr) as stream:
+                errors.extend(stream)
+
+        beside = Thread(target=keep_errors, daemon=True)
         beside.start()
-        descriptor = _pipe(process.stdout).fileno()
-        with contextlib.suppress(OSError):  # a large pipe: fewer changes between both programs
-            fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        with open(descriptor, "rb", buffering=PIPE_BYTES, closefd=False) as stream:
-            yield stream
-        _pipe(process.stdout).close()
+        with _pipe(process.stdout) as pipe:
+            with contextlib.suppress(OSError):  # a large pipe: fewer changes between both programs
+                fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+            with open(pipe.fileno(), "rb", buffering=PIPE_BYTES, closefd=False) as stream:
+                yield stream
         process.wait()
         beside.join()
     if process.returncode != 0:

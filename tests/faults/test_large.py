@@ -1,0 +1,125 @@
+"""Sizes that somebody will have: 200,000 files in an overlay, a log of 1 GB, 2,000 environments in one shell."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, Answer
+from tests.faults import CASES
+from tests.image.test_environment import environment, filled_store
+from tests.support.needs import need
+from tests.support.overlays import BaseHere
+from uenvtool.env.installable import Installable
+
+__all__ = ["environment"]
+SCALE = 1 if CASES >= 300 else 100
+"""A default run does a hundredth."""
+Cli = Callable[..., Answer]
+COUNTED = """
+import resource, sys
+from uenvtool.__main__ import run
+code = run(sys.argv[1:])
+print("MB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def measured(*words: str) -> tuple[subprocess.CompletedProcess[str], int]:
+    """A run, and the memory that it took, in MB."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", COUNTED, *words], env=env, capture_output=True, text=True, check=False)
+    return done, int(done.stderr.rpartition("MB ")[2])
+
+
+def test_an_overlay_of_many_files(loaded: Callable[..., BaseHere], cli: Cli, wheels: Path, place: Path) -> None:
+    need("mksquashfs", "unsquashfs")
+    loaded("pythonpath")
+    assert cli("venv", "v").code == 0
+    (site,) = (place / "v").glob("lib/python*/site-packages")
+    for folder in range(200_000 // SCALE // 100):
+        (site / f"many/d{folder}").mkdir(parents=True)
+        for number in range(100):
+            (site / f"many/d{folder}/f{number}.txt").write_bytes(b"%d" % number)
+
+    packed, memory = measured("venv", "v", "--squash")
+    verified, _ = measured("image", "verify", "v.squashfs")
+
+    assert packed.returncode == 0, packed.stderr
+    assert verified.returncode == 0, verified.stderr
+    assert memory < 1500
+    print(f"{200_000 // SCALE} files, {memory} MB")
+
+
+def test_a_large_log(place: Path) -> None:
+    chance, size = random.Random(1), (1 << 30) // SCALE
+    line = "[rank{}]: step {} loss {:.4f} NCCL INFO Channel {} : via NET/Socket/0\n"
+    block = "".join(
+        line.format(chance.randrange(512), step, chance.random(), step % 32) for step in range(20_000)
+    ).encode()
+    with open(place / "job.log", "wb") as stream:
+        while stream.tell() < size:
+            stream.write(block)
+        stream.write(b"RuntimeError: CUDA error: out of memory\n")
+
+    done, memory = measured("doctor", "--log", "job.log")
+
+    assert done.returncode == 1, done.stderr
+    assert "memory" in done.stdout
+    assert memory < 300
+    print(f"{size >> 20} MB, {memory} MB")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
+def test_many_environments_in_one_shell(shell: str, place: Path, cli: Cli) -> None:
+    """What a shell had is what it has after it has sourced and left an activation, whatever was in it."""
+    need(shell)
+    chance = random.Random(3)
+    name = {"tcsh": "csh"}.get(shell, shell)
+    script = cli("activate", "--system", "clariden", "--shell", name)
+    assert script.code == 0, script.stderr
+    (place / "script").write_text(script.stdout)
+    values = ["", "1", "a b", "'", '"', "$HOME", "`touch ran`", "$(touch ran)", "é", "\\", "!x", ";touch ran", "*", "~"]
+    names = [word for word in script.stdout.split() if word.isupper() and word.isidentifier()] + ["LD_LIBRARY_PATH"]
+    names += ["NCCL_NET", "FI_PROVIDER", "OMP_NUM_THREADS", "NCCL_PROTO", "IFS", "CDPATH"]
+    names = sorted({*names} - {"PATH", "HOME", "MINE"})
+    count, untouched = 2000 // SCALE, {"MINE": "a 'b' $c", "PATH": os.environ["PATH"], "HOME": str(place)}
+    source = {"bash": "bash", "zsh": "zsh", "fish": "fish", "tcsh": "tcsh"}[shell]
+    for _ in range(count):
+        env = {**untouched, **{key: chance.choice(values) for key in chance.sample(names, min(6, len(names)))}}
+        words = [source, *(["-f"] if shell in ("zsh", "tcsh") else []), "-c", "source ./script; env -0"]
+        done = subprocess.run(words, env=env, capture_output=True, check=False, timeout=60)
+        found = dict(pair.split(b"=", 1) for pair in done.stdout.split(b"\0") if b"=" in pair)
+        assert found.get(b"MINE") == b"a 'b' $c", (shell, env, done.stderr)
+        assert not list(place.rglob("ran")), (shell, env)
+
+
+def test_two_builds_on_one_store(environment: Installable, place: Path) -> None:
+    need("mksquashfs", "unsquashfs")
+    store, program = filled_store(place / "store", environment, when=1e9), place / "spack/bin/spack"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        f"#!{sys.executable}\nimport sys, time\nprint('1.1.0') if '--version' in sys.argv else time.sleep(1)\n"
+    )
+    program.chmod(0o755)
+    words = [sys.executable, "-m", "uenvtool", "image", "build", environment.folder, "--spack", place / "spack"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for turn in range(max(2, 50 // SCALE)):
+        both = [
+            subprocess.Popen(
+                [*words, "--store", store, "-o", f"{name}{turn}.squashfs"], env=env, stderr=subprocess.PIPE
+            )
+            for name in "ab"
+        ]
+        told = [run.communicate()[1].decode() for run in both]
+        codes = sorted(run.returncode for run in both)
+        assert codes in ([0, 0], [0, 4]), told
+        assert codes == [0, 0] or any("is in use" in text for text in told), told
+    images = {path.read_bytes() for path in place.glob("*.squashfs")}
+    assert len(images) == 1

@@ -1,0 +1,191 @@
+"""A spent quota, a network that loses answers, clocks that jump, little memory, few files, a /tmp full of enemies."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT, SMALL
+from tests.faults import CASES
+from tests.faults.test_kills import torch_here
+from tests.support.needs import need
+from tests.support.overlays import BaseHere
+from tests.support.trees import files
+
+__all__ = ["torch_here"]
+JOB = ("job", "--system", "clariden", "--runtime", "ce", "--account", "g", "--image", "a/b:1", "-o", "out/job.sh")
+COMMANDS = {
+    "build": ("build", "small", "-o", "out", "--no-concretize", "--force"),
+    "job": (*JOB, "--", "python", "train.py"),
+    "edit": ("edit", "small", "--pin", "zlib@1.3"),
+    "container": ("container", "ngc-pytorch-25.06", "-o", "out"),
+    "activate": ("activate", "--write", "-o", "out"),
+}
+"""Commands that write below the current folder and need nothing."""
+
+
+def started(
+    words: tuple[str, ...], env: Mapping[str, str] | None = None, **more: object
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "uenvtool", *words]
+    given = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def assert_told(done: subprocess.CompletedProcess[str], *codes: int) -> None:
+    """It ends with an exit code of ours and a message, and no traceback."""
+    assert done.returncode in codes, (done.returncode, done.stderr)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 0 or "error: " in done.stderr
+
+
+@pytest.fixture
+def recipe(place: Path) -> Path:
+    path = place / "recipes/small/recipe.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(SMALL)
+    (place / "out").mkdir()
+    return path
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library of shim.c."""
+    library = tmp_path_factory.mktemp("shim") / "shim.so"
+    source = Path(__file__).with_name("shim.c")
+    subprocess.run([need("gcc"), "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def some(items: list[object] | list[str] | list[int], count: int) -> list[object]:
+    """So many of them by chance; all where many cases are wanted."""
+    return list(items) if CASES else random.Random(7).sample(list(items), count)
+
+
+@pytest.mark.parametrize("name", some(list(COMMANDS), 2))
+def test_a_spent_quota(name: str, recipe: Path, place: Path, shim: Path) -> None:
+    spent = 0
+    for most in some([0, 1, 100, 300, 1000, 3000, 5000, 10_000, 20_000, 40_000], 3):
+        before = files(place)
+        env = {"LD_PRELOAD": str(shim), "FAULT_FOLDER": str(place), "FAULT_BYTES": str(most)}
+        done = started(COMMANDS[name], env)
+        assert_told(done, 0, 4)
+        if done.returncode == 4:
+            spent += 1
+            assert "quota" in done.stderr
+            assert files(place) == before
+        else:
+            shutil.rmtree(place / "out")
+            (place / "out").mkdir()
+            recipe.write_text(SMALL)
+    assert spent, "the quota was never spent"
+
+
+@pytest.mark.parametrize("name", some(list(COMMANDS), 2))
+def test_a_network_that_loses_the_answer_to_a_rename(name: str, recipe: Path, place: Path, shim: Path) -> None:
+    """The rename is done and answered with an error: the next run ends as ever."""
+    for number in range(1, 8 if CASES else 3):
+        env = {"LD_PRELOAD": str(shim), "FAULT_FOLDER": str(place), "FAULT_RENAME": str(number)}
+        assert_told(started(COMMANDS[name], env), 0, 4)
+        assert_told(started(COMMANDS[name]), 0)
+        assert list(place.rglob(".*uenvtool-*")) == []
+        shutil.rmtree(place / "out")
+        (place / "out").mkdir()
+        recipe.write_text(SMALL)
+
+
+@pytest.mark.parametrize("name", some(list(COMMANDS), 1))
+def test_clocks_that_jump(name: str, recipe: Path, place: Path) -> None:
+    need("faketime")
+    expected = None
+    for clock in ("1970-01-02 00:00:00", "2037-12-31 00:00:00", "-10y", "@2000-01-01 00:00:00 x5000", "+0 i-3600"):
+        words = ["faketime", "-f", clock, sys.executable, "-m", "uenvtool", *COMMANDS[name]]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        assert_told(subprocess.run(words, env=env, capture_output=True, text=True, check=False), 0)
+        found = files(place)
+        expected = expected or found
+        assert found == expected, clock
+
+
+LIMITS = [
+    *((resource.RLIMIT_AS, mebibytes << 20) for mebibytes in (20, 40, 60, 80, 100, 150, 200, 300)),
+    *((resource.RLIMIT_NOFILE, count) for count in (4, 5, 6, 8, 10, 14, 20, 40)),
+    *((resource.RLIMIT_FSIZE, size) for size in (0, 100, 1000, 10_000)),
+]
+
+
+@pytest.mark.parametrize("name", some(list(COMMANDS), 1))
+def test_little_memory_few_files_and_small_ones(name: str, recipe: Path, place: Path) -> None:
+    """Python itself may not start; what is there is as it was, or new."""
+    before = files(place)
+    for limit, value in some(LIMITS, 6):
+        done = started(
+            COMMANDS[name], preexec_fn=lambda limit=limit, value=value: resource.setrlimit(limit, (value, value))
+        )
+        if done.returncode == 0:
+            shutil.rmtree(place / "out")
+            (place / "out").mkdir()
+            recipe.write_text(SMALL)
+        else:
+            found = {name: text for name, text in files(place).items() if ".uenvtool-" not in name}
+            assert found == before, (limit, value)
+            assert done.returncode in (1, 4, 120, 127, -6, -11, -25), (limit, value, done.stderr)
+            if done.returncode == 4:
+                assert "Traceback" not in done.stderr, (limit, value, done.stderr)
+                assert "please report" not in done.stderr, (limit, value, done.stderr)
+    assert_told(started(COMMANDS[name]), 0)
+
+
+ENEMY = """
+import os, sys, time
+folder, uid = sys.argv[1], int(sys.argv[2])
+os.setgid(uid); os.setuid(uid)
+print("ready", flush=True)
+while True:
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        for deed in (lambda: os.rename(path, path + "x"), lambda: os.symlink("/etc", path + ".part"),
+                     lambda: os.unlink(path), lambda: os.symlink(folder, os.path.join(path, "inside"))):
+            try:
+                deed()
+            except OSError:
+                pass
+"""
+
+
+@pytest.fixture
+def enemies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A TMPDIR as /tmp is, and another user who does to all that is in it what can be done."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be another user too: run the tests as root")
+    folder = Path("/tmp") / f"uenvtool-enemies-{os.getpid()}"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    for name in ("uenvtool-0-x", "uenvtool-x"):
+        (folder / name).mkdir()
+        os.chown(folder / name, 65534, 65534)
+    monkeypatch.setenv("TMPDIR", str(folder))
+    with subprocess.Popen([sys.executable, "-c", ENEMY, folder, "65534"], stdout=subprocess.PIPE) as enemy:
+        assert enemy.stdout
+        enemy.stdout.readline()
+        yield folder
+        enemy.kill()
+    shutil.rmtree(folder)
+
+
+def test_enemies_in_tmp(torch_here: BaseHere, place: Path, enemies: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    need("mksquashfs", "unsquashfs")
+    monkeypatch.setenv("UV_LINK_MODE", "copy")
+    for number in range(CASES // 10 or 1):
+        done = started(("venv", "v", f"big=={1 + number % 2}.0", "--squash"))
+        assert_told(done, 0)
+        assert_told(started(("image", "verify", "v.squashfs")), 0)
+        assert not [path for path in (place / "v").rglob("*") if path.lstat().st_uid == 65534]
