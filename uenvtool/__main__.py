@@ -116,7 +116,7 @@ def _as_known(error: Exception) -> UenvtoolError:
         return ToolFailed(
             f"{where}{error.strerror or error}", hint="`uenvtool --debug ...` shows where this comes from"
         )
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error):  # the latter: of a library
         return ToolFailed("there is not enough memory", hint="`ulimit -v` shows this shell's limit, --mem sets a job's")
     return ToolFailed(
         f"unexpected {type(error).__name__}: {error}",
