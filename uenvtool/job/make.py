@@ -233,7 +233,7 @@ def _refuse_unmounted(plan: JobPlan) -> None:
     home = [os.path.expanduser("~")] if plan.use.step else []
     seen = [mount.partition(":")[0] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
     seen += [bind.inside for bind in plan.knowledge.binds] + [plan.request.workdir or os.getcwd(), *home]
-    inside = [mount.rpartition(":")[2] for mount in plan.request.mount]
+    inside = [mount.rpartition(":")[2] for mount in (*plan.request.mount, *plan.request.mount_data)]
     for word in plan.command.words:
         path = word.rpartition("=")[2]
         if not path.startswith("/") or _HOST_FOLDERS.match(path) or not os.path.exists(path):

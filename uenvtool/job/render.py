@@ -182,7 +182,8 @@ def _bind(plan: JobPlan) -> str:
 def _srun_options(plan: JobPlan) -> str:
     """Return the options of srun that load the images."""
     staged = plan.request.stage and plan.use.staged
-    copies = ",".join(copy_of(plan, index, image) for index, image in enumerate(plan.images))
+    copied = (copy_of(plan, index, image) for index, image in enumerate(plan.images))
+    copies = ",".join((*copied, *map(":".join, plan.data_images)))
     text = staged or plan.use.srun
     edf = edf_name(plan)
     named = _submitted_with(plan, ".toml") if plan.request.workdir else bash_word(edf if "/" in edf else f"./{edf}")
@@ -265,6 +266,8 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
         yield bash_word(mount), ""
     for mount in plan.request.mount:
         yield bash_word(mount), "--mount"
+    for image, place in plan.data_images:
+        yield bash_word(_mounted(plan, mountable(image), place)), "--mount-data"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)
@@ -274,10 +277,10 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
         yield bash_word(_mounted(plan, path)), "the packed Python overlay"
 
 
-def _mounted(plan: JobPlan, image: str) -> str:
-    """Return an overlay's image as its runtime mounts it."""
-    mount = plan.overlay.mount if plan.overlay else ""
-    return plan.runtime.mount.replace("@IMAGE@", image).replace("@MOUNT@", mount)
+def _mounted(plan: JobPlan, image: str, place: str = "") -> str:
+    """Return an image as its runtime mounts it, by default at the overlay's place."""
+    place = place or (plan.overlay.mount if plan.overlay else "")
+    return plan.runtime.mount.replace("@IMAGE@", image).replace("@MOUNT@", place)
 
 
 def _launch(plan: JobPlan) -> str:
@@ -493,6 +496,9 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
         yield f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs"
     for mount in plan.request.mount:
         yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
+    for image, place in plan.data_images:
+        shown = "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
+        yield f"  {quoting.toml(_mounted(plan, shown, place))}, # --mount-data"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)
