@@ -110,6 +110,42 @@ def test_a_uv_lock_is_installed_with_its_sums_and_without_its_torch(
     assert "is not the one of the lock" in changed.stderr
 
 
+def test_sync_is_exactly_what_the_lock_says_and_refuses_an_old_one(
+    here: BaseHere, cli: Cli, write: Write, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\ndependencies = ["light"]\n'
+    write("pyproject.toml", project + '[dependency-groups]\ndev = ["plotter"]\n')
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    index(wheels, place / "index")
+    lock = [find_uv(), "lock", "--quiet", "--no-python-downloads"]
+    with served(place / "index") as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        subprocess.run(lock, check=True)
+        first = cli("venv", "v", "--sync")
+        had = inside("v")
+        write("pyproject.toml", project)
+        old = cli("venv", "v", "--sync")
+        kept = inside("v")
+        subprocess.run(lock, check=True)
+        again = cli("venv", "v", "--sync")
+
+    assert first.code == 0, first.stderr
+    assert had == kept == {"light", "plotter"}
+    assert old.code == 1, old.stderr
+    assert "uv.lock is older than pyproject.toml" in old.stderr
+    assert again.code == 0, again.stderr
+    assert inside("v") == {"light"}
+    assert "plotter" in again.stdout
+
+
+def test_sync_without_a_lock_says_so(here: BaseHere, cli: Cli) -> None:
+    answer = cli("venv", "v", "--sync")
+
+    assert answer.code == 2
+    assert "no uv.lock and no pylock.toml is here" in answer.stderr
+
+
 def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(here: BaseHere, cli: Cli, write: Write) -> None:
     write("environment.yml", "name: x\ndependencies:\n- python=3.12\n- numpy=2\n- pip:\n  - light\n  - bad = 1\n")
 

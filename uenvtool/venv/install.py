@@ -20,7 +20,7 @@ from uenvtool.venv.compiled import numpy_problems, torch_problems
 from uenvtool.venv.manifest import MANIFEST, manifest_text
 from uenvtool.venv.outcome import outcome
 from uenvtool.venv.plan import Plan
-from uenvtool.venv.projects import PYPROJECT, UV_LOCK
+from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups
 from uenvtool.venv.protect import protected
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
 from uenvtool.venv.requirements import UserRequest, checked_names, read_request
@@ -84,7 +84,9 @@ def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
     )
     if is_of_project:
         project = path.with_name(PYPROJECT)
-        wanted = read_request([], [str(project)], [], extras=plan.request.extra, groups=plan.request.group)
+        unasked = default_groups(project) if plan.request.sync else []
+        groups = tuple(dict.fromkeys((*unasked, *plan.request.group)))
+        wanted = read_request([], [str(project)], [], extras=plan.request.extra, groups=groups)
     plan = replace(
         plan,
         wanted=wanted,

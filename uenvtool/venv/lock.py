@@ -57,15 +57,19 @@ def signed(text: str, plan: Plan) -> str:
 
 
 def exported(uv: Uv, plan: Plan, path: Path) -> Path:
-    """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for."""
+    """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for.
+
+    --sync takes the default groups too, and refuses a lock that is older than the project, as `uv sync --locked` does.
+    """
     folder, request = uv.work / "project", plan.request
     if not path.is_file():
         raise BadInput("no such file", Position(str(path)), "`uv lock` makes it")
     if not path.with_name(PYPROJECT).is_file():
         raise BadInput(f"{PYPROJECT} is not beside it", Position(str(path)), "name the lock in its project's folder")
     files.make_folder(folder)
-    words: list[str | Path] = ["export", "--frozen", "--quiet", "--no-header", "--no-emit-project"]
-    words += ["--no-default-groups", "--project", path.absolute().parent, "--python", plan.base.python]
+    words: list[str | Path] = ["export", "--quiet", "--no-header", "--no-emit-project"]
+    words += ["--locked"] if request.sync else ["--frozen", "--no-default-groups"]
+    words += ["--project", path.absolute().parent, "--python", plan.base.python]
     words += [word for name in request.extra for word in ("--extra", name)]
     words += [word for name in request.group for word in ("--group", name)]
     uv.run([*words, "--format", "pylock.toml", "-o", folder / LOCK])

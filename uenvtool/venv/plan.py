@@ -65,8 +65,12 @@ def check(request: VenvRequest) -> None:
     if mount is not None and (not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or {".", ".."} & set(mount.split("/"))):
         hint = "for example --mount /user-tools"
         raise BadInput(f"--mount {mount}: not an absolute path of plain names", hint=hint)
-    if request.from_ and (request.wants_packages or request.remove):
-        raise BadInput("--from says all that is installed", hint="add packages afterwards: uenvtool venv PATH PACKAGE")
+    if (request.from_ or request.sync) and (request.wants_packages or request.remove):
+        raise BadInput(
+            "the lock says all that is installed", hint="add packages afterwards: uenvtool venv PATH PACKAGE"
+        )
+    if request.from_ and request.sync:
+        raise BadInput("--sync takes the lock of this folder, and --from names one", hint="give one of them")
     if request.base is not None and request.no_base:
         raise BadInput("--base and --no-base contradict each other", hint="give one of them")
 

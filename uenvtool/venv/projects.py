@@ -23,8 +23,33 @@ def is_project(place: str) -> bool:
 def found_here() -> list[str]:
     """Return the options that take what the current folder says it needs, the best first."""
     here = [name for name in FOUND_HERE if Path(name).is_file()]
-    locks = [f"--from {name}" for name in here if name in (UV_LOCK, "pylock.toml")]
-    return locks + [f"-r {name}" for name in here if name not in (UV_LOCK, "pylock.toml")]
+    locks = ["--sync"] if any(map(is_lock, here)) else []
+    return locks + [f"-r {name}" for name in here if not is_lock(name)]
+
+
+def lock_here() -> Path:
+    """Return the lock of the current folder. Raises BadInput if it has none."""
+    lock = next((Path(name) for name in FOUND_HERE if is_lock(name) and Path(name).is_file()), None)
+    if lock is None:
+        raise BadInput(
+            "--sync: no uv.lock and no pylock.toml is here", hint="go to the project's folder; `uv lock` makes one"
+        )
+    return lock
+
+
+def is_lock(name: str) -> bool:
+    """Tell if a file is a lock, and no list of requirements."""
+    return name in (UV_LOCK, "pylock.toml")
+
+
+def default_groups(project: Path) -> list[str]:
+    """Return the dependency groups that `uv sync` takes unasked (https://docs.astral.sh/uv/concepts/projects/dependencies)."""
+    import tomlkit
+
+    document: dict[str, Any] = tomlkit.parse(project.read_text(encoding="utf-8")).unwrap()
+    known = document.get("dependency-groups", {})
+    named = document.get("tool", {}).get("uv", {}).get("default-groups", ["dev"])
+    return [name for name in known if named == "all" or name in named]
 
 
 def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, list[str]]:

@@ -65,6 +65,7 @@ class VenvRequest:
     from_: Annotated[Path | None, Option("--from", metavar="LOCK", help="Make what a pylock.toml or uv.lock says.")] = (
         None
     )
+    sync: Annotated[bool, Option("--sync", help="Make exactly what this folder's uv.lock or pylock.toml says.")] = False
     update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
     precedence: Annotated[
         Literal["site", "pythonpath"] | None,
@@ -94,7 +95,7 @@ class VenvRequest:
     @property
     def changes_overlay(self) -> bool:
         """Tell if the overlay has to be made, and not only packed."""
-        changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
+        changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.sync or self.update
         return bool(self.wants_packages or changes)
 
 
