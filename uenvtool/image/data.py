@@ -54,8 +54,9 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
         added = {ENV.encode(): env_json(uenv).encode(), PACKED.encode(): packed_json(mount).encode()}
         with files.scratch_folder() as scratch:
             packed = pack(programs, Tree(folder=source, added=added), work / "new", scratch)
-        files.publish([files.Replacement(new=packed.path, target=target)])
-    files.write(target.with_name(f"{target.name}.sha256"), f"{packed.sha256}  {target.name}\n")
+        files.fill(work, {"sum": f"{packed.sha256}  {target.name}\n"})
+        names = {packed.path: target, work / "sum": target.with_name(f"{target.name}.sha256")}
+        files.publish([files.Replacement(new=new, target=place) for new, place in names.items()])
     option = f"--mount-data {shlex.quote(f'{os.path.relpath(target)}:{mount}')}"
     return Result(
         data={"path": str(target), "mount": mount, "bytes": packed.bytes, "sha256": packed.sha256},
