@@ -223,9 +223,12 @@ if mode == "sleeps" and rank == 1:
     time.sleep(1000)
 elif mode == "died" and rank == 1:
     os._exit(3)
-elif mode == "other" and rank == 1:
-    dist.broadcast(torch.ones(8, 4), 0)
-dist.all_reduce(torch.ones(8, 4))
+try:
+    if mode == "other" and rank == 1:
+        dist.broadcast(torch.ones(8, 4), 0)
+    dist.all_reduce(torch.ones(8, 4))
+except RuntimeError:  # gloo sees at once that the other rank is gone
+    pass
 time.sleep(1000)
 """
 
@@ -250,7 +253,7 @@ def test_dumps_of_a_real_torch(cli: Cli, place: Path, mode: str, name: str) -> N
     ranks = [subprocess.Popen(words, env={**environ, "RANK": str(rank)}) for rank in range(2)]
     wanted = [place / "d" / f"done_{rank}" for rank in range(1 if mode == "died" else 2)]
     while not all(path.exists() for path in wanted):
-        assert mode == "died" or all(process.poll() is None for process in ranks)
+        assert all(process.poll() is None for process in ranks[: len(wanted)])
         time.sleep(0.2)
     for process in ranks:
         process.kill()
