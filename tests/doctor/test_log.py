@@ -170,6 +170,25 @@ def test_of_several_logs_the_line_that_was_printed_first_counts() -> None:
         ("slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-11-22 ***", "the run failed first, with: *** STEP"),
         ("n1:5:6 [0] x.cc:1 NCCL WARN Odd thing", "the run on n1 failed first, with: NCCL WARN Odd thing"),
         ("RuntimeError: CUDA error: odd thing", "the run failed first, with: RuntimeError: CUDA error: odd thing"),
+        (
+            "/var/spool/slurmd/job5/slurm_script: line 76: /scratch/x.log: Permission denied",
+            "the run failed first, with: line 76: /scratch/x.log: Permission denied",
+        ),
+        (
+            "train.py: error: unrecognized arguments: --local_rank=1",
+            "the run failed first, with: train.py: error: unrecognized arguments",
+        ),
+        (
+            "Abort(1091) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\n"
+            "MPIR_Init_thread(171).......: \n"
+            "create_endpoint(1382).......: OFI EP enable failed (ofi_init.c:1382:create_endpoint:Address in use)",
+            "the run failed first, with: create_endpoint(1382).......: OFI EP enable failed",
+        ),
+        (
+            "NCCL error in: ProcessGroupNCCL.cpp:1275, internal error\nncclInternalError: Internal check failed.\n"
+            "Last error:\nFailed to find reverse path from remNode 0/c1000 nlinks 4 to node 0/d9000",
+            "the run failed first, with: Failed to find reverse path from remNode",
+        ),
         ("run.sh: line 7: srum: command not found", "the run failed first, with: line 7: srum: command not found"),
     ],
 )
