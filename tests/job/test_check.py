@@ -164,6 +164,8 @@ QUIET = {
     "the head's name, in a step, expanded before it": HEAD
     + 'srun -c 8 bash -c "export MASTER_ADDR=$(hostname); python t.py"\n',
     "the exit code is kept": HEAD + "srun -c 8 python t.py\nstatus=$?\nkill $monitor\nexit $status\n",
+    "an environment on the node's own disk": HEAD + 'eval "$(conda shell.bash hook)"\n'
+    "conda activate /mnt/bb/$USER/env\nsrun -c 8 python t.py\n",
     "pipefail": "set -o pipefail\ntorchrun train.py | tee log\n",
     "what tee copies is no training": "echo start | tee -a log\nnvidia-smi | tee -a log\n",
     "a comment is no command": "# pkill -f all, MASTER_PORT=29500\necho fine # export MASTER_PORT=29500\n",

@@ -749,6 +749,13 @@ def test_a_uenv_is_no_image_of_a_registry(cli: Cli) -> None:
     assert "is an image of a registry, and uenv runs none" in answer.stderr
 
 
+def test_a_runtime_without_images_refuses_one(cli: Cli) -> None:
+    answer = cli("job", "-s", "isambard-ai", "-A", "a", "--image", "img.sif", *TRAIN)
+
+    assert answer.code == 2
+    assert "--image img.sif: modules takes no image" in answer.stderr
+
+
 def test_mounts_variables_and_folder_reach_each_runtime(cli: Cli, tmp_path: Path) -> None:
     more = ("--mount", "/data/a:/a", "--env", "HF_HOME=/a/$x", "--workdir", "/a/w")
     edf = tomlkit.parse(written(cli, *CE, *more, *TRAIN)["job.toml"]).unwrap()

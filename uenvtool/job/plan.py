@@ -265,9 +265,13 @@ def image_for(
     cannot run.
     """
     use = runtime.job
-    if use.image == NO_IMAGE:
-        return ""
     named = request.image
+    if use.image == NO_IMAGE:
+        if named:
+            raise BadInput(
+                f"--image {named}: {runtime.name} takes no image", hint="name another runtime with --runtime"
+            )
+        return ""
     of_registry = REGISTRY.fullmatch(named)
     if use.image == ENVIRONMENT:
         return named
