@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # the variables are of the job that reads this
 # Read by @JOB@: looks at every node before training starts; those that do not pass get no rank.
 # Made by uenvtool, again: @AGAIN@
 declare -A verdict=() address=() fit=()
