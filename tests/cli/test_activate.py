@@ -27,7 +27,7 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
 @pytest.mark.parametrize(
     ("arguments", "names"),
     [
-        (["--system", "claridn"], ["'claridn'", "did you mean 'clariden'", "santis"]),
+        (["--system", "claridn"], ["'claridn'", "did you mean 'clariden'"]),
         (["--system", "clariden", "--runtime", "docker"], ["'docker'", "known: ce, uenv"]),
         (
             ["--system", "clariden", "--shell", "ksh"],

@@ -124,7 +124,7 @@ def test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text(
             run_all(dict(job.texts), place, programs)
 
     assert refused > 1, "no field is refused"
-    assert written > 2, "no field gets as far as a file"
+    assert written, "no field gets as far as a file"
 
 
 def test_the_field_that_is_shell_does_run(place: Path, programs: dict[str, str]) -> None:

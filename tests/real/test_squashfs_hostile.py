@@ -57,7 +57,7 @@ def packed(source: Path, *options: str) -> Path:
 
 
 MEASURED = """
-import resource, sys
+import re, resource, sys
 from pathlib import Path
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.image import info
@@ -65,7 +65,9 @@ try:
     info(Path(sys.argv[1]))
 except BadInput as error:
     print(error)
-print(max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) >> 10)
+status = Path('/proc/self/status').read_text()  # ru_maxrss begins with the parent's
+own = int(re.search(r'VmHWM:\\s+(\\d+)', status)[1])
+print(max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) >> 10)
 """
 
 

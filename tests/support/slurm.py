@@ -142,7 +142,7 @@ def _alone() -> Iterator[None]:
 @contextmanager
 def _started(folder: Path, plugin: Path | None, accounting: bool) -> Iterator[Slurm]:
     started = []
-    if not MUNGE_SOCKET.exists():
+    if not _munge_answers():
         started.append(_munge(folder))
     slurm = Slurm(_configured(folder, plugin))
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
@@ -204,11 +204,19 @@ def _database(slurm: Slurm, environment: Mapping[str, str]) -> Iterator[subproce
     _wait(lambda: slurm.run("sacctmgr", "-i", "add", "cluster", "test").returncode == 0, folder)
 
 
+def _munge_answers() -> bool:
+    """Tell if a munge runs here; one that was killed leaves its socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(MUNGE_SOCKET)) == 0
+
+
 def _munge(folder: Path) -> subprocess.Popen[bytes]:
     MUNGE_SOCKET.parent.mkdir(exist_ok=True)
     shutil.chown(MUNGE_SOCKET.parent, "munge", "munge")
-    process = subprocess.Popen(["munged", "--foreground"], user="munge", group="munge", stderr=subprocess.DEVNULL)
-    _wait(MUNGE_SOCKET.exists, folder)
+    process = subprocess.Popen(
+        ["munged", "--foreground", "--force"], user="munge", group="munge", stderr=subprocess.DEVNULL
+    )
+    _wait(_munge_answers, folder)
     return process
 
 
