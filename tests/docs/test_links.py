@@ -29,14 +29,14 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_the_index_names_every_page() -> None:
-    index = ROOT / "docs" / "index.md"
+    index = ROOT / "docs" / "questions.md"
     linked = {place for place, _ in LINK.findall(index.read_text())}
 
-    assert {path.name for path in index.parent.glob("*.md")} - linked == {"index.md"}
+    assert {path.name for path in index.parent.glob("*.md")} - linked == {"questions.md"}
 
 
 def test_a_quoted_part_of_a_page_is_its_heading() -> None:
-    text = (ROOT / "docs" / "index.md").read_text()
+    text = (ROOT / "docs" / "questions.md").read_text()
 
     for place, part in re.findall(r"\]\(([^)]+)\), \"([^\"]+)\"", text):
         assert f"## {part}" in (ROOT / "docs" / place).read_text(), part
