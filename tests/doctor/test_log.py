@@ -380,6 +380,14 @@ def test_fix_prints_settings_that_a_shell_takes(cli: Cli, write: Write) -> None:
     subprocess.run(["bash", "-n", "-c", fix], check=True)
 
 
+def test_fix_keeps_the_system_that_was_named(cli: Cli, write: Write) -> None:
+    write("job.out", "n1:1:1 [0] NCCL INFO Using network Socket\nn2:1:1 [0] NCCL INFO Using network Socket\n")
+
+    fix = cli("doctor", "--log", "job.out", "--system", "clariden", "--fix").stdout
+
+    assert "uenvtool activate --system clariden > activate.sh" in fix
+
+
 def test_a_note_alone_is_no_failure(cli: Cli, write: Write) -> None:
     write("job.out", FIRES["omp-default"][0])
 
