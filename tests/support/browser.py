@@ -6,7 +6,9 @@ import base64
 import contextlib
 import itertools
 import json
+import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -75,16 +77,18 @@ def open_browser() -> Iterator[Page]:
         skip_without("chromium", how_to_get("chromium-headless-shell"))
     import websocket
 
-    with tempfile.TemporaryDirectory() as profile:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}"]
         words += ["--remote-debugging-port=0", "--remote-allow-origins=*", "about:blank"]
-        process = subprocess.Popen([program, *words], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [program, *words], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
+        )
         try:
             connection = websocket.create_connection(_address(Path(profile)), timeout=60)
             with contextlib.closing(connection):
                 yield Page(connection)
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # with those that it started
             process.wait()
 
 
