@@ -281,7 +281,7 @@ def wait_for(slurm: Slurm, jobs: list[str]) -> None:
 
 
 def until(ready: Callable[[], bool], site: Site) -> None:
-    for _ in range(400):
+    for _ in range(1500):  # a scheduler with other jobs takes minutes to look at one that was queued again
         if ready():
             return
         time.sleep(0.2)
