@@ -68,6 +68,11 @@ def line_of(finding: Finding) -> str:
     return ", ".join(filter(None, [what, finding.where, finding.place]))
 
 
+def plain_line_of(finding: Finding) -> str:
+    """Return the same with nothing that could end a comment or change a terminal."""
+    return "".join(filter(str.isprintable, " ".join(line_of(finding).split())))
+
+
 def _whole(finding: Finding) -> str:
     """Everything about a finding."""
     known = finding.known
@@ -88,8 +93,7 @@ def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
     """What mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
     given: set[str] = set()
     for finding in findings:
-        line = " ".join(line_of(finding).split())  # with nothing that could end a comment or change a terminal
-        yield f"# {finding.known.severity}: {''.join(filter(str.isprintable, line))}"
+        yield f"# {finding.known.severity}: {plain_line_of(finding)}"
         commands = [command for command in finding.commands if command not in given]
         given.update(commands)
         yield from commands or [f"# {quoting.comment(finding.known.fix)}"]

@@ -6,7 +6,7 @@ import io
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import tools
@@ -15,12 +15,11 @@ from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.knowledge.finding import load_findings
+from uenvtool.knowledge.finding import KnownFinding, load_findings
 
 SCRIPTS = Path(__file__).parent / "scripts"
 SECONDS = 60
 """How long the nodes may take to answer: srun waits for one that is dead."""
-NO_ANSWER = "the ranks: {node} does not answer srun --overlap"
 NO_RAS, NO_STACKS = "NCCL: no RAS on {node} (2.24 and newer)", "lines of the ranks: no py-spy on the nodes"
 ODD = "rank-elsewhere"
 _STACK = re.compile(r"^rank (\d{1,6}) on (\S+)\n(.*?)(?=^rank |\Z)", re.MULTILINE | re.DOTALL)
@@ -37,10 +36,11 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     seen = examined(read_logs([("NCCL's RAS", io.BytesIO(status.encode()))] if status else [], Scanner(known)), known)
     stacks = _printed_on(job, [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"], "stacks.sh")
     lines = dict(_lines(stacks))
-    findings = [*seen.findings, *_odd(lines)]
+    alike = _alike(lines)
+    findings = [*seen.findings, *_odd(alike, lines, known.findings[ODD])]
     unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
     unseen += [] if lines else [NO_STACKS]
-    facts = (("lines of the ranks", _shown(lines)),) if lines else ()
+    facts = (("lines of the ranks", _shown(alike)),) if lines else ()
     return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen))
 
 
@@ -60,7 +60,7 @@ def _lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
             yield int(rank), (node, (own or [place for _, place in frames])[0])
 
 
-def _alike(lines: dict[int, tuple[str, str]]) -> list[tuple[str, list[int]]]:
+def _alike(lines: Mapping[int, tuple[str, str]]) -> list[tuple[str, list[int]]]:
     """Return the lines with the ranks that are there, the fewest first."""
     by_line: dict[str, list[int]] = defaultdict(list)
     for rank, (_, line) in lines.items():
@@ -68,17 +68,17 @@ def _alike(lines: dict[int, tuple[str, str]]) -> list[tuple[str, list[int]]]:
     return sorted(by_line.items(), key=lambda item: len(item[1]))
 
 
-def _shown(lines: dict[int, tuple[str, str]]) -> str:
-    return listed([f"rank {ranges(ranks)} at {line}" for line, ranks in _alike(lines)], 4)
+def _shown(alike: Sequence[tuple[str, list[int]]]) -> str:
+    return listed([f"rank {ranges(ranks)} at {line}" for line, ranks in alike], 4)
 
 
-def _odd(lines: dict[int, tuple[str, str]]) -> Iterator[Finding]:
+def _odd(
+    alike: Sequence[tuple[str, list[int]]], lines: Mapping[int, tuple[str, str]], known: KnownFinding
+) -> Iterator[Finding]:
     """Yield the ranks that are at another line than at least three quarters of all."""
-    alike = _alike(lines)
     if len(alike) < 2 or 4 * len(alike[-1][1]) < 3 * len(lines):
         return
     for line, ranks in alike[:-1][:3]:
         nodes = {lines[rank][0] for rank in ranks}
         detail = f"rank {ranges(ranks)} on {folded(nodes)} is at {line}, {len(alike[-1][1])} are at {alike[-1][0]}"
-        known = load_findings().findings[ODD]
         yield Finding(known=known, detail=detail, nodes=frozenset(nodes), ranks=frozenset(ranks))
