@@ -437,13 +437,14 @@ def _source(plan: JobPlan, image: str) -> str:
 def _at_the_end(plan: JobPlan) -> str:
     """Return the lines that start a monitor and, however the job ends, end it and remove copies; empty if none is."""
     monitor, parts = plan.knowledge.monitor, []
+    on_each_node = 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap'
     if monitor:
         parts.append('kill "$monitor" 2>/dev/null || :')
     if plan.request.stage:
         copies = " ".join(f'"{copy_of(plan, index, image)}"' for index, image in enumerate(plan.images))
-        parts.append(f'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -f {copies}')
+        parts.append(f"{on_each_node} rm -f {copies}")
     if plan.is_sent:
-        parts.append('srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap rm -rf "$environment"')
+        parts.append(f'{on_each_node} rm -rf "$environment"')
     start = f'{monitor} >"$LOGS/gpu.csv" &\nmonitor=$!\n' if monitor else ""
     return start + template("at-the-end.sh").replace("@PARTS@", "; ".join(parts)) if parts else ""
 
@@ -497,8 +498,7 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
     for mount in plan.request.mount:
         yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
     for image, place in plan.data_images:
-        shown = "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
-        yield f"  {quoting.toml(_mounted(plan, shown, place))}, # --mount-data"
+        yield f"  {quoting.toml(_mounted(plan, _from_submission(image), place))}, # --mount-data"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)
@@ -512,6 +512,11 @@ def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
     """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
     if plan.request.stage:
         return copy_of(plan, index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
+    return _from_submission(image)
+
+
+def _from_submission(image: str) -> str:
+    """Return an image whose path counts from the folder where sbatch was called, as an EDF says that."""
     return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
 
 
