@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from uenvtool.knowledge.here import Gpus, amd_gpus, fabric_of, look, nvidia_gpus, partitions
+from uenvtool.knowledge.here import Gpu, amd_gpus, fabric_of, look, nvidia_gpus, partitions
 from uenvtool.knowledge.system import load_system
 
 Cli = Callable[..., Answer]
@@ -48,11 +48,11 @@ class TestWhatProgramsPrint:
 
     def test_nvidia_smi(self) -> None:
         text = "NVIDIA A100-SXM4-80GB, 8.0, 81920\n" * 4
-        assert nvidia_gpus(text) == Gpus(vendor="nvidia", model="A100-SXM4-80GB", arch="80", count=4, memory=80)
+        assert nvidia_gpus(text) == Gpu(vendor="nvidia", model="A100-SXM4-80GB", arch="80", count=4, memory=80)
         assert nvidia_gpus("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n") is None
 
     def test_rocminfo_counts_agents_and_not_their_isas(self) -> None:
-        assert amd_gpus(ROCMINFO) == Gpus(vendor="amd", model="MI250X", arch="gfx90a", count=2)
+        assert amd_gpus(ROCMINFO) == Gpu(vendor="amd", model="MI250X", arch="gfx90a", count=2)
 
     @pytest.mark.parametrize(
         ("providers", "devices", "fabric"),
@@ -74,7 +74,7 @@ def programs(printed: dict[str, str]) -> Callable[..., str]:
 def test_a_login_node_has_its_gpus_of_sinfo_and_says_that_they_are_guessed() -> None:
     found = look(programs({"sinfo": SINFO}), environ={"LMOD_CMD": "/usr/share/lmod/lmod"})
 
-    assert found.gpus == Gpus(vendor="nvidia", model="A100", arch="80", count=4, memory=80)
+    assert found.gpus == Gpu(vendor="nvidia", model="A100", arch="80", count=4, memory=80)
     assert found.partition == "gpu"
     assert {"gpu", "fabric", "target", "os"} == set(found.guessed)
     assert found.runtimes[-2:] == ("modules", "conda")

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal, cast
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, Problem, unknown
@@ -15,23 +16,13 @@ from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import this_operating_system
 from uenvtool.knowledge.source import read
+from uenvtool.knowledge.system import Gpu
 
 GPUS = Path(__file__).parent / "gpus.yaml"
 """Models of GPUs with the architecture that compilers name, for what a scheduler says of nodes elsewhere."""
 FABRICS = ("slingshot", "infiniband", "roce", "ethernet")
 RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 """The runtimes whose program has their name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gpus:
-    """The GPUs of a node, as a system's file has them. memory: GB; 0 if it is not known."""
-
-    vendor: str
-    model: str
-    arch: str
-    count: int
-    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +49,7 @@ class Found:
     os: str = "ubuntu22.04"
     cores: int = 0
     memory: int = 0
-    gpus: Gpus | None = None
+    gpus: Gpu | None = None
     seen: tuple[str, ...] = ()
     guessed: Mapping[str, str] = field(default_factory=dict)
 
@@ -85,21 +76,21 @@ def partitions(text: str) -> list[Partition]:
     return sorted(found, key=lambda one: (-(one.gpus[1] if one.gpus else 0), not one.is_default, -one.nodes))
 
 
-def nvidia_gpus(text: str) -> Gpus | None:
+def nvidia_gpus(text: str) -> Gpu | None:
     """Return what `nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits` prints."""
     rows = re.findall(r"^(?:NVIDIA )?(.+?), (\d+)\.(\d+), (\d+)\s*$", text, re.MULTILINE)
     if not rows:
         return None
     name, major, minor, memory = rows[0]
-    return Gpus(vendor="nvidia", model=name, arch=major + minor, count=len(rows), memory=round(int(memory) / 1024))
+    return Gpu(vendor="nvidia", model=name, arch=major + minor, count=len(rows), memory=round(int(memory) / 1024))
 
 
-def amd_gpus(text: str) -> Gpus | None:
+def amd_gpus(text: str) -> Gpu | None:
     """Return the GPUs that `rocminfo` prints among its agents."""
     arches = re.findall(r"^  Name: +(gfx\w+)", text, re.MULTILINE)
     models = re.findall(r"^  Marketing Name: +(AMD Instinct \S+)", text, re.MULTILINE)
     model = models[0].removeprefix("AMD Instinct ") if models else arches[0] if arches else ""
-    return Gpus(vendor="amd", model=model, arch=arches[0], count=len(arches)) if arches else None
+    return Gpu(vendor="amd", model=model, arch=arches[0], count=len(arches)) if arches else None
 
 
 def fabric_of(providers: str, devices: str) -> str:
@@ -110,7 +101,7 @@ def fabric_of(providers: str, devices: str) -> str:
     return "infiniband" if "InfiniBand" in layers else "roce" if "Ethernet" in layers else ""
 
 
-def known_gpus(model: str, count: int) -> Gpus | None:
+def known_gpus(model: str, count: int) -> Gpu | None:
     """Return the GPUs of a model that the table knows, by a part of its name; None of one that it does not."""
     table = read(GPUS, GPUS.name).value
     folded = re.sub(r"[^a-z0-9]", "", model.lower())
@@ -119,7 +110,8 @@ def known_gpus(model: str, count: int) -> Gpus | None:
         return None
     entry = {key: str(node.value) for key, node in table[name].value.items()}
     memory = int(entry.get("memory", 0))
-    return Gpus(vendor=entry["vendor"], model=name.upper(), arch=entry["arch"], count=count, memory=memory)
+    vendor = cast("Literal['nvidia', 'amd']", entry["vendor"])
+    return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=memory)
 
 
 def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> Found:
