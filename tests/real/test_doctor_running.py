@@ -16,16 +16,18 @@ from tests.support.slurm import Slurm, running_slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
 TRAINS = """\
-import os, pathlib, time
+import os, time
+
+def is_ready():
+    os.close(os.open(f"ready/{rank}", os.O_CREAT))
 
 def loads():
-    time.sleep(100)
+    is_ready(), time.sleep(100)
 
 def reduces():
-    time.sleep(100)
+    is_ready(), time.sleep(100)
 
 rank = os.environ["RANK"] = os.environ["SLURM_PROCID"]
-(pathlib.Path("ready") / rank).touch()
 if rank == "5":
     loads()
 reduces()
@@ -53,6 +55,7 @@ def job(slurm: Slurm, place: Path) -> Iterator[str]:
     until = time.monotonic() + 120
     while len(list((place / "ready").iterdir())) < 8 and time.monotonic() < until:
         time.sleep(0.2)
+    time.sleep(1)  # from the mark to the call beside it
     yield number
     slurm.run("scancel", number)
     slurm.exit_code(number)
@@ -77,8 +80,8 @@ def test_the_rank_that_is_at_another_line_is_named(
     report = json.loads(ran.stdout)
     (found,) = [each for each in report["findings"] if each["id"] == "rank-elsewhere"]
     assert "rank 5 on n" in found["detail"], found
-    assert "train.py:4" in found["detail"], found
-    assert "7 are at train.py:7" in found["detail"], found
+    assert "train.py:7" in found["detail"], found
+    assert "7 are at train.py:10" in found["detail"], found
     assert any("RAS" in line for line in report["unseen"]), report["unseen"]
     state = slurm.run("squeue", "--noheader", "--format=%T", "--jobs", job).stdout.strip()
     assert state == "RUNNING"
