@@ -61,7 +61,7 @@ def test_a_program_in_somebodys_home_makes_way_for_the_systems(
     (system / "python3").write_text("#!/bin/sh\necho 3.11.2 /usr\n")
     (system / "python3").chmod(0o755)
     monkeypatch.setattr(os, "defpath", str(system))
-    program("python3", r"3.12.1 /root/.pyenv/versions/3.12.1\n")
+    program("python3", r"3.12.1 /root/python\n")
     program("perl", "5.36.0")
     monkeypatch.setenv("HOME", str(place / "usr"))
 
