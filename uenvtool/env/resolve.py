@@ -70,16 +70,13 @@ def resolve(
     """
     answers = node_answers(environment)
     with scratch_folder() as scratch:
-        folder = scratch / "environment"
-        manifest = render_manifest(environment, repos, resolving=True)
-        write_all(folder, {**files, MANIFEST: manifest})
         words = resolving(spack, answers, scratch)
         wanted = tuple(requests(environment)) if len(words) > 1 else ()
         if wanted:
             words.append(_written(wanted, scratch))
-        write_scope(scratch / "configuration", {"config": places(environment, scratch)})
-        runner = Runner(spack=spack, folder=folder, scope=scratch / "configuration")
+        runner = _runner(spack, environment, files, repos, scratch)
         completed = runner.run("python", *words, on_step=on_step)
+        folder = runner.folder
         lock = folder / LOCK
         if completed.code == 0 and lock.is_file():
             return lock.read_text(encoding="utf-8")
@@ -104,12 +101,19 @@ def look_up(
 ) -> list[Missing] | None:
     """Return what of specs no package repository has, as Spack itself reads them; None if it cannot say."""
     with scratch_folder() as scratch:
-        manifest = render_manifest(environment, repos, resolving=True)
-        write_all(scratch / "environment", {**render(environment), MANIFEST: manifest})
-        write_scope(scratch / "configuration", {"config": places(environment, scratch)})
-        runner = Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
+        runner = _runner(spack, environment, render(environment), repos, scratch)
         completed = runner.run("python", LOOK_UP, machine(environment), _written(wanted, scratch))
     return _missing(wanted, completed.stdout) if completed.code == 0 else None
+
+
+def _runner(
+    spack: Spack, environment: Environment, files: Mapping[str, str], repos: Mapping[str, Path], scratch: Path
+) -> Runner:
+    """Return Spack in a copy of an environment, with no configuration but the environment's."""
+    folder, scope = scratch / "environment", scratch / "configuration"
+    write_all(folder, {**files, MANIFEST: render_manifest(environment, repos, resolving=True)})
+    write_scope(scope, {"config": places(environment, scratch)})
+    return Runner(spack=spack, folder=folder, scope=scope)
 
 
 def _written(wanted: Sequence[Request], scratch: Path) -> Path:
