@@ -16,7 +16,7 @@ from tests.support.slurm import Slurm, running_slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
 TRAINS = """\
-import os, time
+import os, subprocess, sys, time
 
 def is_ready():
     os.close(os.open(f"ready/{rank}", os.O_CREAT))
@@ -27,7 +27,8 @@ def loads():
 def reduces():
     is_ready(), time.sleep(100)
 
-rank = os.environ["RANK"] = os.environ["SLURM_PROCID"]
+rank = os.environ["RANK"]
+subprocess.Popen([sys.executable, "loader.py"])  # has the variables of the rank, as a data loader's worker
 if rank == "5":
     loads()
 reduces()
@@ -50,6 +51,7 @@ def job(slurm: Slurm, place: Path) -> Iterator[str]:
     """A job of two nodes of four ranks each, of which one is elsewhere."""
     (place / "ready").mkdir()
     (place / "train.py").write_text(TRAINS)
+    (place / "loader.py").write_text("import time\ntime.sleep(100)\n")
     (place / "job.sh").write_text(JOB.replace("$PYTHON", sys.executable))
     number = slurm.run("sbatch", "--parsable", "job.sh", cwd=place).stdout.strip()
     until = time.monotonic() + 120

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 from collections import defaultdict
@@ -10,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import tools
+from uenvtool.core.errors import UenvtoolError
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.doctor.nodes import folded, ranges
+from uenvtool.job.attach import ranks_of
 from uenvtool.knowledge.finding import KnownFinding, load_findings
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -34,8 +37,7 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     known = load_findings()
     status = _printed_on(job, ["--nodes=1", "--ntasks=1", f"--nodelist={nodes[0]}"], "ras.sh")
     seen = examined(read_logs([("NCCL's RAS", io.BytesIO(status.encode()))] if status else [], Scanner(known)), known)
-    stacks = _printed_on(job, [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"], "stacks.sh")
-    lines = dict(_lines(stacks))
+    lines = dict(_lines(_stacks(job, nodes)))
     alike = _alike(lines)
     findings = [*seen.findings, *_odd(alike, lines, known.findings[ODD])]
     unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
@@ -44,11 +46,23 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen))
 
 
-def _printed_on(job: str, options: Sequence[str], script: str) -> str:
+def _stacks(job: str, nodes: Sequence[str]) -> str:
+    """Return the stacks of the ranks as py-spy prints them; nothing where no step tells which processes they are."""
+    try:
+        ranks = ranks_of(job, os.environ, seconds=SECONDS)
+    except UenvtoolError:
+        return ""
+    places = [f"{rank.rank}:{rank.node}:{rank.pid}" for rank in ranks]
+    return _printed_on(
+        job, [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"], "stacks.sh", *places
+    )
+
+
+def _printed_on(job: str, options: Sequence[str], script: str, *arguments: str) -> str:
     """Return what a script of ours prints on nodes of the job, in a step that takes nothing from the others."""
     words = ["srun", f"--jobid={job}", "--overlap", "--mem=0", "--cpu-bind=none", "--quiet", *options]
     text = (SCRIPTS / script).read_text(encoding="utf-8")
-    return tools.run(["timeout", str(SECONDS), *words, "bash", "-c", text]).stdout
+    return tools.run(["timeout", str(SECONDS), *words, "bash", "-c", text, script, *arguments]).stdout
 
 
 def _lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
