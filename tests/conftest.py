@@ -19,6 +19,8 @@ from uenvtool.__main__ import run
 
 EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
+ONE_EACH = ("real", "faults", "fuzz")
+"""Folders of which a run takes the first test of each file; the others are `slow`, unless a file is named."""
 __all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
 
 
@@ -42,6 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is expensive, unless it is wanted."""
+    if not any(argument.partition("::")[0].endswith(".py") for argument in config.args):
+        first: dict[Path, str] = {}
+        for item in items:
+            test = item.nodeid.partition("[")[0]
+            if item.path.parent.name in ONE_EACH and first.setdefault(item.path, test) != test:
+                item.add_marker("slow")
     named = config.getoption("markexpr") or ""
     unwanted = [mark for mark in EXPENSIVE if not (config.getoption(mark) or mark in named)]
     left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]

@@ -17,8 +17,8 @@ from tests.conftest import ROOT
 from tests.support.samples import sampled
 from uenvtool.core import signals
 
-STUBBORN = "trap '' TERM INT HUP; sleep 300 & echo $! > grandchild; echo $$ > child; wait; sleep 300"
-"""A shell program that ignores what asks it to end, and so does what it starts."""
+STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
+"""A shell program that ignores what asks it to end, and so does what it starts; a kill leaves no empty file of it."""
 
 IN_MAIN = """
 import sys

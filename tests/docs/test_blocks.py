@@ -32,8 +32,8 @@ NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install
 
 
 def marks(block: Block) -> list[pytest.MarkDecorator]:
-    """How this block is run."""
-    return [pytest.mark.slow] if block.name in NEEDS_INDEX else []
+    """How this block is run: one of the README always, if it needs no index, one of another page with --slow."""
+    return [pytest.mark.slow] if block.name in NEEDS_INDEX or block.file != "README.md" else []
 
 
 def named(*languages: str, jobs: bool = False) -> list[pytest.param]:  # type: ignore[valid-type]
