@@ -285,7 +285,7 @@ def until(ready: Callable[[], bool], site: Site) -> None:
         if ready():
             return
         time.sleep(0.2)
-    raise AssertionError(site.written())
+    raise AssertionError(site.written() + site.slurm.run("scontrol", "show", "job").stdout)
 
 
 CHECKPOINTING = """\
@@ -443,6 +443,15 @@ def test_a_stall_is_tried_again_once(site: Site, place: Path) -> None:
     assert "again: a collective did not end in time" in output
     assert "stop, since it came again: a collective did not end in time" in output
     assert runs(place) == 2
+
+
+def test_the_next_run_after_a_stall_has_what_keeps_it_away(site: Site, place: Path) -> None:
+    job, output = run_until_done(site, {0: f"NET/OFI Selected Provider is cxi (found 4 nics)\n{STALL} ran"})
+
+    assert "JobState=COMPLETED" in job
+    assert "again: a collective did not end in time" in output
+    eager = [[(place / f"run-{rank}-{run}").read_text().split()[2] for rank in range(RANKS)] for run in (0, 1)]
+    assert eager == [["None"] * RANKS, ["0"] * RANKS]
 
 
 def test_without_uenvtool_nobody_looks_why_a_run_failed(site: Site, place: Path) -> None:

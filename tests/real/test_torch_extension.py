@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import Answer
 from tests.support.overlays import clean_environment, run, wheel
 
-PYTHON = Path(os.environ.get("UENVTOOL_TEST_TORCH_PYTHON", "/nonexistent"))
+PYTHON = Path(os.environ.get("UENVTOOL_TEST_TORCH_PYTHON") or "/nonexistent")
 pytestmark = [
     pytest.mark.real,
     pytest.mark.skipif(
