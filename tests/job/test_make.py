@@ -41,6 +41,8 @@ JOBS = {
     "extended image": EXTENDED,
     "olivia": OLIVIA,
     "olivia, srun": (*OLIVIA, "--launcher", "srun"),
+    "uenv, compiled code kept": (*UENV, "--jit-cache", "my jit", "--vet"),
+    "ce, compiled code kept": (*CE, "--jit-cache", "/capstor/scratch/me/jit"),
     "isambard-ai, modules": ("--system", "isambard-ai"),
     "isambard-ai, apptainer": ("--system", "isambard-ai", "--runtime", "apptainer", "--image", "docker://nvcr.io/a:1"),
     "isambard-ai, podman-hpc": ("--system", "isambard-ai", "--runtime", "podman-hpc", "--image", "nvcr.io/a:1"),

@@ -220,7 +220,7 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
     only_slurm = (
         "account", "partition", "array", "dependency", "requeue", "until_done", "vet", "spare", "stage", "large",
-        "option",
+        "option", "jit_cache",
     )  # fmt: skip
     only_pods = ("pvc", "project", "uid", "interactive")
     for is_there, names, where in (

@@ -33,7 +33,7 @@ SUBMIT, VET = ".submit.sh", ".vet.sh"
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
 _PATH_STARTS = ("/", ".", "$")
-PASSED = ("SLURM_*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
+PASSED = ("SLURM*", "NCCL_*", "FI_*", "TORCH_*", "MASTER_*", "NNODES", "LOGS", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
 """What a container that gets no variable by itself needs of the job, as podman takes names."""
 _PASSED_STARTS = tuple(name.removesuffix("*") for name in PASSED if name.endswith("*"))
 
@@ -82,7 +82,7 @@ def _batch_script(plan: JobPlan) -> str:
         IN_LOGS=_in_logs(plan),
         ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
-        STAGE=_staging(plan),
+        STAGE=_staging(plan) + _jit_cache(plan),
         END=_at_the_end(plan),
         VET=_vetted(plan) + _host_file(plan),
         BEFORE=_before_requeue(plan) if requeue else "",
@@ -330,6 +330,8 @@ def _inside(plan: JobPlan) -> str:
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
     if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
         lines.append(_path_line(plan, "  "))
+    if plan.request.jit_cache:
+        lines.append(template("jit-cache-inside.sh"))
     if plan.request.until_done:
         lines.append('  [ ! -f "$LOGS/again.sh" ] || . "$LOGS/again.sh" # what doctor found in the run before\n')
     return "".join(lines)
@@ -425,6 +427,12 @@ def _staging(plan: JobPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _jit_cache(plan: JobPlan) -> str:
+    """Return the lines that give each node the kernels that were compiled before; empty if that is not wanted."""
+    folder = plan.request.jit_cache
+    return filled(template("jit-cache.sh"), FOLDER=bash_word(folder)) if folder else ""
+
+
 def _source(plan: JobPlan, image: str) -> str:
     """Return the word of bash that names the file of an image. Raises BadInput if there is no such file."""
     if image.startswith(_PATH_STARTS):
@@ -436,7 +444,7 @@ def _source(plan: JobPlan, image: str) -> str:
 
 def _at_the_end(plan: JobPlan) -> str:
     """Return the lines that start a monitor and, however the job ends, end it and remove copies; empty if none is."""
-    monitor, parts = plan.knowledge.monitor, []
+    monitor, parts = plan.knowledge.monitor, ["keep"] if plan.request.jit_cache else []
     on_each_node = 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap'
     if monitor:
         parts.append('kill "$monitor" 2>/dev/null || :')
@@ -499,6 +507,8 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
         yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
     for image, place in plan.data_images:
         yield f"  {quoting.toml(_mounted(plan, _from_submission(image), place))}, # --mount-data"
+    if plan.request.jit_cache:
+        yield f"  {quoting.toml(f'{MEMORY}:{MEMORY}')}, # --jit-cache: enroot's own mount of it is noexec"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)

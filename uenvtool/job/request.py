@@ -25,6 +25,7 @@ _FORMS = {
     "dependency": (_WORD, "afterok:123"),
     "name": (re.compile(r"[^/\n\r\0]+"), "train"),
     "image": (re.compile(r"[^\n\r\0]+"), "pytorch/v2.6.0:v1"),
+    "jit_cache": (re.compile(r"[^\n\r\0]+"), "/capstor/scratch/cscs/me/jit"),
     "project": (_WORD, "course-cs-433-user"),
     "workdir": (re.compile(r"/[^\n\r\0]*"), "/capstor/scratch/cscs/me"),
 }
@@ -67,6 +68,9 @@ class JobRequest:
     env: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="A variable of the ranks.")] = ()
     workdir: Annotated[str, Option(metavar="PATH", help="Where it runs; default: where sbatch is called.")] = ""
     stage: Annotated[bool, Option(help="Copy the images to the memory of each node first.")] = False
+    jit_cache: Annotated[
+        str, Option(metavar="DIR", help="Keep what Triton, torch.compile and CUDA compile here between jobs.")
+    ] = ""
     array: Annotated[str, Option(metavar="LIST", help="A job array, as in 0-7%2.")] = ""
     dependency: Annotated[str, Option(metavar="LIST", help="Jobs to wait for, as in afterok:123.")] = ""
     requeue: Annotated[bool, Option(help="SIGUSR1 to the ranks before the limit, then queue again.")] = False
@@ -129,7 +133,8 @@ def _problems(request: JobRequest) -> Iterator[Problem]:
     for option, (form, example) in _FORMS.items():
         value = getattr(request, option)
         if value and not form.fullmatch(value):
-            yield Problem(f"--{option} {value!r} cannot stand in a job", hint=f"for example --{option} {example}")
+            name = f"--{option.replace('_', '-')}"
+            yield Problem(f"{name} {value!r} cannot stand in a job", hint=f"for example {name} {example}")
     for words, form, option, example in (
         (request.option, re.compile(r"(#SBATCH )?-[^\n\r]+"), "option", "'--mem=0'"),
         (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
