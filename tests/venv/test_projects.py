@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -202,3 +202,105 @@ def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, cli: Cli, wri
 
     assert "nothing of it was installed: `uenvtool venv v -r requirements.txt`" in answer.stderr
     assert "uenvtool job --venv v -o train.sh -- python train.py" in answer.stderr
+
+
+BACKEND = """
+import pathlib, zipfile
+HERE = pathlib.Path(__file__).parent
+NAME = HERE.name.replace("-", "_")
+def built(folder, files):
+    wheel = NAME + "-1-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(folder) / wheel, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+        for file, text in (
+            ("METADATA", f"Metadata-Version: 2.1\\nName: {NAME}\\nVersion: 1\\n"),
+            ("WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"),
+            ("RECORD", ""),
+        ):
+            archive.writestr(f"{NAME}-1.dist-info/{file}", text)
+    return wheel
+def build_wheel(folder, settings=None, metadata=None):
+    return built(folder, {NAME + ".py": (HERE / "src" / (NAME + ".py")).read_text()})
+def build_editable(folder, settings=None, metadata=None):
+    return built(folder, {NAME + ".pth": str(HERE / "src") + "\\n"})
+"""
+WITH_BUILD = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+ROOT = (
+    '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\ndependencies = ["light", "part", "near"]\n'
+    '[project.optional-dependencies]\nplot = ["plotter"]\n[dependency-groups]\ndev = ["helper"]\n'
+    '[tool.uv.workspace]\nmembers = ["parts/*"]\n'
+    '[tool.uv.sources]\npart = {workspace = true}\nnear = {path = "../near"}\n'
+)
+
+
+@pytest.fixture
+def workspace(
+    here: BaseHere, write: Write, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """A project with a member of its workspace, a package beside it, an extra and a group; and its uv.lock."""
+    for folder, text in (
+        ("mine", ROOT + WITH_BUILD),
+        ("mine/parts/part", '[project]\nname = "part"\nversion = "1"\nrequires-python = ">=3.10"\n' + WITH_BUILD),
+        ("near", '[project]\nname = "near"\nversion = "1"\nrequires-python = ">=3.10"\n' + WITH_BUILD),
+    ):
+        write(f"{folder}/pyproject.toml", text)
+        write(f"{folder}/backend.py", BACKEND)
+        write(f"{folder}/src/{Path(folder).name}.py", "one = 1\n")
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    index(wheels, place / "index")
+    with served(place / "index") as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        monkeypatch.chdir(place / "mine")
+        subprocess.run([find_uv(), "lock", "--quiet", "--no-python-downloads"], check=True)
+        yield place / "mine"
+
+
+def origins(folder: Path) -> dict[str, dict[str, object]]:
+    """What is in an environment, each with the folder that it came from, if it came from one."""
+    found = {}
+    for info in next(folder.glob("lib/python3*/site-packages")).glob("*.dist-info"):
+        text = (info / "direct_url.json").read_text() if (info / "direct_url.json").is_file() else "{}"
+        found[info.name] = json.loads(text)
+    return found
+
+
+@pytest.mark.parametrize("more", [(), ("--extra", "plot"), ("--no-install-project",), ("--group", "dev")])
+def test_sync_installs_what_uv_sync_does_but_the_torch(
+    workspace: Path, here: BaseHere, cli: Cli, more: tuple[str, ...]
+) -> None:
+    answer = cli("venv", "v", "--sync", *more)
+
+    words = [find_uv(), "sync", "--locked", "--quiet", "--no-python-downloads", "--python", str(here.python), *more]
+    subprocess.run(words, check=True)
+    theirs = origins(workspace / ".venv")
+    assert answer.code == 0, answer.stderr
+    assert {name.partition("-")[0] for name in theirs} >= {"torch", "nvidia_cublas_cu12", "light", "near", "part"}
+    of_torch = ("torch-", "nvidia_cublas_cu12-")
+    assert origins(Path("v")) == {name: origin for name, origin in theirs.items() if not name.startswith(of_torch)}
+    assert ("mine-1.dist-info" in theirs) == ("--no-install-project" not in more)
+
+
+def test_what_is_synced_is_editable_until_it_is_packed(workspace: Path, cli: Cli) -> None:
+    see = ["v/bin/python", "-c", "import mine, part, near; print(mine.__file__, part.__file__)"]
+
+    loose = cli("venv", "v", "--sync")
+    seen_loose = subprocess.run(see, capture_output=True, text=True, check=True).stdout
+    added = cli("venv", "v", "plotter")
+    packed = cli("venv", "v", "--sync", "--squash")
+    seen_packed = subprocess.run(see, capture_output=True, text=True, check=True).stdout
+
+    assert loose.code == 0, loose.stderr
+    assert seen_loose == f"{workspace}/src/mine.py {workspace}/parts/part/src/part.py\n"
+    assert added.code == 0, added.stderr
+    assert packed.code == 0, packed.stderr
+    assert "editable" not in packed.stderr
+    assert seen_packed.count("/site-packages/") == 2
+
+
+def test_no_install_project_is_an_option_of_sync(here: BaseHere, cli: Cli) -> None:
+    answer = cli("venv", "v", "light", "--no-install-project")
+
+    assert answer.code == 2
+    assert "--no-install-project" in answer.stderr

@@ -23,7 +23,7 @@ from uenvtool.venv.plan import Plan
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, default_groups
 from uenvtool.venv.protect import protected
 from uenvtool.venv.record import FORMAT, RECORD, PackageRow, recorded_requirement
-from uenvtool.venv.requirements import UserRequest, checked_names, read_request
+from uenvtool.venv.requirements import UserRequest, checked_names, project_name, read_request
 from uenvtool.venv.resolve import Resolution, hint_allow_older, resolve
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.versions import as_release, is_version, marker_environment
@@ -86,7 +86,11 @@ def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
         project = path.with_name(PYPROJECT)
         unasked = default_groups(project) if plan.request.sync else []
         groups = tuple(dict.fromkeys((*unasked, *plan.request.group)))
-        wanted = read_request([], [str(project)], [], extras=plan.request.extra, groups=groups)
+        folder = (
+            [project.absolute().parent] if project_name(project.parent) in packages else []
+        )  # a package, and wanted
+        plain, editable = (map(str, folder), ()) if plan.request.image else ((), folder)
+        wanted = read_request([*plain], [str(project)], [*editable], extras=plan.request.extra, groups=groups)
     plan = replace(
         plan,
         wanted=wanted,

@@ -8,6 +8,7 @@ lock is restricted to the files that the user names. What the base has is there 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,8 @@ def signed(text: str, plan: Plan) -> str:
 def exported(uv: Uv, plan: Plan, path: Path) -> Path:
     """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for.
 
-    --sync takes the default groups too, and refuses a lock that is older than the project, as `uv sync --locked` does.
+    --sync takes the default groups and the project itself too, and refuses a lock that is older than the project, as
+    `uv sync --locked` does. What goes into an image is not editable.
     """
     folder, request = uv.work / "project", plan.request
     if not path.is_file():
@@ -67,8 +69,10 @@ def exported(uv: Uv, plan: Plan, path: Path) -> Path:
     if not path.with_name(PYPROJECT).is_file():
         raise BadInput(f"{PYPROJECT} is not beside it", Position(str(path)), "name the lock in its project's folder")
     files.make_folder(folder)
-    words: list[str | Path] = ["export", "--quiet", "--no-header", "--no-emit-project"]
+    words: list[str | Path] = ["export", "--quiet", "--no-header"]
     words += ["--locked"] if request.sync else ["--frozen", "--no-default-groups"]
+    words += [] if request.sync and not request.no_install_project else ["--no-emit-project"]
+    words += ["--no-editable"] if request.sync and request.image else []
     words += ["--project", path.absolute().parent, "--python", plan.base.python]
     words += [word for name in request.extra for word in ("--extra", name)]
     words += [word for name in request.group for word in ("--group", name)]
@@ -79,7 +83,7 @@ def exported(uv: Uv, plan: Plan, path: Path) -> Path:
 def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, str | None], dict[str, Any]]:
     """Read a lock: its text, name to version of what it has for this machine, and what `signed` added, by name.
 
-    environment: the values of markers. Raises BadInput with the place if the file is not one.
+    The text has whole paths. environment: the values of markers. Raises BadInput with the place if the file is not one.
     """
     import tomlkit
     from packaging.markers import Marker
@@ -88,7 +92,8 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     place = Position(str(path))
     try:
         text = files.read_named(path, MAX_BYTES).decode("utf-8")
-        document: dict[str, Any] = tomlkit.parse(text).unwrap()
+        parsed = tomlkit.parse(text)
+        document: dict[str, Any] = parsed.unwrap()
     except FileNotFoundError:
         raise BadInput("no such file", place, "name a pylock.toml") from None
     except UnicodeDecodeError as error:
@@ -106,7 +111,14 @@ def read_lock(path: Path, environment: dict[str, str]) -> tuple[str, dict[str, s
     ours: dict[str, Any] = tool.get("uenvtool", {}) if isinstance(tool, dict) else {}
     named = [table for table in packages if isinstance(table, dict) and isinstance(table.get("name"), str)]
     here = [table for table in named if "marker" not in table or Marker(table["marker"]).evaluate(environment)]
-    return text, {canonical(table["name"]): table.get("version") for table in here}, ours
+    folders = [table["directory"] for table in parsed["packages"] if "directory" in table]
+    for folder in folders:
+        folder["path"] = os.path.abspath(path.parent / folder["path"])  # it counts from the lock, which is written anew
+    return (
+        tomlkit.dumps(parsed) if folders else text,
+        {canonical(table["name"]): table.get("version") for table in here},
+        ours,
+    )
 
 
 def without_wheel(text: str) -> frozenset[str]:

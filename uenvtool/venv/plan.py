@@ -71,6 +71,8 @@ def check(request: VenvRequest) -> None:
         )
     if request.from_ and request.sync:
         raise BadInput("--sync takes the lock of this folder, and --from names one", hint="give one of them")
+    if request.no_install_project and not request.sync:
+        raise BadInput("--no-install-project is for --sync", hint="nothing else installs the folder's project unasked")
     if request.base is not None and request.no_base:
         raise BadInput("--base and --no-base contradict each other", hint="give one of them")
 

@@ -66,6 +66,7 @@ class VenvRequest:
         None
     )
     sync: Annotated[bool, Option("--sync", help="Make exactly what this folder's uv.lock or pylock.toml says.")] = False
+    no_install_project: Annotated[bool, Option(help="With --sync: only what the project needs.")] = False
     update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
     precedence: Annotated[
         Literal["site", "pythonpath"] | None,

@@ -173,7 +173,7 @@ def _of_place(text: str, position: Position | None) -> UserRequirement:
         raise BadInput(f"{text}: {path} holds no Python project", position, hint)
     if not path.exists():
         raise BadInput(f"{text}: no such file or folder", position, "name a wheel, an archive or a project's folder")
-    name = _wheel(path.name)[0] if path.suffix == ".whl" else _project_name(path)
+    name = _wheel(path.name)[0] if path.suffix == ".whl" else project_name(path)
     if path.suffix == ".whl" and not name:
         raise BadInput(f"{path.name}: invalid name of a wheel", position, "NAME-VERSION-TAGS.whl")
     if option or not name:
@@ -213,7 +213,7 @@ def _wheel(name: str) -> tuple[str, str]:
     return str(found[0]), str(found[1])
 
 
-def _project_name(path: Path) -> str:
+def project_name(path: Path) -> str:
     """Read a project's name from its pyproject.toml without building anything; empty if it is not there."""
     import tomlkit
 
