@@ -1,0 +1,231 @@
+"""Files that are written whole or not at all, with whose permissions, and who waits for whom."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files import atomic
+from uenvtool.core.files.atomic import Rewrite, locked, rewrite, write, write_all
+
+STRAY = f".left.abc{atomic.STAGED_SUFFIX}"
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_new_file_has_the_mode_of_the_umask_and_an_old_one_keeps_its_own_if_asked(place: Path) -> None:
+    for name in ("new", "kept", "replaced"):
+        if name != "new":
+            (place / name).write_text("old")
+            (place / name).chmod(0o701)
+        write(place / name, "text", keep_mode=name == "kept")
+
+    assert [oct(mode(place / name)) for name in ("new", "kept", "replaced")] == ["0o640", "0o701", "0o640"]
+    write(place / "absent", "text", keep_mode=True)
+    assert oct(mode(place / "absent")) == "0o640"
+    atomic.set_shared_mode(place / "kept")
+    assert oct(mode(place / "kept")) == "0o640"
+    with pytest.raises(ToolFailed, match="cannot write"):
+        atomic.set_shared_mode(place / "nothing")
+
+
+def test_a_file_that_is_right_is_not_touched_and_those_behind_it_are_written(place: Path) -> None:
+    (place / "a").write_text("same")
+    before = (place / "a").stat()
+
+    write_all(place, {"a": "same", "deep/er/b": "new"})
+
+    assert (place / "a").stat().st_ino == before.st_ino
+    assert (place / "deep/er/b").read_text() == "new"
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_no_folder(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "a").write_text("old")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ToolFailed, match=r"(?s)No space left.*"):
+        write_all(place, {"a": "new", "deep/er/b": "new"})
+
+    assert [path.name for path in place.iterdir()] == ["a"]
+    assert (place / "a").read_text() == "old"
+
+
+def test_a_program_s_file_that_does_not_reach_the_disk_is_said(place: Path) -> None:
+    with pytest.raises(ToolFailed, match="cannot write"):
+        atomic.sync(place / "nothing")
+
+
+def order(**changes: object) -> Rewrite:
+    fields = {"contents": {"a": "new"}, "obsolete": ("old",), "emptied": (), "record": "record"}
+    return Rewrite(**{**fields, "while_writing": "both", "afterwards": "new", **changes})  # type: ignore[arg-type]
+
+
+def test_files_are_replaced_and_removed_and_the_record_says_which(place: Path) -> None:
+    for name in ("a", "old", "record", "gone/x"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("old")
+
+    rewrite(place, order(obsolete=("old", "gone/x", "never/was"), emptied=("gone/x",)))
+
+    assert sorted(path.name for path in place.iterdir()) == ["a", "record"]
+    assert [(place / name).read_text() for name in ("a", "record")] == ["new", "new"]
+
+
+def test_if_all_is_right_the_record_alone_is_written_and_what_is_obsolete_stays(place: Path) -> None:
+    for name, text in (("a", "new"), ("old", "old")):
+        (place / name).write_text(text)
+
+    rewrite(place, order())
+
+    assert (place / "record").read_text() == "new"
+    assert (place / "old").exists()
+
+
+@pytest.mark.parametrize("before", ["old", None])
+def test_a_record_has_its_old_content_if_nothing_could_be_written(
+    place: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    if before:
+        (place / "record").write_text(before)
+    staged = atomic._staged
+
+    def full(folder: Path, contents: dict[str, str]) -> object:
+        if "a" in contents:
+            raise ToolFailed("cannot write a: No space left on device")
+        return staged(folder, contents)
+
+    monkeypatch.setattr(atomic, "_staged", full)
+    with pytest.raises(ToolFailed, match="cannot write a"):
+        rewrite(place, order())
+
+    assert [(path.name, path.read_text()) for path in place.iterdir()] == ([("record", "old")] if before else [])
+
+
+def test_a_record_is_copied_where_nothing_can_be_linked(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "record").write_text("old")
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    rewrite(place, order())
+
+    assert sorted((path.name, path.read_text()) for path in place.iterdir()) == [("a", "new"), ("record", "new")]
+
+
+def test_a_file_that_cannot_be_removed_is_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "old").mkdir()
+
+    with pytest.raises(ToolFailed, match="cannot write"):
+        rewrite(place, order(emptied=("old/x",)))
+
+
+def test_of_two_writers_one_is_refused_and_readers_share(place: Path) -> None:
+    shared = locked(place / "v", shared=True), locked(place / "v", shared=True)
+    with shared[0], shared[1], pytest.raises(ToolFailed, match="in use"), locked(place / "v"):
+        pass
+    with locked(place / "v"):
+        for shared in (False, True):
+            with pytest.raises(ToolFailed, match="in use"), locked(place / "v", shared=shared):
+                pass
+    assert not (place / "v").exists()
+
+
+def test_one_that_waits_gets_the_lock_when_the_other_is_done(place: Path) -> None:
+    ended: list[str] = []
+
+    def waiting() -> None:
+        with locked(place, wait=True):
+            ended.append("second")
+
+    with locked(place):
+        thread = threading.Thread(target=waiting)
+        thread.start()
+        thread.join(0.2)
+        ended.append("first")
+    thread.join()
+
+    assert ended == ["first", "second"]
+
+
+@pytest.mark.parametrize("below", [True, False])
+def test_a_writer_removes_what_a_killed_one_left_and_a_reader_does_not(place: Path, below: bool) -> None:
+    (place / "deep").mkdir()
+    for folder in (place, place / "deep"):
+        (folder / STRAY).touch()
+        (folder / "mine").touch()
+
+    with locked(place, shared=True, below=below):
+        assert (place / STRAY).exists()
+    with locked(place, below=below):
+        pass
+
+    assert [(folder / STRAY).exists() for folder in (place, place / "deep")] == [False, not below]
+    assert (place / "mine").exists()
+    assert (place / "deep/mine").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK])
+def test_a_filesystem_without_locks_is_used_without(place: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with locked(place):
+        pass
+
+
+def test_another_fault_of_a_lock_is_not_taken_for_a_lock(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(OSError, match="Input/output"), locked(place):
+        pass
+
+
+def test_what_is_no_folder_cannot_be_locked(place: Path) -> None:
+    (place / "file").touch()
+    (place / "link").symlink_to("nowhere")
+
+    for name in ("file", "link"):
+        with pytest.raises(BadInput, match="is not a folder"), locked(place / name):
+            pass
+
+
+def test_the_umask_stays_as_it_is(place: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        assert atomic.umask() == 0o022
+        assert os.umask(0o022) == 0o022
+    finally:
+        os.umask(before)
+
+
+def test_folders_that_were_made_are_given_from_the_outside(place: Path) -> None:
+    made = atomic.make_folders(place / "a/b/c")
+
+    assert made == [place / "a", place / "a/b", place / "a/b/c"]
+    (place / "a/mine").touch()
+    atomic.remove_empty(made)
+    assert [path.name for path in (place / "a").iterdir()] == ["mine"]
