@@ -121,3 +121,8 @@ def test_a_dotenv_file_sourced_by_bash_sets_what_it_says(tmp_path: Path) -> None
     out = subprocess.run(["bash", "-c", 'set -a; . "$0"; env -0', file], capture_output=True, check=True, env={})
 
     assert b"\0NCCL_NET=AWS Libfabric\0" in b"\0" + out.stdout
+
+
+def test_a_comment_is_one_line_and_its_letters_stay() -> None:
+    assert quoting.comment("a\nb\u2028é\x1b[1m\rc") == "a b é [1m c"
+    assert quoting.comment("plain é") == "plain é"
