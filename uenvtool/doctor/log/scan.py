@@ -25,6 +25,8 @@ NEAR = 4_000
 SHOWN, SHOWN_BEFORE = 160, 60
 MOST_LOOKS = 100
 """So many lines of a finding give details; cleaning more of them takes long, and says nothing new."""
+MOST_DETAIL = 300
+"""Characters of what a line gives that are kept. A bound in a pattern would make it large, and slow."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
@@ -99,12 +101,12 @@ class Scanner:
                 floors[number] = max(floors[number], around.start + length)
                 if target.kind == FINDING:
                     if seen.findings[target.name].count < MOST_LOOKS:  # what is shown of a line is without secrets
-                        groups = dict((around.cleaned().found(target.line) or ({}, 0))[0])
+                        groups = dict((around.cleaned(target.line).found(target.line) or ({}, 0))[0])
                     elif "detail" in groups:
                         groups = {**groups, "detail": None}
                     if seen.is_news(target.name, groups, around.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
-                        first = _sighting(around.cleaned(), groups, (seen.logs, line), f"{shown}:{line}")
+                        first = _sighting(around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}")
                         seen.set_first(target.name, first)
                 _note(target, groups, around, seen)
 
@@ -146,9 +148,10 @@ class _Around:
         """When the line was printed, if it says so."""
         return origin.moment(self.line)
 
-    def cleaned(self) -> _Around:
-        """Return it without secrets."""
-        behind = without_secrets(self.behind.decode("utf-8", "replace")).encode()
+    def cleaned(self, wanted: LogLine) -> _Around:
+        """Return it without secrets; what lies behind the line only if the line that is wanted looks there."""
+        looked_at = self.behind if wanted.near or wanted.not_near else b""
+        behind = without_secrets(looked_at.decode("utf-8", "replace")).encode()
         return dataclasses.replace(self, line=without_secrets(self.line), behind=behind)
 
     def found(self, wanted: LogLine) -> tuple[dict[str, str | None], int] | None:
@@ -169,6 +172,8 @@ class _Around:
             if (wanted.near and near is None) or (wanted.not_near and wanted.not_near.search(next_lines)):
                 return None
             groups.update(near.groupdict() if near else {})
+        if detail := groups.get("detail"):
+            groups["detail"] = detail[:MOST_DETAIL]
         return groups, length
 
 
