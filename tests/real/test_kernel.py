@@ -27,6 +27,12 @@ CELL = (
     "out = subprocess.run(['python', '-c', 'import tool; print(tool.__version__)'], capture_output=True, text=True)\n"
     "print(tool.__version__, inbase.__version__, out.stdout.strip(), sys.prefix == os.environ['VIRTUAL_ENV'])"
 )
+NOTEBOOK = """\
+import sys, nbclient, nbformat
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(sys.argv[1])])
+nbclient.NotebookClient(notebook, kernel_name="mine", timeout=120).execute()
+print(notebook.cells[0].outputs[0]["text"])
+"""
 
 
 @pytest.fixture
@@ -67,6 +73,11 @@ def test_a_notebook_imports_from_the_overlay_and_the_base(
     nbclient.NotebookClient(notebook, kernel_name="mine", timeout=120).execute()
 
     assert notebook.cells[0].outputs[0]["text"].strip() == "2.0 1.0 2.0 True"
+    loaded, views = str(with_ipykernel.image), "--view=default"
+    if packed:
+        loaded, views = f"{loaded},{place}/mine.squashfs", f"{views},mine:venv"
+    inside = with_ipykernel.run("uenv", "run", loaded, views, "--", sys.executable, "-I", "-c", NOTEBOOK, CELL)
+    assert inside.stdout.strip() == "2.0 1.0 2.0 True", inside.stderr  # as a hub does that loads it: uenv nests none
     listed = with_ipykernel.run(*uenvtool, "kernel", "list")
     removed = with_ipykernel.run(*uenvtool, "kernel", "remove", "Mine")
     assert "mine" in listed.stdout

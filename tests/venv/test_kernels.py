@@ -32,7 +32,10 @@ def test_a_kernel_is_made_with_the_overlay_listed_and_removed(kernels: Path, cli
     removed = cli("kernel", "remove", "My-Kernel")
 
     assert made.code == 0, made.stderr
-    assert kernel["argv"][:4] == ["uenv", "run", "/images/stack.squashfs", "--view=default"]
+    assert kernel["argv"][2] == (
+        "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]] || "
+        'exec uenv run /images/stack.squashfs --view=default -- "$@"; exec "$@"'
+    )
     assert kernel["argv"][-5:] == ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     assert json.loads(listed.stdout) == [{"name": "my-kernel", "overlay": str(place / "v"), "is_here": True}]
     assert removed.code == 0, removed.stderr

@@ -14,7 +14,7 @@ from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.session import in_container
 from uenvtool.venv import howto
 from uenvtool.venv.info import described
-from uenvtool.venv.where import UENV, loading_words
+from uenvtool.venv.where import UENV, is_loaded, loading_words
 
 ACTIVATED = 'source "$0/bin/activate" && exec "$@"'
 
@@ -24,7 +24,7 @@ def opening_words(
 ) -> list[str]:
     """Return the words that run a command in a loose or packed overlay, activated, on its base.
 
-    What is loaded already is not loaded again, but from_anywhere: these words will run where it may not be loaded.
+    What is loaded already is not loaded again; from_anywhere: these words find that out where they will run.
     Raises BadInput if there is no overlay, or nobody knows how to load its base.
     """
     data = described(path)
@@ -37,10 +37,13 @@ def opening_words(
     elif is_packed:
         words = _packed_words(path, data)
     else:
-        words = loading_words(base)
+        words = loading_words(base, folder)
         if not words and not is_here:
             raise BadInput(f"{path}: its base is not here, and nobody knows how to load it", hint="uenvtool venv info")
-    return [*words, "bash", "-c", ACTIVATED, folder, *command]
+    inside = ["bash", "-c", ACTIVATED, folder, *command]
+    if not words or not from_anywhere:
+        return [*words, *inside]
+    return ["bash", "-c", f'{is_loaded(base)} || exec {shlex.join(words)} "$@"; exec "$@"', "bash", *inside]
 
 
 def _packed_words(path: Path, data: Mapping[str, Any]) -> list[str]:

@@ -14,9 +14,11 @@ from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link, make_folder
 from uenvtool.core.filling import filled
 from uenvtool.venv.base import Base, listing, script_path
-from uenvtool.venv.where import loading_words
+from uenvtool.venv.where import is_loaded, loading_words
 
 CONFIG = "pyvenv.cfg"
+HERE = "@HERE@"
+"""Stands for the overlay's own folder, which its scripts find out: it can be moved."""
 SITE, PYTHONPATH = "site", "pythonpath"
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"
@@ -48,10 +50,10 @@ def create(folder: Path, base: Base, precedence: str) -> None:
     for name in ("python3", f"python{base.minor}"):
         link(folder / "bin" / name, "python")
     link(folder / "lib64", "lib")
-    load = loading_words(asdict(base.found))
+    load = loading_words(found := asdict(base.found), HERE)
     if load:
-        folders, words = (" ".join(map(quoting.sh, texts)) for texts in (base.folders, load))
-        wrapper = filled(script("python-on-base.sh"), FOLDERS=folders, LOAD=words)
+        words = " ".join('"${here%/*}"' if word == HERE else quoting.sh(word) for word in load)
+        wrapper = filled(script("python-on-base.sh"), LOADED=is_loaded(found), LOAD=words)
         fill(folder, {"bin/python-on-base": wrapper}, executable=["bin/python-on-base"])
     reason = ""
     for home in base.homes:

@@ -93,17 +93,23 @@ def plain_python(environ: Mapping[str, str]) -> FoundBase:
     return _of_python(os.path.abspath(python), PLAIN, environ)
 
 
-def loading_words(base: Mapping[str, Any]) -> list[str]:
+def loading_words(base: Mapping[str, Any], overlay: str) -> list[str]:
     """Return the words that load a base for a command, by what a record says of it; none if nobody knows.
 
-    A uenv is loaded by its client, a container by Apptainer.
+    A uenv is loaded by its client, a container by Apptainer, which has to be told what it sees. overlay: its folder.
     """
     image = str(base.get("image") or "")
     if base.get("kind") == UENV and image:
         return ["uenv", "run", image, f"--view={base.get('view')}", "--"]
     if base.get("in_container") and image:
-        return ["apptainer", "exec", image if image.startswith("/") else f"docker://{image}"]
+        return ["apptainer", "exec", "--nv", "-B", overlay, image if image.startswith("/") else f"docker://{image}"]
     return []
+
+
+def is_loaded(base: Mapping[str, Any]) -> str:
+    """Return the test of bash for a place where a base is loaded, or nothing can load it: no uenv starts in another."""
+    uenv = base.get("kind") == UENV
+    return "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]]" if uenv else "! command -v apptainer >/dev/null"
 
 
 def _named_python(python: str, environ: Mapping[str, str]) -> str:

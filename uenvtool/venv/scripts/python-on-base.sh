@@ -2,7 +2,5 @@
 # The Python of this overlay for an editor or a program that knows nothing of its base: loads that first if it is not
 # here. Written by `uenvtool venv`.
 here=$(dirname -- "$(realpath -- "$0")")
-for folder in @FOLDERS@; do
-    [[ -d $folder ]] || exec @LOAD@ "$here/python" "$@"
-done
+@LOADED@ || exec @LOAD@ "$here/python" "$@"
 exec "$here/python" "$@"
