@@ -49,6 +49,24 @@ def test_an_old_python_is_told_which_one_is_needed_and_leaves_nothing(home: Path
     assert written(home) == []
 
 
+@pytest.mark.parametrize("version", ["3.6", "3.9"])
+def test_plain_pip_of_an_old_python_says_which_one_is_needed(place: Path, version: str) -> None:
+    old = next(iter(PYENV.glob(f"{version}.*/bin/python3")), None)
+    if old is None:
+        skip_without(f"Python {version}", f"`pyenv install {version}`")
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, place)
+
+    ran = subprocess.run(
+        [old, "-m", "pip", "install", "--no-index", f"--target={place}/new", place],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+
+    assert ran.returncode == 1
+    assert f"uenvtool needs Python 3.10 to 3.13, and this is {version}: get one with" in ran.stdout
+    assert not (place / "new").exists()
+
+
 def test_a_run_that_fails_leaves_what_was_there(home: Path, place: Path) -> None:
     (place / "no-wheels").mkdir()
 
