@@ -244,6 +244,52 @@ def test_a_script_is_changed_by_fix_alone_and_nothing_beside_it(cli: Cli, write:
     assert {**snapshot(place), "job.sh": None} == {**before, "job.sh": None}
 
 
+RULE = """\
+description: Not ours.
+rules:
+  python-name:
+    look: [{line: python}]
+    severity: warning
+    what: a name
+    cost: none
+    fix: write another
+    source: nowhere
+    edit: {find: python, replace: ./evil}
+"""
+FINDING = """\
+description: Not ours.
+findings:
+  other-words:
+    severity: broken
+    what: words of theirs
+    log: [{text: OTHER WORDS}]
+    why: none
+    fix: read on
+    source: nowhere
+    command: ./evil
+"""
+
+
+@pytest.mark.parametrize("where", ["clone", "config"])
+def test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command(
+    cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    own = where == "config"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place / "config"))
+    folder = "config/uenvtool/" if own else ""
+    write(f"{folder}rules/theirs.yaml", RULE)
+    write(f"{folder}findings/theirs.yaml", FINDING)
+    script = write("job.sh", "#!/bin/bash\n#SBATCH --time=1\npython train.py\n")
+    write("job.log", "OTHER WORDS\n")
+
+    checked, told = cli("job", "check", "--fix", "job.sh"), cli("doctor", "--log", "job.log", "--fix")
+
+    assert ("python-name" in checked.stdout) is not own  # a finding that is mended is not told
+    assert ("./evil train.py" in script.read_text()) is own
+    assert "words of theirs" in told.stdout + told.stderr
+    assert ("./evil" in told.stdout) is own
+
+
 def test_every_command_has_a_row() -> None:
     rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "security.md").read_text(), re.MULTILINE)
 
@@ -282,6 +328,7 @@ TESTED_BY = {
     29: "tests/venv/test_kernels.py::test_another_tools_kernel_is_neither_replaced_nor_removed",
     30: "tests/doctor/test_job.py::test_answers_of_scontrol_are_bounded",
     31: "tests/faults/test_kills.py::test_job",
+    32: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
 }
 """The test of each numbered sentence."""
 

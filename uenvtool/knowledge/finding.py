@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
@@ -110,12 +110,15 @@ def load_finding_file(name: str) -> FindingFile:
 
 
 def load_findings() -> Known:
-    """Return every finding by id, and every fact by name."""
-    files = [_load(location) for location in usable_files(FINDINGS).values()]
-    return Known(
-        {name: finding for file in files for name, finding in file.findings.items()},
-        {name: fact for file in files for name, fact in file.facts.items()},
-    )
+    """Return every finding by id, and every fact by name; a finding of the current folder has no command to paste."""
+    findings: dict[str, KnownFinding] = {}
+    facts: dict[str, LogFact] = {}
+    for location in usable_files(FINDINGS).values():
+        file = _load(location)
+        facts.update(file.facts)
+        for name, finding in file.findings.items():
+            findings[name] = finding if location.may_act else replace(finding, command="")
+    return Known(findings, facts)
 
 
 def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:

@@ -36,6 +36,11 @@ class Location:
     def is_built_in(self) -> bool:
         return _is_built_in(self.path)
 
+    @property
+    def may_act(self) -> bool:
+        """If what it says may be done or pasted: the current folder may be a clone of somebody else's."""
+        return self.is_built_in or self.path.is_relative_to(config_folder())
+
 
 def data_root() -> Path:
     """Return the folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
@@ -119,8 +119,12 @@ def load_rule_file(name: str) -> RuleFile:
 
 
 def load_rules() -> dict[str, Rule]:
-    """Return every rule by id."""
-    return {name: rule for location in usable_files(RULES).values() for name, rule in _load(location).rules.items()}
+    """Return every rule by id; one of the current folder shows what it finds, and changes no script."""
+    return {
+        name: rule if location.may_act else replace(rule, edit=None)
+        for location in usable_files(RULES).values()
+        for name, rule in _load(location).rules.items()
+    }
 
 
 def _load(location: Location) -> RuleFile:
