@@ -20,7 +20,7 @@ STRAY = f".left.abc{atomic.STAGED_SUFFIX}"
 
 @pytest.fixture
 def umask() -> Iterator[None]:
-    before = os.umask(0o027)
+    before = os.umask(0o022)
     yield
     os.umask(before)
 
@@ -35,13 +35,14 @@ def test_a_new_file_has_the_mode_of_the_umask_and_an_old_one_keeps_its_own_if_as
         if name != "new":
             (place / name).write_text("old")
             (place / name).chmod(0o701)
-        write(place / name, "text", keep_mode=name == "kept")
+        write(place / name, "text", **({"keep_mode": True} if name == "kept" else {}))
+    write_all(place, {"replaced": "once more"})
 
-    assert [oct(mode(place / name)) for name in ("new", "kept", "replaced")] == ["0o640", "0o701", "0o640"]
+    assert [oct(mode(place / name)) for name in ("new", "kept", "replaced")] == ["0o644", "0o701", "0o644"]
     write(place / "absent", "text", keep_mode=True)
-    assert oct(mode(place / "absent")) == "0o640"
+    assert oct(mode(place / "absent")) == "0o644"
     atomic.set_shared_mode(place / "kept")
-    assert oct(mode(place / "kept")) == "0o640"
+    assert oct(mode(place / "kept")) == "0o644"
     with pytest.raises(ToolFailed, match="cannot write"):
         atomic.set_shared_mode(place / "nothing")
 
@@ -68,6 +69,25 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_folder(place: Path, monke
 
     assert [path.name for path in place.iterdir()] == ["a"]
     assert (place / "a").read_text() == "old"
+
+
+def test_names_that_a_disk_refuses_are_said_and_the_record_stays(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As btrfs does where a quota is spent: the files are on disk, and get no names."""
+    (place / "b").write_text("old")
+    renamed = os.replace
+
+    def refused(source: Path, target: Path) -> None:
+        if target.name == "b":
+            raise OSError(errno.EDQUOT, "Disk quota exceeded", str(source), None, str(target))
+        renamed(source, target)
+
+    monkeypatch.setattr(os, "replace", refused)
+    with pytest.raises(ToolFailed, match="Disk quota exceeded") as raised:
+        rewrite(place, order(contents={"a": "new", "b": "new"}))
+
+    assert str(raised.value.problems[0].hint).startswith("some of the files may be new")
+    found = {path.name: path.read_text() for path in place.iterdir()}
+    assert found == {"a": "new", "b": "old", "record": "both"}
 
 
 def test_a_program_s_file_that_does_not_reach_the_disk_is_said(place: Path) -> None:

@@ -20,6 +20,7 @@ from tests.support.forked import Server, server
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from tests.support.trees import files
+from uenvtool.env.install import ENVIRONMENT, JOB, WORK
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
@@ -181,14 +182,50 @@ def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
     assert {path.name for path in place.iterdir()} <= {"v", "v.squashfs", "v.previous", "v.previous.squashfs"}
 
 
+def stand_in(program: Path, code: str) -> Path:
+    """A Python program in place of another; gives the folder above its bin."""
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(f"#!{sys.executable}\nimport sys\n{code}\n")
+    program.chmod(0o755)
+    return program.parent.parent
+
+
+def test_image_of_a_job(environment: Installable, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a job is given is whole, and so is what `image status` reads; stand-ins are Spack and sbatch."""
+    need("mksquashfs", "unsquashfs")
+    store = filled_store(place / "store", environment, when=1e9)
+    root = stand_in(place / "spack/bin/spack", "'--version' in sys.argv and print('1.1.0')")
+    stand_in(place / "spack/bin/sbatch", "print(4711)")
+    monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
+    words: Words = ["image", "build", environment.folder, "--spack", root, "--store", store, "-o", "i.squashfs"]
+    work, lock = store / WORK, (environment.folder / "spack.lock").read_text()
+
+    def turn(number: int) -> Words:
+        return [*words, "--slurm", "--time", f"{number % 1000 + 1}"]
+
+    def whole() -> None:
+        script = (work / "build.sh").read_text()
+        assert len(re.findall(r"(?m)^#SBATCH --time=\d+$", script)) == 1
+        assert script.endswith('"${build[@]}" # what is left, then the view and the image\n')
+        assert (store / ENVIRONMENT / "spack.lock").read_text() == lock
+        assert json.loads((work / JOB).read_text())["job"] == "4711"
+
+    with server() as running:
+        for number in turns(running, turn, whole, CASES or 3):
+            if number % 5 == 0:
+                ends_well(running, turn(number))
+                assert f"--time={number % 1000 + 1}\n" in (work / "build.sh").read_text()
+        ends_well(running, words)  # as the job does, which has the store for itself
+    assert list(store.rglob(".*.uenvtool-part")) == []
+    assert sorted(path.name for path in place.iterdir()) == ["i.squashfs", "spack", "store"]
+
+
 def test_image(environment: Installable, place: Path) -> None:
     """Packed from a store that is installed: a stand-in is Spack."""
     need("mksquashfs", "unsquashfs")
-    store, spack = filled_store(place / "store", environment, when=1e9), place / "spack/bin/spack"
-    spack.parent.mkdir(parents=True)
-    spack.write_text(f"#!{sys.executable}\nimport sys\n'--version' in sys.argv and print('1.1.0')\n")
-    spack.chmod(0o755)
-    words: Words = ["image", "build", environment.folder, "--spack", spack.parent.parent, "--store", store]
+    store = filled_store(place / "store", environment, when=1e9)
+    root = stand_in(place / "spack/bin/spack", "'--version' in sys.argv and print('1.1.0')")
+    words: Words = ["image", "build", environment.folder, "--spack", root, "--store", store]
     images: set[bytes] = set()
 
     def turn(_: int) -> Words:

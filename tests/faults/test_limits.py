@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import ROOT, SMALL
 from tests.faults import CASES
 from tests.faults.test_kills import torch_here
+from tests.support.disks import disk_with_quota, set_quota
 from tests.support.needs import need
 from tests.support.overlays import BaseHere
 from tests.support.trees import files
@@ -87,6 +88,31 @@ def test_a_spent_quota(name: str, recipe: Path, place: Path, shim: Path) -> None
             (place / "out").mkdir()
             recipe.write_text(SMALL)
     assert spent, "the quota was never spent"
+
+
+@pytest.mark.parametrize("name", some(list(COMMANDS), 1))
+def test_a_real_quota(name: str, place: Path) -> None:
+    """btrfs refuses new names too, not only bytes: what is there is old or new, and the next run ends as ever."""
+    with disk_with_quota(place / "disk") as folder:
+        recipe = folder / "recipes/small/recipe.yaml"
+        recipe.parent.mkdir(parents=True)
+        refused = 0
+        for more in some([0, 4096, 16384, 20000, 24576, 32768, 40960, 65536, 131072], 3):
+            recipe.write_text(SMALL)
+            (folder / "out").mkdir()
+            before = files(folder)
+            set_quota(folder, int(str(more)))
+            done = started(COMMANDS[name], cwd=folder)
+            assert_told(done, 0, 4)
+            set_quota(folder, None)
+            if done.returncode == 4:
+                refused += 1
+                assert "quota" in done.stderr
+                assert files(folder) == before or "hint: some of the files may be new" in done.stderr
+            assert_told(started(COMMANDS[name], cwd=folder), 0)
+            assert list(folder.rglob(".*uenvtool-*")) == []
+            shutil.rmtree(folder / "out")
+        assert refused, "the quota was never spent"
 
 
 @pytest.mark.parametrize("name", some(list(COMMANDS), 2))

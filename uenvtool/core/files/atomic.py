@@ -21,6 +21,8 @@ REMEDIES = {
     errno.EPERM: "{folder} is not yours to write: name another place, or ask its owner",
 }
 """What helps, by what the system said."""
+UNCHANGED = "nothing was changed"
+PARTLY = "some of the files may be new, and the next run writes the others"
 LOCK_WAIT_HINT = "another uenvtool is writing there: wait until it has ended, or name another place"
 
 
@@ -64,7 +66,11 @@ class Rewrite:
 
 
 def rewrite(folder: Path, order: Rewrite) -> None:
-    """Replace and remove files below `folder`. Raises ToolFailed, with nothing changed, if the disk is full."""
+    """Replace and remove files below `folder`.
+
+    Raises ToolFailed, with nothing changed, if the disk is full. A disk that takes the files and then refuses their
+    names, as btrfs does where a quota is spent, leaves the record that says what is being written.
+    """
     last = {order.record: order.afterwards}
     if not order.emptied and all(_holds(folder / name, text.encode()) for name, text in order.contents.items()):
         write_all(folder, last)
@@ -74,15 +80,15 @@ def rewrite(folder: Path, order: Rewrite) -> None:
             write_all(folder, {order.record: order.while_writing})
             staged = stack.enter_context(_staged(folder, order.contents))
             record = stack.enter_context(_staged(folder, last))
-        _replace_all(staged, folder)
+        _replace_all(staged, folder, PARTLY)
         try:
             for name in order.obsolete:
                 (folder / name).unlink(missing_ok=True)
         except OSError as error:
-            raise write_error(folder, error) from error
+            raise write_error(folder, error, PARTLY) from error
         for name in order.emptied:
             remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
-        _replace_all(record, folder)
+        _replace_all(record, folder, PARTLY)
 
 
 @contextlib.contextmanager
@@ -140,12 +146,13 @@ def _staged(
         remove_empty(made)
 
 
-def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path) -> None:
+def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path, state: str = UNCHANGED) -> None:
     try:
         for temporary, target in staged:
             os.replace(temporary, target)
+            state = PARTLY
     except OSError as error:
-        raise write_error(folder, error) from error
+        raise write_error(folder, error, state) from error
     sync_folders({target.parent for _, target in staged})
 
 
@@ -177,21 +184,21 @@ def sync(path: Path) -> None:
         raise write_error(path, error) from error
 
 
-def write_error(path: Path, error: OSError) -> ToolFailed:
-    """Return the error that says why nothing could be written at `path`, and which disk or permission would help.
+def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
+    """Return the error that says why `path` could not be written, and which disk or permission would help.
 
-    Of a copy or a rename the error has both names, the second of them is the one that is written. A name elsewhere
-    than at `path` is one that could not be read.
+    state: what is there now. Of a copy or a rename the error has both names, the second of them is the one that is
+    written. A name elsewhere than at `path` is one that could not be read.
     """
     named = next((name for name in (error.filename2, error.filename) if isinstance(name, str | bytes)), path)
     place, beside = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
     if error.filename2 is None and os.path.commonpath([beside, os.path.abspath(place)]) != beside:
-        hint = "nothing was changed; look at its permissions and its disk, then run it again"
+        hint = f"{state}; look at its permissions and its disk, then run it again"
         return ToolFailed(f"cannot read {place}: {error.strerror or error}", hint=hint)
     remedy = REMEDIES.get(error.errno or 0, "name another place")
     return ToolFailed(
         f"cannot write {place}: {error.strerror or error}",
-        hint=f"nothing was changed; {remedy.format(folder=os.path.dirname(place) or '.')}, then run it again",
+        hint=f"{state}; {remedy.format(folder=os.path.dirname(place) or '.')}, then run it again",
     )
 
 
