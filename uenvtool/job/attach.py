@@ -59,8 +59,11 @@ def ranks_of(job: str, environ: Mapping[str, str], *, seconds: int | None = None
         raise ToolMissing("srun is not here", hint="run it on a login node of the cluster, or in the job")
     nodes = tools.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
     count = nodes.stdout.split()
-    if nodes.code != 0 or not count:
-        raise AnswerIsNo(f"job {job} does not run", hint=nodes.stderr.strip() or "`squeue --me` shows what runs")
+    if nodes.code != 0 and "Invalid job id" not in nodes.stderr:
+        reason = (nodes.stderr.strip() or "it printed nothing").splitlines()[-1]
+        raise ToolFailed(f"squeue does not say where job {job} runs: {reason}", hint="see that Slurm answers: sinfo")
+    if not count:
+        raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
     limit = ["timeout", str(seconds)] if seconds else []
     step = [*limit, "srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
     answer = tools.run(
