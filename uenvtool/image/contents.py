@@ -16,6 +16,7 @@ from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
+from uenvtool.knowledge.lock import name_of_spack, text_of_spack
 
 PYTHON, SPACK = "python", "spack"
 DATABASE = ".spack-db/index.json"
@@ -23,7 +24,7 @@ DATABASE = ".spack-db/index.json"
 LARGEST_DATABASE = 48 << 20
 RECORD = ".dist-info/RECORD"
 """The list of files that an installer of Python packages leaves."""
-_INFO = re.compile(r"(?P<site>(?:.*/)?)(?P<name>[^/]+)-(?P<version>[^/-]+)\.dist-info")
+_INFO = re.compile(r"(?P<site>(?:.*/)?)(?P<name>[A-Za-z0-9][\w.-]*)-(?P<version>[\w.!+]+)\.dist-info", re.ASCII)
 _BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
 
 
@@ -87,8 +88,8 @@ class Contents:
             rows = json.loads(database)["database"]["installs"] if database else {}
             return {
                 key: Install(
-                    name=str(row["spec"]["name"]),
-                    version=str(row["spec"]["version"]),
+                    name=name_of_spack(row["spec"]["name"]),
+                    version=text_of_spack(row["spec"]["version"]),
                     folder=os.path.relpath(str(row["path"]), self.mount or "/"),
                     needs=tuple(str(edge["hash"]) for edge in row["spec"].get("dependencies", ())),
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from uenvtool.core.words import listed
 
 LOCK = "spack.lock"
 WRAPPER = "compiler-wrapper"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
+LONGEST_TEXT = 4096
+"""A path of Linux has no more letters."""
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
 
@@ -59,7 +63,7 @@ def parse_lock(text: str, shown: str) -> Lock:
         data = json.loads(text)
         packages = tuple(_package(key, spec) for key, spec in data["concrete_specs"].items())
         roots = tuple(str(root["spec"]) for root in data["roots"])
-        made_by = str(data.get("spack", {}).get("version", ""))
+        made_by = text_of_spack(data.get("spack", {}).get("version", ""), empty=True)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise BadInput(
@@ -109,13 +113,28 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
     needed = spec.get("dependencies") or []
     virtuals = {virtual for edge in needed for virtual in edge.get("parameters", {}).get("virtuals", ())}
     return Package(
-        name=str(spec["name"]),
-        version=str(spec["version"]),
-        hash=key,
-        target=str(target.get("name", "") if isinstance(target, dict) else target),
-        os=str(arch.get("platform_os", "")),
-        external=str(external.get("path") or ""),
-        dependencies=tuple(str(edge["hash"]) for edge in needed),
+        name=name_of_spack(spec["name"]),
+        version=text_of_spack(spec["version"]),
+        hash=name_of_spack(key),
+        target=text_of_spack(target.get("name", "") if isinstance(target, dict) else target, empty=True),
+        os=text_of_spack(arch.get("platform_os", ""), empty=True),
+        external=text_of_spack(external.get("path") or "", empty=True),
+        dependencies=tuple(name_of_spack(edge["hash"]) for edge in needed),
         compiled=not external and bool(virtuals & LANGUAGES),
         wrapped=any(edge["name"] == WRAPPER for edge in needed),
     )
+
+
+def name_of_spack(value: object) -> str:
+    """Return the name of a package, or a hash. Raises ValueError for what Spack does not write: it may be hostile."""
+    if _NAME.fullmatch(text := str(value)):
+        return text
+    raise ValueError(f"{text[:60]!r} is not what Spack writes")
+
+
+def text_of_spack(value: object, *, empty: bool = False) -> str:
+    """Return a version, a path, an operating system. Raises ValueError as `name_of_spack`; empty: it may be."""
+    text = str(value or "")
+    if text.isprintable() and len(text) <= LONGEST_TEXT and (text or empty):
+        return text
+    raise ValueError(f"{text[:60]!r} is not what Spack writes")

@@ -1,0 +1,82 @@
+"""A bill of materials of a lock that somebody else wrote: a valid one with its words as data, or bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.samples import share
+from uenvtool.core.errors import BadInput
+from uenvtool.image.sbom import sbom
+from uenvtool.knowledge.lock import read_lock
+
+TEXT = st.one_of(
+    st.text(max_size=30),
+    st.sampled_from(
+        [
+            "",
+            "\x1b[2J",
+            "a\nb",
+            "</script><script>",
+            "../../etc",
+            "pkg:generic/x@1?a=b#c",
+            "\udcff",
+            "\u202e",
+            "%00",
+            "-",
+        ]
+    ),
+)
+KEYS = st.sampled_from(["a" * 32, "b" * 32, "c" * 32])
+SPECS = st.fixed_dictionaries(
+    {
+        "name": TEXT,
+        "version": TEXT,
+        "dependencies": st.lists(st.fixed_dictionaries({"hash": KEYS, "name": TEXT}), max_size=3),
+    },
+    optional={
+        "arch": st.fixed_dictionaries({"target": st.one_of(TEXT, st.just({"name": "x"})), "platform_os": TEXT}),
+        "external": st.one_of(st.none(), st.fixed_dictionaries({"path": TEXT})),
+    },
+)
+LOCKS = st.fixed_dictionaries(
+    {
+        "roots": st.lists(st.fixed_dictionaries({"spec": TEXT, "hash": KEYS}), max_size=3),
+        "concrete_specs": st.dictionaries(KEYS, SPECS, max_size=3),
+        "spack": st.fixed_dictionaries({"version": TEXT}),
+    }
+)
+
+
+@settings(max_examples=share(500))
+@given(LOCKS)
+def test_a_hostile_lock_gives_a_valid_bill_or_is_refused(lock: object) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "spack.lock")
+        path.write_text(json.dumps(lock))
+        try:
+            text = sbom(path).file
+        except BadInput:
+            return
+    assert text is not None
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    assert text.isascii()
+    assert text.replace("\n", "").isprintable()
+
+
+@pytest.mark.parametrize("damage", range(share(200)))
+def test_a_damaged_lock_is_refused_or_read(damage: int, tmp_path: Path) -> None:
+    whole = json.dumps({"roots": [], "concrete_specs": {"a": {"name": "x", "version": "1"}}, "spack": {"version": "1"}})
+    at = damage * 37 % len(whole)
+    (tmp_path / "spack.lock").write_text(whole[:at] + "\0}{]["[damage % 5] + whole[at + damage % 3 :])
+
+    with contextlib.suppress(BadInput):
+        read_lock(tmp_path / "spack.lock", "spack.lock")
