@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
@@ -50,7 +50,7 @@ _LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
 """The label of a uenv: its name and version."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class ConditionalSetting:
     """A setting and the terms of its condition that are open."""
 
@@ -63,7 +63,7 @@ class ConditionalSetting:
         return " and ".join(str(term) for term in self.guard)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Settings:
     """The variables that are set in a place, in order.
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from uenvtool.container.plan import OUT, Argument, Command, ContainerPlan, Stage
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.component import Release
 
 HERE = Path(__file__).parent
@@ -29,7 +30,7 @@ BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
 """Names of stages; a component's cannot be one of them, since its own has a prefix."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Context:
     """What a Containerfile is rendered with beside its plan.
 

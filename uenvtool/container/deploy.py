@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from uenvtool.container.containerfile import template
 from uenvtool.container.identity import Identity
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.container import NodeTest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Deployment:
     """What these files are made of beside the plan.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from uenvtool.core.value import value_class
 
 DIGITS = 32
 """Hexadecimal digits of a hash in a tag; of the tests' hash half as many."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Identity:
     """An image by name. content: the hash of what it is made of. tests: the hash of what it is tested with."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
@@ -16,6 +15,7 @@ from uenvtool.container.plan import ContainerPlan
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
+from uenvtool.core.value import value_class
 from uenvtool.job.render import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
@@ -28,7 +28,7 @@ IMAGES = "${SCRATCH}/ce-images"
 TESTS_DIGITS = DIGITS // 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Image:
     """The names of an image and the files that it is built, run and tested with, by name."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.component import OPTIONS, Component, ConditionalCommand, ConditionalValue, Release, expanded
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.container import Choice, Container
@@ -18,7 +19,7 @@ OUT = "/out"
 """Where the build of a component installs."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Argument:
     """A word of a command, and why it is there."""
 
@@ -29,7 +30,7 @@ class Argument:
 Command = tuple[Argument, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Stage:
     """The build of one component.
 
@@ -51,7 +52,7 @@ class Stage:
         return self.component.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ContainerPlan:
     """Everything that an image is made of. below: the plan of the image that it builds on, if that is one of ours."""
 

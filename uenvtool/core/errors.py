@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from uenvtool.core.value import value_class
+
 _LONG = re.compile(r"[^\s/]{500,}")
 """A word that is no path, and that nobody reads to its end."""
 
@@ -33,7 +35,7 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Problem:
     """One thing that is wrong: what it is, its place in a file if it has one, and what to do about it."""
 

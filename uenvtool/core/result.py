@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from uenvtool.core.errors import ExitCode, Problem
+from uenvtool.core.value import value_class
 
 Step = Callable[[str], None]
 """Takes what is being done now."""
@@ -24,7 +25,7 @@ def silent(_title: str) -> Iterator[Step]:
     yield lambda _step: None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Table:
     """Rows under headings, each cell a text.
 
@@ -37,7 +38,7 @@ class Table:
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Result:
     """What a command answers.
 

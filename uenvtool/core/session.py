@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
+from uenvtool.core.value import value_class
 
 MAX_BYTES = 10_000_000
 SLURM, KUBERNETES = "slurm", "kubernetes"
@@ -17,7 +17,7 @@ CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.fl
 CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class View:
     """A loaded view of a uenv.
 
@@ -32,7 +32,7 @@ class View:
     image: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Job:
     """The job that this shell is part of. scheduler: SLURM or KUBERNETES. id: as the scheduler names it."""
 

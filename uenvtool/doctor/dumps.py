@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
 
 from uenvtool.core import tools
+from uenvtool.core.value import value_class
 from uenvtool.doctor.secrets import without_secrets
 
 READER = Path(__file__).parent / "scripts" / "dump.py"
@@ -38,7 +38,7 @@ class Call(NamedTuple):
         return f"{self.name} ({', '.join(shown[:2])}{more})" if shown else self.name
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class GroupDump:
     """What a rank knows of a process group: its ranks as a text, what it is for, and the last calls by their number."""
 
@@ -47,7 +47,7 @@ class GroupDump:
     calls: Mapping[int, Call]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class RankDump:
     """What the recorder of a rank kept.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from uenvtool.core.value import value_class
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Fault:
     """What a check found: the id of what is known of it, what was seen, and what mends it here."""
 
@@ -19,7 +20,7 @@ class Fault:
     commands: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Finding:
     """What is wrong here.
 
@@ -62,7 +63,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.known.severity))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Examination:
     """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped."""
 

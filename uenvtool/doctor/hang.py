@@ -7,10 +7,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
 from uenvtool.doctor.finding import Examination, Finding
@@ -26,7 +26,7 @@ _PEERS = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 MOST_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class _Group:
     """A process group: its ranks, what it is for, and what each rank with a dump called."""
 

@@ -15,12 +15,13 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
+from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
@@ -49,7 +50,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}\Z")
 """So many digits the number of a rank has: a larger one is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Place:
     """The rank that this process is, of how many, and the node that each one runs on, if the scheduler says so."""
 
@@ -59,7 +60,7 @@ class Place:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RankReport:
     """What one rank saw. faults: id and detail. values: what has to be the same everywhere. unseen: what it skipped."""
 
@@ -71,7 +72,7 @@ class RankReport:
 
     def data(self) -> dict[str, Any]:
         """Return it as data for its file."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"values": dict(self.values)}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | {"values": dict(self.values)}
 
 
 def parsed_report(data: Any) -> RankReport | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge import complete
 from uenvtool.knowledge.options import ThisSystemName
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DoctorRequest:
     """Look at logs, else at a job that Slurm knows, else at all ranks of this job, else at this shell."""
 

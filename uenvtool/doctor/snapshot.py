@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from uenvtool.core.session import Job, View
+from uenvtool.core.value import value_class
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.tuning import Guard, Need, Setting
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Package:
     """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
 
@@ -21,7 +22,7 @@ class Package:
     folder: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PythonHere:
     """The Python that a command of this shell gets.
 
@@ -48,7 +49,7 @@ class PythonHere:
         return [package for package in self.packages if package.name == name]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Folder:
     """A folder that many ranks may use at once. disk: the kind of its file system. files: how many, if counted."""
 
@@ -57,7 +58,7 @@ class Folder:
     files: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Tuned:
     """The tuning for the system, the runtime and the versions that are really there. again: the command for it.
 
@@ -72,7 +73,7 @@ class Tuned:
     needs: Mapping[tuple[str, str], Need] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class MpiUser:
     """A compiled part of a package that needs an MPI. mpi: the name of that. transport: it, or its MPI, has the GTL."""
 
@@ -81,7 +82,7 @@ class MpiUser:
     transport: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class OnDisk:
     """What files say.
 
@@ -103,7 +104,7 @@ class OnDisk:
     driver_cuda: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Snapshot:
     """What is there. What could not be found out is None, or empty.
 

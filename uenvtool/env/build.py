@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import Position, ToolFailed, ToolMissing
 from uenvtool.core.result import Progress, Result, Table, silent
+from uenvtool.core.value import value_class
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, Root, plan_environment
 from uenvtool.env.folder import LOG, TABLE
@@ -27,7 +27,7 @@ from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, 
 HEADINGS = ("package", "version", "set in", "why")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Outcome:
     """What a build gave.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
+from uenvtool.core.value import value_class
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.knowledge.checks import coupled_pins, version_requests
 from uenvtool.knowledge.choice import load_recipe
@@ -79,7 +79,7 @@ def _shown(change: Change, found: Sequence[str], lacking: str) -> str:
     return ", ".join(found) or ("" if change.kind == lacking else "any")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Contents:
     """Packages with their versions. complete: False for a recipe, which does not name what Spack adds."""
 
@@ -120,7 +120,7 @@ def of_recipe(recipe: Recipe) -> Versions:
     return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Change:
     """One package that differs. kind: added, removed or changed; the side that lacks it has no versions."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RECIPE
@@ -35,7 +36,7 @@ OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Root:
     """A root spec as Spack gets it.
 
@@ -49,7 +50,7 @@ class Root:
     version: Versions | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RootGroup:
     """Root specs under a name."""
 
@@ -58,7 +59,7 @@ class RootGroup:
     roots: tuple[Root, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Constraint:
     """One text with its reason."""
 
@@ -66,7 +67,7 @@ class Constraint:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Preference:
     """Versions to take if nothing stands against them. origin: the place that names them."""
 
@@ -75,7 +76,7 @@ class Preference:
     origin: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PackageSettings:
     """What the environment says of one package."""
 
@@ -87,7 +88,7 @@ class PackageSettings:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Compiler:
     """The compiler of an environment. first: what builds it, if the system does not bring it.
 
@@ -106,7 +107,7 @@ class Compiler:
         return self.root.reason or "one compiler for everything"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Environment:
     """A Spack environment, ready to be written down."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import last_lines
+from uenvtool.core.value import value_class
 from uenvtool.env.program import Spack
 
 MAX_CLASH_LINES = 9
@@ -19,7 +19,7 @@ SIGNALLED = 128
 _CAUSE_INDENT = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class KnownFailure:
     """A failure that Spack's own words do not explain.
 

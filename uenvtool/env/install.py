@@ -17,6 +17,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed, run
+from uenvtool.core.value import value_class
 from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push, no_key
 from uenvtool.env.folder import COMPILER
 from uenvtool.env.installable import Installable
@@ -54,7 +55,7 @@ def usual_stores() -> Path:
     return cache / "uenvtool" / "stores"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class InstallOptions:
     """How to install. jobs: processes of one build, None for Spack's own choice.
 
@@ -71,7 +72,7 @@ class InstallOptions:
     beside_others: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Installed:
     """The packages that a run took from build caches, and those that it built, as NAME-VERSION."""
 

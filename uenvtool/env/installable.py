@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.value import value_class
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import COMPILER
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
@@ -18,7 +18,7 @@ MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Installable:
     """A resolved environment on disk.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem, ToolMissing
 from uenvtool.core.result import Result
+from uenvtool.core.value import value_class
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.program import find_spack, how_to_get, repository_folder
 from uenvtool.env.repository import Missing, problems, requests
@@ -19,7 +19,7 @@ from uenvtool.knowledge.source import read
 from uenvtool.knowledge.validate import validate as validate_files
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Repositories:
     """The package repositories at hand: folders by name, and the Spack that reads them."""
 

@@ -6,11 +6,11 @@ import contextlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, Position, ToolFailed
 from uenvtool.core.files import read_bytes, remove_file
 from uenvtool.core.result import Progress, Result, Table
+from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment
 from uenvtool.env.folder import LOG
@@ -28,7 +28,7 @@ MOST_JOBS = 16
 """Processes of a build if nobody says how many: Spack v1.1.0, etc/spack/defaults/base/config.yaml, build_jobs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BuildOrder:
     """The order of a build.
 

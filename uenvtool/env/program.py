@@ -7,11 +7,11 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.version import Version
 
@@ -19,7 +19,7 @@ OLDEST = Version("1.1")
 """Earlier versions know neither a tag for a package repository nor the package API that recipes pin."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Spack:
     """A Spack that is installed here. found_by: the option or variable that named it, or PATH."""
 
@@ -78,7 +78,7 @@ def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Deviations:
     """What is used and not what is pinned, a sentence each. unseen: of what that cannot be seen."""
 

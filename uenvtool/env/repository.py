@@ -4,9 +4,9 @@ solution, which takes minutes and ends in words about other things."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from uenvtool.core.errors import Position, Problem
+from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.env.environment import Environment, filled
 from uenvtool.knowledge.checks import coupled_pins
@@ -17,7 +17,7 @@ MOST_NAMED = 4
 NOT_DEPRECATED = " (deprecated ones do not count)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Request:
     """A spec that an environment asks for. soft: it is a preference."""
 
@@ -26,7 +26,7 @@ class Request:
     soft: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Missing:
     """What no repository has. kind: package, version or variant. known: what there is instead, the nearest first."""
 

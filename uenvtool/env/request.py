@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Option
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName, Uarch, named_paths
 
 SPACK = "spack"
@@ -15,7 +15,7 @@ STACKINATOR = {"stackinator": 2, "stackinator3": 3}
 """Forms of a Stackinator recipe to its version."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BuildRequest:
     """A request to build."""
 
@@ -50,7 +50,7 @@ class BuildRequest:
         return named_paths(self.repo, "--repo")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Changes:
     """What a user wants changed."""
 
@@ -60,7 +60,7 @@ class Changes:
     reason: Annotated[str, Option(metavar="TEXT", help="Why, written beside the change.")] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class EditRequest(Changes):
     """A request to change a recipe's file."""
 
@@ -70,7 +70,7 @@ class EditRequest(Changes):
     dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class UpgradeRequest:
     """A request to move a recipe to another version."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
+from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failure
 from uenvtool.env.manifest import MANIFEST, render, render_manifest
@@ -31,7 +32,7 @@ FITTING = re.compile(r"1\.1(\.|$)")
 C_LIBRARY = "glibc"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NodeAnswers:
     """A node's answers. target, os: as Spack names them. libc: a spec; libc_prefix: the folder that it is in."""
 

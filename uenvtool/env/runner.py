@@ -6,12 +6,13 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.files import remove_tree, write_all
 from uenvtool.core.result import Step
+from uenvtool.core.value import value_class
 from uenvtool.env.program import Spack
 
 FOREIGN_VARIABLES = (
@@ -27,7 +28,7 @@ FOREIGN_VARIABLES = (
 """Variables of another environment, or of a loaded uenv whose packages are for another Python than Spack's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Runner:
     """Spack at work on one environment.
 

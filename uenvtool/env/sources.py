@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import ToolFailed, ToolMissing
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Progress, Result, Step, Table
+from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failed_install
 from uenvtool.env.folder import COMPILER, LOG
@@ -28,7 +29,7 @@ SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
 HEADINGS = ("package", "sha256 or commit", "url")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Source:
     """A download. package: NAME@VERSION. sha256: of the file; commit: of a git repository; one of both, or none."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import again, header_lines
 from uenvtool.knowledge.condition import Condition, Facts
@@ -13,7 +13,7 @@ from uenvtool.knowledge.published import PublishedTable, Row
 from uenvtool.knowledge.recipe import Published
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Match:
     """A published row and what the lock has for it. ours: the lock's version, or None if it lacks the package."""
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
+from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
@@ -45,7 +45,7 @@ from uenvtool.knowledge.parts import GitPin
 SCRATCH_BYTES = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ImagePlan:
     """An image that is to be built.
 
@@ -76,7 +76,7 @@ class ImagePlan:
         return f"uenv start {shlex.quote(str(self.target))} --view={self.environment.view}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class CachedResult:
     """What is known before anything is built. result: the answer if nothing has to be. warnings: of caches."""
 

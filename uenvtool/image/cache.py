@@ -7,13 +7,13 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, silent
+from uenvtool.core.value import value_class
 from uenvtool.env.installable import Installable
 from uenvtool.image import registry
 from uenvtool.image.metadata import PACKED
@@ -80,7 +80,7 @@ def mark(image: Path, sha256: str) -> Path:
     return marker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Key:
     """What a cache stores an image under: the name of what it is an image of, and the hash of its inputs."""
 
@@ -117,7 +117,7 @@ class Cache(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Folder:
     """A folder with files NAME-HASH.squashfs, and NAME-HASH.squashfs.tested beside those that were tested."""
 
@@ -153,7 +153,7 @@ class Folder:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Registry:
     """A registry, with images HOST/PATH/NAME:HASH; the tag HASH-tested is given to those that were tested."""
 
@@ -204,7 +204,7 @@ def named_cache(text: str) -> Cache:
     return Registry(address)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Fetched:
     """What caches gave. cache: the one whose image is the target now, "" if none is. warnings: of the others."""
 

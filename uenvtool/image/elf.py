@@ -8,7 +8,8 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from uenvtool.core.value import value_class
 
 MAGIC = b"\x7fELF"
 Content = bytes | bytearray | mmap.mmap
@@ -18,7 +19,7 @@ _END, _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 14, 15, 29
 _WEAK = 2
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Needs:
     """What a library or program needs and gives.
 

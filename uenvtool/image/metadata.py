@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.value import value_class
 
 ENV = "meta/env.json"
 EXTRA = "meta/extra"
@@ -22,7 +23,7 @@ RECIPE = "meta/recipe"
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ListUpdate:
     """A change of a variable that is a list of paths; op: set, prepend, append or unset."""
 
@@ -34,7 +35,7 @@ class ListUpdate:
         return {"op": self.op, "value": list(self.paths)}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class View:
     """A view: what the uenv client sets in a shell that loads it.
 
@@ -57,7 +58,7 @@ class View:
         return {"activate": self.activate, "description": self.description, "root": self.root, "env": env}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Uenv:
     """What an image says of itself as a uenv.
 

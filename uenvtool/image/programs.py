@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolMissing
 from uenvtool.core.session import loaded_views
+from uenvtool.core.value import value_class
 
 HOW_TO_GET = (
     "load a uenv or module that has squashfs-tools, or install it: "
@@ -21,7 +21,7 @@ OLDEST = (4, 5)
 """Since then contents are given and taken in one stream (`R` definitions, `-pf`)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Programs:
     """Both programs, their version, and what differs between versions and builds of them.
 

@@ -7,11 +7,11 @@ import re
 import shutil
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.image import listing as listings
 from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, by_name, listing
@@ -29,7 +29,7 @@ LARGEST_TEXTS = 64 << 20
 _HINT = "name a squashfs image; copy it again if it should be one"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Superblock:
     """The first bytes of a squashfs image.
 

@@ -15,12 +15,12 @@ import re
 import shutil
 import tarfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core.value import value_class
 from uenvtool.image.listing import FILE, by_name, listing
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import read_texts
@@ -40,7 +40,7 @@ NOT_THERE = ("manifest unknown", "name unknown", "not found")
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Artifacts:
     """The manifests of an image and of its metadata, and what they name: content by its sha256."""
 

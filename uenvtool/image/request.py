@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import Repos, SpackPath, SystemName, Uarch, named_paths
 
 Names = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ImageRequest:
     """A request for the image of an environment."""
 

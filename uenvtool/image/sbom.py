@@ -10,13 +10,13 @@ import hashlib
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
+from uenvtool.core.value import value_class
 from uenvtool.image.contents import PYTHON, SPACK, Package, read
 from uenvtool.image.read import superblock
 from uenvtool.image.write import EPOCH
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Listed:
     """What a bill is written of. time: seconds since 1970. is_image: it is an image, and no lock."""
 

@@ -8,13 +8,13 @@ import re
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
+from uenvtool.core.value import value_class
 from uenvtool.env.install import ENVIRONMENT, JOB, LOG, STAGE, WORK
 from uenvtool.image.contents import DATABASE
 from uenvtool.knowledge.lock import LOCK, Package, read_lock
@@ -24,7 +24,7 @@ LARGEST_DATABASE = 200 << 20
 ENDED, UNKNOWN = "ended", "unknown"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Build:
     """A package that was begun and is not installed. log: of its build. idle_seconds: since the log grew."""
 

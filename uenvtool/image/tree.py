@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from uenvtool.core import signals as ending
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.value import value_class
 
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
 
@@ -32,7 +33,7 @@ class Entry(NamedTuple):
 FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Bundle:
     """A file that holds the contents of several names, one behind the other from the byte `start` on.
 

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
+from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.env.folder import COMPILER
 from uenvtool.image import elf
@@ -46,7 +46,7 @@ _OVERLAP = 256
 _MOST_NAMES = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Report:
     """What a check found.
 

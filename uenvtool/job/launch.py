@@ -6,11 +6,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_named
+from uenvtool.core.value import value_class
 from uenvtool.job.check.words import commands, spelling
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
@@ -24,7 +24,7 @@ STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
 _REFUSED = STARTERS | {"sbatch", "salloc"}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Launcher:
     """A program that starts the ranks of a node.
 
@@ -97,7 +97,7 @@ LAUNCHERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Command:
     """What runs: its words, and who starts the ranks.
 

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.core.submit import require_program, require_sbatch, submitted
+from uenvtool.core.value import value_class
 from uenvtool.job.plan import (
     CONTAINER,
     HERE,
@@ -45,7 +46,7 @@ _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|t
 """Folders that a container has of its own, or that no data of a user's lie in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Job:
     """A planned job and the text of each of its files, the one to submit first. warnings: what may fail."""
 

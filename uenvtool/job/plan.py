@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.value import value_class
 from uenvtool.job.launch import Command, command_of
 from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
 from uenvtool.knowledge.condition import Facts
@@ -29,7 +30,7 @@ REGISTRY = re.compile(
 """An image of a registry: a host name with a dot, as docker knows it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Overlay:
     """A Python overlay that the job uses.
 
@@ -54,7 +55,7 @@ class Overlay:
         return self.path if self.path.startswith(("/", ".", "$")) else f"./{self.path}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class JobPlan:
     """Everything that a job's files are rendered from.
 

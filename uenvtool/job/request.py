@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,6 +11,7 @@ from typer import Option
 
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.options import BEHIND
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
 
 SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
@@ -36,7 +36,7 @@ _CLAIM = re.compile(r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class JobRequest:
     """A request for a job. What is not given is the system's own."""
 

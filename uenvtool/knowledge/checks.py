@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
@@ -17,7 +18,7 @@ from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class VersionRequest:
     """A version that the recipe asks for somewhere. hard: Spack must take it. when: where it does."""
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.locate import available
@@ -16,7 +15,7 @@ from uenvtool.knowledge.system import System, load_system
 __all__ = ["Choice", "choose", "load_recipe", "system_name"]
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Choice:
     """The system and node type that a command works for, and why these."""
 

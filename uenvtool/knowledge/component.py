@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
@@ -22,7 +23,7 @@ VALUES = ("version", "out", "cuda_arch")
 _VALUE = re.compile(r"\$\{([^}]*)\}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Patch:
     """A change of the sources. sha256: of the patch file."""
 
@@ -31,7 +32,7 @@ class Patch:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Release:
     """The sources of one version: an archive at `url`, or a commit of `git`.
 
@@ -62,7 +63,7 @@ class Release:
         return self.commit if self.git else self.sha256
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ConditionalCommand:
     """A command, word by word, that holds under a condition."""
 
@@ -73,7 +74,7 @@ class ConditionalCommand:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ConditionalValue:
     """An option, or the value of a variable, that holds under a condition."""
 
@@ -84,7 +85,7 @@ class ConditionalValue:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PlacedText:
     """A text and its place in the file: the name of something else, or a path in the image.
 
@@ -96,7 +97,7 @@ class PlacedText:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class DebianPackages:
     """Packages that building needs, and those that are needed when it runs."""
 
@@ -104,7 +105,7 @@ class DebianPackages:
     runtime: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Component:
     """A component as its file describes it.
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.version import Version
 
 _COMPARE = re.compile(r"([A-Za-z][\w.-]*)\s*(==|!=|<=|>=|<|>)\s*([\w.:/^-]+)\Z")
@@ -35,7 +35,7 @@ class ConditionSyntaxError(ValueError):
     """Text that is not a condition."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Term:
     """One comparison: `values` has one value, several for `in`, none for presence."""
 
@@ -64,7 +64,7 @@ class Term:
         return (value in self.values) != (self.operator == "!=")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Condition:
     """Terms that must all hold; no term at all always holds."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from uenvtool.core.errors import Position
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.component import DebianPackages, PlacedText
 from uenvtool.knowledge.extend import load_extended
@@ -18,7 +19,7 @@ from uenvtool.knowledge.schema import check
 from uenvtool.knowledge.source import parse, text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class BaseImage:
     """An image of somebody else's. hooks: the folder whose files its entry point sources, if it has one.
 
@@ -39,7 +40,7 @@ class BaseImage:
         return f"{self.image}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Choice:
     """A component at a version, and where it is named."""
 
@@ -50,7 +51,7 @@ class Choice:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Removal:
     """What is taken out of the base before anything is built: paths, and Debian packages by pattern."""
 
@@ -59,7 +60,7 @@ class Removal:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Threshold:
     """The least that a test may show. number: an extended regular expression; the first number behind it counts."""
 
@@ -68,7 +69,7 @@ class Threshold:
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NodeTest:
     """A command that is run in the image on nodes.
 
@@ -85,7 +86,7 @@ class NodeTest:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Container:
     """A container recipe.
 

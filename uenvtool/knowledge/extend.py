@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, locate
@@ -31,7 +31,7 @@ def is_abstract(tree: Node) -> bool:
     return abstract is not None and abstract.value is True
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Extended:
     """A tree with everything that it inherits.
 

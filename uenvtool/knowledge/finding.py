@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
@@ -20,7 +21,7 @@ SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 """The worst first. A note is no fault."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogLine:
     """A line that programs print.
 
@@ -36,7 +37,7 @@ class LogLine:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class KnownFinding:
     """One thing that can be wrong.
 
@@ -64,7 +65,7 @@ class KnownFinding:
     fault: Literal["", "node", "stall", "passing"] = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class LogFact:
     """What a log says of its run. label: its name in the report; empty if it is not shown."""
 
@@ -74,7 +75,7 @@ class LogFact:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class FindingFile:
     """The findings by id and the facts by name of one file."""
 
@@ -84,7 +85,7 @@ class FindingFile:
     facts: dict[str, LogFact] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Known:
     """Everything that can be found."""
 

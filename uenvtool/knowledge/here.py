@@ -6,12 +6,13 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal, cast
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import this_operating_system
@@ -25,7 +26,7 @@ RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 """The runtimes whose program has their name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Partition:
     """A partition as sinfo has it. gpus: model and count of a node, or none."""
 
@@ -37,7 +38,7 @@ class Partition:
     is_default: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Found:
     """What a new system says of itself. guessed: the fields that nobody saw, with why they are so."""
 

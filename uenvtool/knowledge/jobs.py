@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Key
 from uenvtool.knowledge.pattern import Pattern
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Explained:
     """A value and why it is so."""
 
@@ -20,7 +21,7 @@ class Explained:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Bind:
     """A path of the host, which may begin with a module's `${VARIABLE}`, and its place in the container."""
 
@@ -29,7 +30,7 @@ class Bind:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Large:
     """What large runs ask for."""
 
@@ -38,7 +39,7 @@ class Large:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Extended:
     """What images with their own network stack need. image: the part of an image's name that shows one."""
 
@@ -49,7 +50,7 @@ class Extended:
     network: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Partition:
     """The most that a job may have in a partition, and why."""
 
@@ -59,7 +60,7 @@ class Partition:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Local:
     """The disk of a node, to which a job sends what it opens often. constraint: what sbatch asks for to have it."""
 
@@ -69,7 +70,7 @@ class Local:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Refused:
     """A launcher that jobs here do not take, and why."""
 
@@ -78,7 +79,7 @@ class Refused:
     source: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RuntimeJob:
     """What the jobs of one runtime need on a system, see the system's schema.
 
@@ -107,7 +108,7 @@ class RuntimeJob:
     extended: Extended | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Jobs:
     """Everything of a system that only its jobs need.
 

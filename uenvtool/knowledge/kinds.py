@@ -9,9 +9,10 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePath
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge import joins
 from uenvtool.knowledge.joins import Join, by
 from uenvtool.knowledge.schema import schema_text
@@ -21,7 +22,7 @@ Reader = Callable[[str], object]
 """Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Kind:
     """One kind of knowledge file.
 

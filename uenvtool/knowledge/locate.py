@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.source import content, is_file
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Location:
     """A file of knowledge on disk.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
+from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 
 LOCK = "spack.lock"
@@ -20,7 +20,7 @@ LONGEST_TEXT = 4096
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Package:
     """One resolved package.
 
@@ -39,7 +39,7 @@ class Package:
     wrapped: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Lock:
     """A lock: the roots as they were requested, every package, and the version of the Spack that made it."""
 

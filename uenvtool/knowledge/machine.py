@@ -6,18 +6,18 @@ import dataclasses
 import os
 import re
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import Position
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
 
 OS_RELEASE = Path("/etc/os-release")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Tool:
     """A program that Spack can take from the machine.
 

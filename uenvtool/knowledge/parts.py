@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.source import Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class GitPin:
     """A git repository at a tag or commit.
 
@@ -28,7 +28,7 @@ class GitPin:
         return self.tag or self.commit or "HEAD"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Addition:
     """A file of the recipe's or system's own that an environment gets a copy of.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
@@ -13,7 +13,7 @@ from uenvtool.knowledge.kinds import PUBLISHED
 from uenvtool.knowledge.locate import locate
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Row:
     """One row of a published table.
 
@@ -34,7 +34,7 @@ class Row:
         object.__setattr__(self, "spack_version", self.spack_version or self.version)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class PublishedTable:
     """A published table; `source` says where it was published."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import Position, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
@@ -22,7 +23,7 @@ from uenvtool.knowledge.version import Versions
 ANY_UARCH = "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Pin:
     """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
 
@@ -37,7 +38,7 @@ class Pin:
     provider: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RootSpec:
     """A spec that the recipe asks for by name."""
 
@@ -49,7 +50,7 @@ class RootSpec:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Group:
     """Root specs that belong together; `variants` names the variant groups that all must have."""
 
@@ -59,7 +60,7 @@ class Group:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class VariantGroup:
     """Variants under a name."""
 
@@ -70,7 +71,7 @@ class VariantGroup:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Coupling:
     """If the recipe asks for `when`, the packages of `then` must be at their versions."""
 
@@ -81,7 +82,7 @@ class Coupling:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Variable:
     """A variable that a view sets; `value` None unsets it."""
 
@@ -94,7 +95,7 @@ class Variable:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class View:
     """The folder of links that users see.
 
@@ -109,7 +110,7 @@ class View:
     tuning: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Vulnerability:
     """A known vulnerability of the versions of a package."""
 
@@ -120,7 +121,7 @@ class Vulnerability:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Yanked:
     """Versions of a package that their makers took back. reason: what is wrong with them."""
 
@@ -130,7 +131,7 @@ class Yanked:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Difference:
     """Why a package is not at its published version. prefer: the version to take instead, if any."""
 
@@ -140,7 +141,7 @@ class Difference:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Absence:
     """Why published packages are not in the environments of some systems."""
 
@@ -150,7 +151,7 @@ class Absence:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Published:
     """The published table that a recipe is compared with. prefer: whether its versions are soft pins."""
 
@@ -160,7 +161,7 @@ class Published:
     absent: tuple[Absence, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ReFrame:
     """What a site's ReFrame tests find in a view. cc, cxx, ftn: the commands of the compilers."""
 
@@ -170,7 +171,7 @@ class ReFrame:
     ftn: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Deployment:
     """How a site that builds with Stackinator names, serves and tests the image.
 
@@ -185,7 +186,7 @@ class Deployment:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Recipe:
     """A recipe with everything that it inherits.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
@@ -22,7 +23,7 @@ KINDS = ("directive", "late", "variable", "command", "last", "entry", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Look:
     """A pattern for the parts of a file: of one of KINDS.
 
@@ -58,7 +59,7 @@ class Look:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Edit:
     """What --fix does to the text that was found: each match of a pattern is replaced, `\\1` is its first group."""
 
@@ -66,7 +67,7 @@ class Edit:
     replace: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Rule:
     """One flaw of a job.
 
@@ -96,7 +97,7 @@ class Rule:
     once: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class RuleFile:
     """The rules of one file by id."""
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from uenvtool.core.errors import Position
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RUNTIME
@@ -17,7 +18,7 @@ VIEWS, SYSTEM = "views", "system"
 """Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Sign:
     """What shows a runtime or an image: a variable that is set and not empty, or a file that exists."""
 
@@ -25,7 +26,7 @@ class Sign:
     file: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Use:
     """The lines that load an image or overlay, with marks, and where they belong.
 
@@ -37,7 +38,7 @@ class Use:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class JobUse:
     """How a job uses a runtime, see its schema. scheduler: empty if no job is written for it."""
 
@@ -54,7 +55,7 @@ class JobUse:
     address: Verbatim = "hostname"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Runtime:
     """One runtime, as its file in `runtimes/` describes it.
 

@@ -15,11 +15,11 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.value import value_class
 
 MAX_BYTES = 2_000_000
 """No recipe or system is as large; a larger file is a mistake (a lock, a log) or an attack."""
@@ -32,7 +32,7 @@ _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Node:
     """A value of a YAML file with its position: a mapping, a list, or a scalar.
 

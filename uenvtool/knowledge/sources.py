@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import fields
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ExitCode, ToolFailed, UenvtoolError, unknown
 from uenvtool.core.files.fetching import fetched
 from uenvtool.core.result import Progress, Result, Table, silent
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
 from uenvtool.knowledge.usable import skipped_file_notes
@@ -29,7 +30,7 @@ FAMILIES = ("NCCL_", "FI_", "HSA_", "NVSHMEM_", "OMPI_MCA_")
 _VALUE = r"""(?:"(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s"'`|<>()]+))"""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Statement:
     """What tuning/ lets a source say of a variable, and what its files say.
 
@@ -221,7 +222,7 @@ def _answer(
     code = ExitCode.NO if wrong or missing or failed else ExitCode.DONE
     return Result(
         data={
-            "statements": [{key: getattr(found, key) for key in Statement.__slots__} for found in statements],
+            "statements": [{field.name: getattr(found, field.name) for field in fields(found)} for found in statements],
             "unrecorded": [list(pair) for pair in missing],
             "failed": [list(pair) for pair in failed],
             "unread": dict(unread),

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.version import Versions, versions
 
 _SPACE = re.compile(r"[ \t]+")
@@ -46,7 +47,6 @@ _KINDS = {
     "other": r"[\s\S]",
 }
 """The kinds of tokens, in the order in which Spack tries them."""
-_TOKEN = re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
 _ARCHITECTURE = {"arch", "architecture", "platform", "os", "operating_system", "target"}
 _COMPILER_FLAGS = {"cflags", "cxxflags", "fflags", "cppflags", "ldflags", "ldlibs"}
 _RESERVED = {*_ARCHITECTURE, "namespace", "patches", "dev_path"}
@@ -62,7 +62,7 @@ class SpecSyntaxError(ValueError):
         self.column = column
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Edge:
     """A dependency that a spec constrains. text: with what stands before the name, such as `^` or `%`."""
 
@@ -70,7 +70,7 @@ class Edge:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Spec:
     """A package with constraints, as a recipe asks for it.
 
@@ -255,8 +255,14 @@ class _Reader:
         return package
 
 
+@functools.cache
+def _token_pattern() -> re.Pattern[str]:
+    """Return the pattern of a token; it takes milliseconds to compile, and many commands read no spec."""
+    return re.compile("|".join(f"(?P<{kind}>{pattern})" for kind, pattern in _KINDS.items()))
+
+
 def _tokens(text: str) -> Iterator[_Token]:
-    for match in _TOKEN.finditer(text):
+    for match in _token_pattern().finditer(text):
         kind = next(kind for kind in _KINDS if match[kind] is not None)
         if kind == "other":
             raise _unknown(text, match.start())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.extend import is_abstract, load_extended
@@ -41,7 +42,7 @@ HOST = "host"
 """A value that stands for this machine's own: target, OS, compilers of the system `local`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Gpu:
     """The GPUs of a node. memory: GB a GPU. arch: as the compiler names it (`90`), without dot."""
 
@@ -52,7 +53,7 @@ class Gpu:
     memory: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Binding:
     """How a launcher gives a rank the cores beside its GPU: the value of its option.
 
@@ -65,7 +66,7 @@ class Binding:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class NodeType:
     """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node. binding: by launcher."""
 
@@ -79,7 +80,7 @@ class NodeType:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class External:
     """An installation that the system brings. compilers: language (c, cxx, fortran) to path."""
 
@@ -90,7 +91,7 @@ class External:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Requirement:
     """A constraint that a package must meet on a system."""
 
@@ -101,7 +102,7 @@ class Requirement:
     when: Condition = ALWAYS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class SystemPackage:
     """What the system says of one package.
 
@@ -130,7 +131,7 @@ class SystemPackage:
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Mpi:
     """The MPI of a system. versions: those that it has, the preferred first; none: whatever Spack knows."""
 
@@ -142,7 +143,7 @@ class Mpi:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Bandwidth:
     """A bus bandwidth, in GB/s, that was measured on the system, of messages of so many bytes on so many nodes."""
 
@@ -154,7 +155,7 @@ class Bandwidth:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Scheduler:
     """What starts jobs.
 
@@ -166,7 +167,7 @@ class Scheduler:
     defaults: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class System:
     """A system with everything that it inherits.
 

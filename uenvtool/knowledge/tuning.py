@@ -6,11 +6,12 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain, combinations
 from typing import ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
@@ -26,7 +27,7 @@ from uenvtool.knowledge.usable import usable_files
 from uenvtool.knowledge.version import Version, Versions
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Software:
     """A package whose version decides.
 
@@ -71,7 +72,7 @@ VALUELESS = (UNSET, EXPECTED)
 Value = str | None
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Source:
     """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
 
@@ -97,7 +98,7 @@ class Source:
         return f"{self.title}, {self.date}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Need:
     """What another variable of a Slurm job must contain for a setting to work."""
 
@@ -106,7 +107,7 @@ class Need:
     hint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Setting:
     """What one variable is set to under one condition.
 
@@ -159,7 +160,7 @@ class Setting:
         return value.rstrip("/") == wanted.rstrip("/")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TunedVariable:
     """A variable, what its values are, what each source says of it, and its settings.
 
@@ -177,7 +178,7 @@ class TunedVariable:
     remarks: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Workaround:
     """Settings against a symptom, off unless they are asked for by name. cost: what one pays for them."""
 
@@ -190,7 +191,7 @@ class Workaround:
     position: Position
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class WayOut:
     """Values that keep a danger away.
 
@@ -216,7 +217,7 @@ class WayOut:
         return all(given) and not any(found.search(environ.get(name, "")) for name, found in self.unless.items())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Guard:
     """A danger under a condition, and the ways out of it, of which one must be taken; the first is the tuning's own.
 
@@ -249,7 +250,7 @@ class Guard:
         return ", or ".join(map(str, self.one_of))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class TuningSet:
     """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
 
@@ -260,7 +261,7 @@ class TuningSet:
     set_by: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Tuning:
     """One file of variables, or several as one."""
 

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from functools import total_ordering
 
+from uenvtool.core.value import value_class
+
 _PARTS = re.compile(r"([0-9]+)|([A-Za-z]+)")
 _GROWING = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
 _PRERELEASES = ("alpha", "beta", "rc")
@@ -63,7 +65,7 @@ class Version:
         return mine == theirs or (theirs[1] == _FINAL and mine[0][: len(theirs[0])] == theirs[0])
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Range:
     """From `low` to `high`, both with all their sub-versions; None is open; `exact` is low alone."""
 
@@ -88,7 +90,7 @@ class Range:
         return _reaches(self.low, other.high) and _reaches(other.low, self.high)
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Versions:
     """A version constraint: what may stand behind an `@` in a spec."""
 

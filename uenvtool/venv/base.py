@@ -7,12 +7,12 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
@@ -21,7 +21,7 @@ OLDEST = (3, 10)
 METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Distribution:
     """An installed distribution: its name as written, version, requirements and commands.
 
@@ -42,7 +42,7 @@ class Distribution:
         return canonical(self.name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Base:
     """What an overlay lies on.
 

@@ -6,12 +6,13 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
+from uenvtool.core.value import value_class
 from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv import lock, overlay
 from uenvtool.venv.base import Distribution
@@ -33,7 +34,7 @@ RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may bring."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Installation:
     """What is installed: a lock. plan: what it is for. resolution: what it was made from, empty if it is a user's."""
 

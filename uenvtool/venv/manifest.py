@@ -13,11 +13,11 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
+from uenvtool.core.value import value_class
 from uenvtool.venv.check import installed
 from uenvtool.venv.record import read_record
 from uenvtool.venv.where import RECORD_FOLDER
@@ -30,7 +30,7 @@ _CACHE = "__pycache__"
 _SITES = "lib/python3*/site-packages"
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class Foreign:
     """What in an overlay is not the tool's: packages, by name, with their version; names below the overlay."""
 

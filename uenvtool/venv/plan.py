@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
+from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.image import read_image_record
@@ -24,7 +25,7 @@ NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Plan:
     """What a request comes to here.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from dataclasses import dataclass
 from pathlib import Path
+
+from uenvtool.core.value import value_class
 
 DATA = Path(__file__).parent / "protected.yaml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Rule:
     """One line of protected.yaml.
 

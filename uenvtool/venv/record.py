@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
+from uenvtool.core.value import value_class
 from uenvtool.venv.overlay import PYTHONPATH, SITE
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 from uenvtool.venv.where import RECORD_FOLDER
@@ -34,7 +35,7 @@ _DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": ""}
 _KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class PackageRow:
     """One package in effect.
 
@@ -55,7 +56,7 @@ class PackageRow:
         return data if self.change else {name: value for name, value in data.items() if name != "change"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class OverlayRecord:
     """How an overlay was made.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
 from uenvtool.core.options import BEHIND
+from uenvtool.core.value import value_class
 
 IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class VenvRequest:
     """A request for an overlay.
 
@@ -100,7 +100,7 @@ class VenvRequest:
         return bool(self.wants_packages or changes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ShellRequest:
     """A request for a shell, or one command, in an overlay."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed, did_you_mean
+from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.projects import is_project, project_lines
 
@@ -48,7 +49,7 @@ _PASSED_ON = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class UserRequirement:
     """One thing that the user wants.
 
@@ -81,7 +82,7 @@ class UserRequirement:
         return self.requirement is not None and not self.requirement.url
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class UserRequest:
     """All that the user wants.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.files import fill
+from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.check import conflict
@@ -30,7 +31,7 @@ _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:==\s*([^
 _VIA = re.compile(r"\s*#\s*(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*\Z")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class ResolvedPackage:
     """One package of a resolution. line: as uv wrote it; via: the packages that want it."""
 
@@ -41,7 +42,7 @@ class ResolvedPackage:
     from_base: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Resolution:
     """What is installed.
 

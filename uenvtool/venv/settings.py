@@ -10,10 +10,11 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.value import value_class
 
 _LISTS = {"extra-index-url", "find-links", "constraint", "requirement", "trusted-host", "no-binary", "only-binary"}
 _NOT_FOR_UV = {
@@ -29,7 +30,7 @@ ALL = ":all:"
 """Stands for all packages, as pip's --no-binary has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Settings:
     """What uv gets.
 

@@ -7,11 +7,12 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import ToolFailed, ToolMissing, UenvtoolError
+from uenvtool.core.value import value_class
 from uenvtool.venv.base import Base
 from uenvtool.venv.requirements import UserRequest
 from uenvtool.venv.settings import ALL, Settings
@@ -26,7 +27,7 @@ packaging and setuptools, and compiles with ninja if it is there."""
 Words = Sequence[str | Path]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Uv:
     """uv with the user's settings, working in one folder of the tool's own.
 

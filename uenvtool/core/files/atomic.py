@@ -7,10 +7,10 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.value import value_class
 
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
@@ -48,7 +48,7 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
         _replace_all(staged, folder)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Rewrite:
     """Files that replace others, with a record that is true at every instant.
 

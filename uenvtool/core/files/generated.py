@@ -8,11 +8,10 @@ recorded, is somebody else's.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +19,7 @@ from uenvtool.core import drift
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files.atomic import Rewrite, locked, rewrite, write, write_error
 from uenvtool.core.files.reading import is_open_ended, read_bytes
+from uenvtool.core.value import value_class
 
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
@@ -28,7 +28,7 @@ MOST_BYTES = 10_000_000
 _OWN = ("generator", "files", "writing")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Record:
     """What the tool wrote into a folder.
 
@@ -61,6 +61,8 @@ class Record:
 
 def digest(content: str | bytes) -> str:
     """Return the sha256 of a file's content."""
+    import hashlib
+
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
 
 

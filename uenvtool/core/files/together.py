@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.files.atomic import sync_folders, write_error
+from uenvtool.core.value import value_class
 
 Undo = Callable[[], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Replacement:
     """A finished file or folder that is to get its name.
 
@@ -96,6 +95,8 @@ def _exchange_back(new: Path, target: Path, finished: int) -> None:
 
 def _exchanged(one: Path, other: Path) -> bool:
     """Let the kernel exchange two names at once (renameat2); False if it or the filesystem cannot."""
+    import ctypes
+
     at_cwd, exchange = -100, 2
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2

@@ -11,8 +11,9 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from uenvtool.core.value import value_class
 
 BLOCK_BYTES = 1 << 22
 AHEAD_BYTES = 1 << 15
@@ -25,7 +26,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0
 """What colours text and moves the cursor (ECMA-48, 5.4)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Block:
     """A part of a log. line: the number of its first line. start, end: the offsets whose places belong to it."""
 

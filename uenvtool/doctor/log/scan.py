@@ -9,9 +9,9 @@ import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from uenvtool.core.value import value_class
 from uenvtool.doctor.log import origin
 from uenvtool.doctor.log.blocks import Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
@@ -32,7 +32,7 @@ _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
 
 
-@dataclass(frozen=True, slots=True)
+@value_class(kw_only=False)
 class _Target:
     """What a line says: a finding, a fact, or that a finding is none."""
 
@@ -133,7 +133,7 @@ def _targets(known: Known) -> Iterator[_Target]:
         yield from (_Target(MISSING, finding.id, line) for line in finding.missing)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class _Around:
     """What stands around a text: before it in its line, the line, where that starts, and what lies behind that."""
 

@@ -6,10 +6,11 @@ import bisect
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePath
 
 from uenvtool.core.errors import Position
+from uenvtool.core.value import value_class
 from uenvtool.job.check.edf import read_edf
 from uenvtool.job.check.finders import FINDERS, Context
 from uenvtool.job.check.parts import Found, Lines, Part, Source, at, lines_of
@@ -24,7 +25,7 @@ HIDDEN = "********"
 """What is shown in place of a secret."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Finding:
     """A flaw at its place.
 

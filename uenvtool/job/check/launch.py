@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from uenvtool.core.value import value_class
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
 from uenvtool.job.launch import PYTHON_NAME, STARTERS, launcher_of
@@ -30,7 +30,7 @@ _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
 _ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Shape:
     """What a job or a step gets; None: not known. gpus, tasks: of a node. requested: the options that it names."""
 
@@ -41,7 +41,7 @@ class Shape:
     requested: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Launch:
     """A program that computes, with what starts it.
 

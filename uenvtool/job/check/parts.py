@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from uenvtool.core.value import value_class
+
 BATCH: Final = "batch"
 STEP: Final = "step"
 """Scopes: the batch script itself, and what srun or a container runs."""
@@ -49,7 +51,7 @@ class Command:
     body: Piece | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Part:
     """One part of a file.
 
@@ -74,7 +76,7 @@ class Part:
     piped: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Found:
     """What a search found: where it stands, and what is to be said of it.
 
@@ -95,7 +97,7 @@ def at(part: Part, detail: str = "", fix: str = "") -> Found:
     return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@value_class
 class Source:
     """A file as it was read: its parts in order, and what is known of it.
 

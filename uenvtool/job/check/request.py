@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from uenvtool.core.value import value_class
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+@value_class
 class CheckRequest:
     """What a user asks of `uenvtool job check`."""
 
