@@ -103,7 +103,7 @@ def _failed(error: Exception, *, with_traceback: bool) -> int:
 
 
 def _as_known(error: Exception) -> UenvtoolError:
-    """An error as one of those that say what to do."""
+    """Return an error as one of those that say what to do."""
     from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 
     cause = error.__cause__ if isinstance(error, ToolFailed) else error
@@ -148,7 +148,7 @@ def _own_packages_first() -> None:
 
 
 def _absolute(path: str) -> str:
-    """The absolute path; the path itself if the current folder is gone, and with it what is relative to it."""
+    """Return the absolute path; the path itself if the current folder is gone, and with it what is relative to it."""
     try:
         return os.path.abspath(path)
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from uenvtool.knowledge.recognise import recognised
 
 
 def start(environ: Mapping[str, str]) -> Result:
-    """What a user can do next here: packages of their own, a job, and where all the rest is."""
+    """Return what a user can do next here: packages of their own, a job, and where all the rest is."""
     system = recognised(environ)
     return Result(text="\n".join([_packages(environ), _job(system[0] if system else None), _rest(system is None)]))
 

@@ -146,7 +146,7 @@ def _at_sites(names: Sequence[str], facts: Facts) -> Result:
 
 
 def _in_a_job(here: Settings) -> Result:
-    """The table of what is set, and what was not known when it was made."""
+    """Return the table of what is set, and what was not known when it was made."""
     runtime = here.runtimes[0]
     rows = [(setting.name, _shown(setting), f"{setting.reason} [{setting.source.name}]") for setting in here.holding()]
     notes = [f"on {here.system.name}, in {runtime.name}: {runtime.description}"]
@@ -163,7 +163,7 @@ def _in_a_job(here: Settings) -> Result:
 
 
 def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:
-    """The variables of those names, in capitals or not. Raises BadInput for a name that nobody knows."""
+    """Return the variables of those names, in capitals or not. Raises BadInput for a name that nobody knows."""
     by_fold = {name.casefold(): name for name in variables}
     problems = [
         unknown("variable", name, by_fold.values(), listed_by=ALL) for name in names if name.casefold() not in by_fold
@@ -232,7 +232,7 @@ def _by_name(tuning: Tuning) -> dict[str, list[TunedVariable]]:
 
 
 def _says(variables: Sequence[TunedVariable]) -> dict[str, Value]:
-    """What each source says of a variable that several files may describe."""
+    """Return what each source says of a variable that several files may describe."""
     return {source: value for variable in variables for source, value in variable.says.items()}
 
 
@@ -264,7 +264,7 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: S
 
 
 def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
-    """A danger, its ways out, and the one that is taken where a plan is for."""
+    """Return a danger, its ways out, and the one that is taken where a plan is for."""
     taken = ""
     if here is not None and guard.name in {found.name for found in here.guards}:
         runtime = here.runtimes[0]
@@ -284,7 +284,7 @@ def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
 
 
 def _here(name: str, here: Settings) -> str:
-    """What a variable will be where a plan is for."""
+    """Return what a variable will be where a plan is for."""
     runtime = here.runtimes[0]
     place = f"on {here.system.name}, in {runtime.name}"
     holding = [setting for setting in here.holding() if setting.name == name]
@@ -317,7 +317,7 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
 
 
 def _shown(setting: Setting) -> str:
-    """What a variable is set to, or what happens to it."""
+    """Return what a variable is set to, or what happens to it."""
     if setting.from_:
         return COMPUTED[setting.from_]
     if setting.policy in (UNSET, EXPECTED):
@@ -326,7 +326,7 @@ def _shown(setting: Setting) -> str:
 
 
 def _cell(name: str, says: Mapping[str, Value], source: str, tuning: Tuning) -> str:
-    """What a source says, with the workaround if it says so only against a symptom."""
+    """Return what a source says, with the workaround if it says so only against a symptom."""
     workarounds = [
         found.name
         for found in tuning.workarounds.values()

@@ -14,7 +14,7 @@ UNSAID = "must be unset"
 
 
 def as_json(plan: Settings, again: str) -> str:
-    """Every setting with what decides it, as data."""
+    """Return every setting with what decides it, as data."""
     data = {
         "command": again,
         "system": plan.system.name,
@@ -36,18 +36,18 @@ def as_podman(plan: Settings, again: str) -> str:
 
 
 def as_dotenv(plan: Settings, again: str) -> str:
-    """NAME='value' lines, which Compose, python-dotenv and shells read alike."""
+    """Return NAME='value' lines, which Compose, python-dotenv and shells read alike."""
     lines = _commented(plan.for_format("dotenv"), lambda name, value: f"{name}={quoting.dotenv(name, value)}")
     return "\n".join([*_header(plan, again), *lines])
 
 
 def as_edf(plan: Settings, again: str) -> str:
-    """The [env] table of an environment definition file; an empty text unsets there."""
+    """Return the [env] table of an environment definition file; an empty text unsets there."""
     return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan.for_format("edf"))])
 
 
 def edf_lines(plan: Settings) -> list[str]:
-    """The entries of the table alone, of a plan with nothing left open, each with its reason above it."""
+    """Return the entries of the table alone, of a plan with nothing left open, each with its reason above it."""
     return list(
         _commented(
             plan,
@@ -58,12 +58,12 @@ def edf_lines(plan: Settings) -> list[str]:
 
 
 def as_docker(plan: Settings, again: str) -> str:
-    """ENV lines of a Dockerfile, which cannot unset a variable."""
+    """Return ENV lines of a Dockerfile, which cannot unset a variable."""
     return "\n".join([*_header(plan, again), *docker_lines(plan)])
 
 
 def docker_lines(plan: Settings) -> list[str]:
-    """The ENV lines alone, each with its reason above it."""
+    """Return the ENV lines alone, each with its reason above it."""
     return list(_commented(plan.for_format("docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
@@ -79,7 +79,7 @@ def as_csh(plan: Settings, again: str) -> str:
 
 
 def as_slurm(plan: Settings, again: str) -> str:
-    """The option --export of srun and sbatch, to be passed as one word: srun "$(uenvtool activate ...)"."""
+    """Return the option --export of srun and sbatch, to be passed as one word: srun "$(uenvtool activate ...)"."""
     pairs = values(plan.for_format("slurm"))
     return "--export=" + ",".join(["ALL", *(f"{name}={quoting.slurm(name, value)}" for name, value in pairs)])
 
@@ -96,7 +96,7 @@ FORMATS = {
 
 
 def _header(plan: Settings, again: str) -> Iterator[str]:
-    """What the file is for, what it came from, and who says what."""
+    """Yield what the file is for, what it came from, and who says what."""
     runtime = plan.runtimes[0]
     yield from comments(
         [f"{plan.system.name}: {plan.system.description}", f"For {runtime.name}: {runtime.description}"]
@@ -110,7 +110,7 @@ def _commented(
     line: Callable[[str, str], str],
     unset: Callable[[str], str] = lambda name: f"# {name} {UNSAID}",
 ) -> Iterator[str]:
-    """Each setting with its reason above it; what is computed where a script is sourced is left out."""
+    """Yield each setting with its reason above it; what is computed where a script is sourced is left out."""
     if plan.venv:
         yield line("VIRTUAL_ENV", plan.venv)
     for planned in plan.settings:
@@ -121,7 +121,7 @@ def _commented(
 
 
 def values(plan: Settings) -> Iterator[tuple[str, str]]:
-    """The variables that a file can set."""
+    """Yield the variables that a file can set."""
     if plan.venv:
         yield "VIRTUAL_ENV", plan.venv
     for planned in plan.settings:

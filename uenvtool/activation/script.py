@@ -58,19 +58,19 @@ class Dialect(ABC):
 
     @abstractmethod
     def quote(self, text: str) -> str:
-        """A text as one word that is only data."""
+        """Return a text as one word that is only data."""
 
     @abstractmethod
     def test(self, term: Term, counts_unseen: bool) -> str:
-        """A term as a test; counts_unseen: it also holds if a version is not seen."""
+        """Return a term as a test; counts_unseen: it also holds if a version is not seen."""
 
     @abstractmethod
     def branch(self, tests: Sequence[str]) -> tuple[str, str]:
-        """The lines around what is done if all tests hold."""
+        """Return the lines around what is done if all tests hold."""
 
     @abstractmethod
     def passes(self) -> tuple[list[str], list[str]]:
-        """The lines around the settings of a set, which are gone through twice."""
+        """Return the lines around the settings of a set, which are gone through twice."""
 
     def variable(self, name: str) -> str:
         """Return the value of one of the script's own variables, as a word."""
@@ -101,7 +101,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
-        """The lines of the script but for its header."""
+        """Return the lines of the script but for its header."""
 
     def block(self, name: str, **values: str) -> str:
         """Return a section of this shell's template with its marks filled."""
@@ -137,7 +137,7 @@ class Dialect(ABC):
 
 
 def function_names(plan: Settings, dialect: Dialect) -> list[str]:
-    """The sections with the functions that a plan's table and machinery need, in order."""
+    """Return the sections with the functions that a plan's table and machinery need, in order."""
     verbs = {verb(planned.setting) for planned in plan.settings}
     sets = any(planned.setting.together for planned in plan.settings)
     wanted = {
@@ -158,7 +158,7 @@ def function_names(plan: Settings, dialect: Dialect) -> list[str]:
 
 
 def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
-    """What is found out before the table is gone through."""
+    """Return what is found out before the table is gone through."""
     finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
     views = bool(seen_by_views(plan)) and (bool(library_facts(plan)) or "view_root" in plan.computed)
     blocks = [
@@ -177,7 +177,7 @@ def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
 
 
 def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
-    """What is done after the table, but for the end."""
+    """Return what is done after the table, but for the end."""
     blocks = [
         dialect.block("set_names") if knows_runtime(plan) else "",
         dialect.block("ranks", PROGRAM=dialect.quote(rank_program()), FAILED=dialect.quote(NO_ENVIRONMENT))
@@ -188,7 +188,7 @@ def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
 
 
 def own_functions(lines: Sequence[str]) -> list[str]:
-    """The names of the script's own functions, which it removes at its end."""
+    """Return the names of the script's own functions, which it removes at its end."""
     return re.findall(r"^(?:function )?(ue_\w+)(?:\(\)| --)", "\n".join(lines), re.MULTILINE)
 
 
@@ -198,25 +198,25 @@ def knows_runtime(plan: Settings) -> bool:
 
 
 def library_facts(plan: Settings) -> list[str]:
-    """The versions that the script finds out from libraries."""
+    """Return the versions that the script finds out from libraries."""
     return sorted(set(SOFTWARE) & plan.facts_to_find)
 
 
 def roce_device(plan: Settings) -> str:
-    """The start of the RDMA devices' names, if none is found."""
+    """Return the start of the RDMA devices' names, if none is found."""
     settings = (planned.setting for planned in plan.settings)
     return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 
 
 def render_script(plan: Settings, dialect: Dialect, again: str) -> str:
-    """The script of a plan in a shell; again: the command that makes it again."""
+    """Return the script of a plan in a shell; again: the command that makes it again."""
     table = list(_table(plan, dialect))
     lines = [*_script_header(plan, dialect, again), "", *dialect.assembled(table, plan)]
     return "\n".join(line.rstrip() for text in lines for line in text.split("\n")) + "\n"
 
 
 def one_line(text: str) -> str:
-    """A text that cannot end a comment."""
+    """Return a text that cannot end a comment."""
     return quoting.comment(text)
 
 
@@ -234,7 +234,7 @@ def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterat
 
 
 def legend(plan: Settings) -> list[str]:
-    """The sources of a plan's settings, each with its title and date."""
+    """Return the sources of a plan's settings, each with its title and date."""
     sources: dict[str, Source] = {planned.setting.source.name: planned.setting.source for planned in plan.settings}
     width = max((len(name) for name in sources), default=0)
     return [
@@ -244,7 +244,7 @@ def legend(plan: Settings) -> list[str]:
 
 
 def origin(plan: Settings, again: str) -> list[str]:
-    """What a generated file came from, and how to make it again."""
+    """Return what a generated file came from, and how to make it again."""
     versions = ", ".join(f"{fact} {value or 'absent'}" for fact, value in sorted(plan.versions.items()))
     of = f" with {versions}{f' of {plan.recipe}' if plan.recipe else ''}" if versions else ""
     inputs = ", ".join(_by_folder(plan.inputs))
@@ -254,14 +254,14 @@ def origin(plan: Settings, again: str) -> list[str]:
 
 
 def _by_folder(paths: Sequence[str]) -> Iterator[str]:
-    """Paths as `folder/{one,other}.yaml`."""
+    """Yield paths as `folder/{one,other}.yaml`."""
     for (folder, suffix), group in groupby(paths, key=lambda path: (path.rpartition("/")[0], path.rpartition(".")[2])):
         names = [path.rpartition("/")[2].removesuffix(f".{suffix}") for path in group]
         yield f"{folder}/{names[0] if len(names) == 1 else '{' + ','.join(names) + '}'}.{suffix}"
 
 
 def verb(setting: Setting) -> str:
-    """What the table says to a setting."""
+    """Return what the table says to a setting."""
     return VERBS.get(setting.policy, "default")
 
 
@@ -292,7 +292,7 @@ def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str
 
 
 def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
-    """The rows of the table; what has the same condition stands together, what has none first."""
+    """Yield the rows of the table; what has the same condition stands together, what has none first."""
     groups: dict[tuple[tuple[Term, ...], frozenset[str]], dict[str, list[Setting]]] = {((), frozenset()): {}}
     for planned in plan.settings:
         setting = planned.setting
@@ -315,7 +315,7 @@ def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
 
 
 def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> Iterator[str]:
-    """The line that opens a condition, with the versions in it as the knowledge writes them."""
+    """Yield the line that opens a condition, with the versions in it as the knowledge writes them."""
     versions = [str(term) for term in guard if term.fact in SOFTWARE and term.values]
     unseen = f", or no {' or '.join(sorted(counts))} is seen" if counts else ""
     note = " and ".join(versions) + unseen
@@ -323,7 +323,7 @@ def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> 
 
 
 def _beside(line: str, note: str, indent: str) -> Iterator[str]:
-    """A line with a comment beside it, or above it if that is too long."""
+    """Yield a line with a comment beside it, or above it if that is too long."""
     if note and len(line) + len(note) + 3 <= WIDTH - INDENT:
         yield f"{line} # {note}"
     else:
@@ -332,7 +332,7 @@ def _beside(line: str, note: str, indent: str) -> Iterator[str]:
 
 
 def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: str) -> Iterator[str]:
-    """The rows of a set: gone through once to look if one is set otherwise, and once to set them."""
+    """Yield the rows of a set: gone through once to look if one is set otherwise, and once to set them."""
     name = settings[0].together
     opening, closing = dialect.passes()
     yield from _beside(indent + opening[0], f"all or none: {plan.tuning.sets[name].reason}", indent)
@@ -345,7 +345,7 @@ def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: 
 
 
 def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
-    """The line or lines of one setting: name, value, reason, and who says so."""
+    """Yield the line or lines of one setting: name, value, reason, and who says so."""
     words = [f"ue_{verb(setting)}", setting.name]
     source = f"[{setting.source.name}]"
     reason = one_line(setting.reason)
@@ -362,7 +362,7 @@ def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
 
 
 def _silent(row: str, reason: str, indent: str) -> Iterator[str]:
-    """A row whose reason is a comment: beside it, or above it if that is too long."""
+    """Yield a row whose reason is a comment: beside it, or above it if that is too long."""
     lines = (f"{(indent + row).ljust(REASON_COLUMN)} # {reason}", f"{indent}{row} # {reason}")
     fitting = [line for line in lines if len(line) <= WIDTH - INDENT]
     if fitting:
@@ -373,7 +373,7 @@ def _silent(row: str, reason: str, indent: str) -> Iterator[str]:
 
 
 def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
-    """A row whose reason is said when it acts: a word of the row, on a line of its own if that is too long."""
+    """Yield a row whose reason is said when it acts: a word of the row, on a line of its own if that is too long."""
     line = f"{indent}{row} {reason} # {source}"
     if len(line) <= WIDTH - INDENT:
         yield line
@@ -382,35 +382,35 @@ def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
 
 
 def _word(text: str, dialect: Dialect) -> str:
-    """A value as a word, quoted if it must be."""
+    """Return a value as a word, quoted if it must be."""
     plain = bool(text) and all(character.isalnum() or character in "_./:-" for character in text)
     return text if plain and not text.startswith("-") else dialect.quote(text)
 
 
 def signs(found: Iterable[Sign]) -> tuple[list[str], list[str]]:
-    """The variables and the files of some signs."""
+    """Return the variables and the files of some signs."""
     return [sign.env for sign in found if sign.env], [sign.file for sign in found if sign.file]
 
 
 def seen_by_views(plan: Settings) -> str:
-    """The runtime whose libraries lie in views; empty if there is none."""
+    """Return the runtime whose libraries lie in views; empty if there is none."""
     return next((runtime.name for runtime in plan.runtimes if runtime.libraries == VIEWS), "")
 
 
 def nothing_seen(plan: Settings) -> str:
-    """What is said if none of the runtimes shows: then only what is right in all of them is set."""
+    """Return what is said if none of the runtimes shows: then only what is right in all of them is set."""
     names = [runtime.name for runtime in plan.runtimes]
     missing = f"no {' and no '.join(names)} here" if len(names) < 3 else f"none of {', '.join(names)}"
     return f"{missing}: only what is right in each is set"
 
 
 def wrapped(names: Sequence[str]) -> str:
-    """Names as words of a command that may go on over several lines."""
+    """Return names as words of a command that may go on over several lines."""
     return " \\\n  ".join(textwrap.wrap(" ".join(names), WIDTH - 9))
 
 
 def number(term: Term) -> int:
-    """The number of the version that a term compares with.
+    """Return the number of the version that a term compares with.
 
     Raises BadInput if the term does not name two parts: scripts tell versions apart by two.
     """

@@ -50,7 +50,7 @@ class Context:
 
 
 def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
-    """The Containerfile and the files that it copies, by name."""
+    """Return the Containerfile and the files that it copies, by name."""
     files = {"Containerfile": "\n".join(_containerfile(plan, context)) + "\n"}
     removes = plan.container.removes
     scripts = {
@@ -135,7 +135,7 @@ def _component(stage: Stage) -> Iterator[str]:
 
 
 def _fetch(name: str, release: Release) -> list[str]:
-    """The words that bring the sources of a version into the current folder."""
+    """Return the words that bring the sources of a version into the current folder."""
     kind = "git" if release.git else "archive"
     revision = release.checksum or (f"refs/tags/{release.tag}" if release.git else "unchecked")
     more = ["submodules"] if release.submodules else []
@@ -180,7 +180,7 @@ def _pip(plan: ContainerPlan, context: Context) -> Iterator[str]:
 
 
 def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
-    """The variables of the image, and the hook that sets them in a shell or at its start."""
+    """Yield the variables of the image, and the hook that sets them in a shell or at its start."""
     if not context.activation:
         return
     base = plan.container.base
@@ -194,7 +194,7 @@ def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
 
 
 def _one_step(lines: Sequence[str]) -> Iterator[str]:
-    """ENV lines as one step, so that an image of many gigabytes is not committed once for each variable."""
+    """Yield ENV lines as one step, so that an image of many gigabytes is not committed once for each variable."""
     variables = [index for index, line in enumerate(lines) if line.startswith("ENV ")]
     if variables:
         yield "ENV \\"
@@ -204,7 +204,7 @@ def _one_step(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _installed(packages: Sequence[str]) -> Iterator[str]:
-    """The line that installs Debian packages, each once, in alphabetical order."""
+    """Yield the line that installs Debian packages, each once, in alphabetical order."""
     if packages:
         names = " ".join(sorted(set(packages)))
         yield "RUN apt-get update && \\"
@@ -237,7 +237,7 @@ def _stage_name(component: str) -> str:
 
 
 def _comment(text: str, indent: str = " ") -> list[str]:
-    """A text as lines of a comment; no part of it can end one."""
+    """Return a text as lines of a comment; no part of it can end one."""
     lines = textwrap.wrap(quoting.comment(text), WIDTH, break_long_words=False, break_on_hyphens=False)
     return [f"#{indent}{line}" for line in lines]
 

@@ -28,12 +28,12 @@ class Deployment:
 
 
 def squashfs_name(plan: ContainerPlan) -> str:
-    """The name of the image as a file of the Container Engine."""
+    """Return the name of the image as a file of the Container Engine."""
     return f"{plan.container.name}+{plan.tag}.sqsh"
 
 
 def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
-    """The tests on nodes, without the name of the image: its hash is that of the tests."""
+    """Return the tests on nodes, without the name of the image: its hash is that of the tests."""
     return filled(
         template("test.sh"),
         CANONICAL=f"{plan.container.name}:{plan.tag}",
@@ -88,7 +88,7 @@ def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deploymen
 
 
 def _runner(plan: ContainerPlan) -> str:
-    """A machine of GitHub's with the kind of CPU that the nodes have."""
+    """Return a machine of GitHub's with the kind of CPU that the nodes have."""
     from archspec.cpu import TARGETS
 
     family = TARGETS[plan.system.nodes[plan.uarch].target].family.name
@@ -96,7 +96,7 @@ def _runner(plan: ContainerPlan) -> str:
 
 
 def _test(test: NodeTest) -> str:
-    """The line of a test; its reason, which the reader of recipes has made one line, stands above it."""
+    """Return the line of a test; its reason, which the reader of recipes has made one line, stands above it."""
     least = test.at_least
     numbers = (least.number, least.value, least.unit) if least else ("", "", "")
     env = ["env", *(f"{name}={value}" for name, value in test.env.items())] if test.env else []
@@ -106,7 +106,7 @@ def _test(test: NodeTest) -> str:
 
 
 def _printed(lines: Sequence[str]) -> str:
-    """The command that prints these lines."""
+    """Return the command that prints these lines."""
     if not lines:
         return "  :"
     return "  printf '%s\\n' \\\n" + " \\\n".join(f"    {quoting.sh_word(line)}" for line in lines)

@@ -37,7 +37,7 @@ class Identity:
 
 
 def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
-    """The hash of files, name and content, in whatever order they come.
+    """Return the hash of files, name and content, in whatever order they come.
 
     It is that of the lines `sha256sum` prints for them, sorted by name, so that anybody can make it again.
     """

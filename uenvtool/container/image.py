@@ -38,7 +38,7 @@ class Image:
 
 
 def again(plan: ContainerPlan, request: ContainerRequest) -> str:
-    """The command that makes the same files, wherever it is run: it names a recipe and no path."""
+    """Return the command that makes the same files, wherever it is run: it names a recipe and no path."""
     words = ["uenvtool", "container"]
     if request.recipe is None:
         words += ["--from", request.base, *(word for package in request.pip for word in ("--pip", package))]
@@ -53,7 +53,7 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
 
 
 def image_of(plan: ContainerPlan, command: str) -> Image:
-    """The image of a plan. command: what makes its files again."""
+    """Return the image of a plan. command: what makes its files again."""
     command = quoting.comment(command)
     below = image_of(plan.below, command) if plan.below else None
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
@@ -99,7 +99,7 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
 
 
 def _activation(plan: ContainerPlan) -> Settings | None:
-    """What a container of the system is set up with; for an image with its own network stack, all of it."""
+    """Return what a container of the system is set up with; for an image with its own network stack, all of it."""
     form = EDF if _reads_edf(plan) else DOCKER
     if not plan.kind and form == DOCKER:
         return None
@@ -118,7 +118,7 @@ def _reads_edf(plan: ContainerPlan) -> str:
 
 
 def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
-    """What the image says of itself: no date and no host, so that the same inputs give the same image."""
+    """Return what the image says of itself: no date and no host, so that the same inputs give the same image."""
     standard = "org.opencontainers.image"
     digest = plan.container.base.digest if plan.container.base else ""
     return {

@@ -99,7 +99,7 @@ def plan_container(
     below: ContainerPlan | None = None,
     known: Collection[str] = (),
 ) -> ContainerPlan:
-    """The plan of a recipe for a system. components: those that it names. known: every component that exists.
+    """Return the plan of a recipe for a system. components: those that it names. known: every component that exists.
 
     Raises BadInput with everything that is wrong: a version that a component does not have, a component that is
     needed and missing, a circle, two that install one file, a condition about an unknown fact.
@@ -123,7 +123,7 @@ def plan_container(
 
 
 def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
-    """What an image takes without a checksum, also in the images that it builds on."""
+    """Yield what an image takes without a checksum, also in the images that it builds on."""
     if plan.below:
         yield from unlocked(plan.below)
     base = plan.container.base
@@ -191,7 +191,7 @@ def _alike(one: str, other: str) -> bool:
 
 
 def _in_order(components: Sequence[Component]) -> list[str]:
-    """The names, each behind what it needs, else as the recipe has them. Raises BadInput for a circle."""
+    """Return the names, each behind what it needs, else as the recipe has them. Raises BadInput for a circle."""
     places = {component.name: place for place, component in enumerate(components)}
     needed = {component.name: [need.text for need in component.needs] for component in components}
     sorter = graphlib.TopologicalSorter(needed)
@@ -246,7 +246,7 @@ def _stage(
 
 
 def _needed(component: Component, components: Mapping[str, Component]) -> set[str]:
-    """What a component needs, also by way of others."""
+    """Return what a component needs, also by way of others."""
     found: set[str] = set()
     waiting = [need.text for need in component.needs]
     while waiting:
@@ -265,7 +265,7 @@ def _command(step: ConditionalCommand, values: dict[str, str], options: Sequence
 
 
 def _holds(entry: ConditionalCommand | ConditionalValue, facts: Facts) -> bool:
-    """Whether the condition holds. Raises BadInput for one about a fact that there is not."""
+    """Tell whether the condition holds. Raises BadInput for one about a fact that there is not."""
     for term in entry.when.terms:
         if term.fact not in facts:
             raise BadInput([unknown("fact", term.fact, facts, entry.position)])

@@ -123,7 +123,7 @@ def _reported(result: Result) -> str:
 
 
 def _aligned(table: Table) -> str:
-    """Rows as aligned columns under their headings; the last column is left as long as it is, or cut."""
+    """Return rows as aligned columns under their headings; the last column is left as long as it is, or cut."""
     lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]

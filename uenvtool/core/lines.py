@@ -19,7 +19,7 @@ def bash_word(text: str) -> str:
 
 
 def bash_words(words: Sequence[str]) -> str:
-    """Words of bash, each data."""
+    """Return words of bash, each data."""
     return " ".join(bash_word(word) for word in words)
 
 

@@ -65,7 +65,7 @@ def beside(line: str, reason: str) -> list[str]:
 
 
 def indented(lines: Sequence[str], by: int) -> list[str]:
-    """Lines moved to the right; empty ones stay empty."""
+    """Return lines moved to the right; empty ones stay empty."""
     return [" " * by + line if line else line for line in lines]
 
 

@@ -59,7 +59,7 @@ class Finding:
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings by severity; of one severity in the order that they have."""
+    """Return the findings by severity; of one severity in the order that they have."""
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.known.severity))
 
 

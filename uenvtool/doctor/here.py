@@ -30,7 +30,7 @@ def examine_here(
     recipe: str | None = None,
     answer_of_python: Callable[[], Answer] | None = None,
 ) -> Examination:
-    """What is wrong in this shell. Raises BadInput for names that do not exist.
+    """Return what is wrong in this shell. Raises BadInput for names that do not exist.
 
     answer_of_python: waits for the answer of Python, if it has been asked.
     """
@@ -82,7 +82,7 @@ def _printed_by_python(python: PythonHere | None, printed: str, known: Known) ->
 
 
 def _stale(python: PythonHere | None) -> Iterator[Fault]:
-    """The image of a loose overlay that holds another state of it."""
+    """Yield the image of a loose overlay that holds another state of it."""
     if python is None or not python.environment or not os.path.isdir(os.path.join(python.environment, RECORD_FOLDER)):
         return
     from uenvtool.venv.image import image_of, is_older, repack_command
@@ -94,7 +94,7 @@ def _stale(python: PythonHere | None) -> Iterator[Fault]:
 
 
 def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
-    """What runs here, where trainings run."""
+    """Yield what runs here, where trainings run."""
     if not here.is_at_work:
         return
     if here.tuned:
@@ -108,7 +108,7 @@ def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
-    """What could not be looked at."""
+    """Yield what could not be looked at."""
     if why_not:
         yield why_not
     if here.python is None:
@@ -118,7 +118,7 @@ def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
 
 
 def _misfits(python: PythonHere | None) -> Iterator[Fault]:
-    """The packages of an environment on a base that do not fit, and those of the base that no longer do.
+    """Yield the packages of an environment on a base that do not fit, and those of the base that no longer do.
 
     An environment without a base is left to the tool that made it. Libraries are read, and nothing is imported.
     """

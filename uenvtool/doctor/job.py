@@ -52,7 +52,7 @@ NO_OUTPUT = "output: it is not there, or was not named"
 def examine_job(
     job: str, *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
 ) -> Examination:
-    """What Slurm still has of a job: its end, the flaws of its script, its variables, what its output says.
+    """Return what Slurm still has of a job: its end, the flaws of its script, its variables, what its output says.
 
     Raises BadInput for a job that Slurm does not know and for names that do not exist, ToolMissing without Slurm.
     """
@@ -83,7 +83,7 @@ def examine_job(
 
 
 def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, str]]:
-    """The options that the job was submitted with; of two the last counts, as it does for sbatch."""
+    """Yield the options that the job was submitted with; of two the last counts, as it does for sbatch."""
     for part in script.parts if script else ():
         if part.kind == "directive":
             yield part.name, part.text
@@ -96,7 +96,7 @@ def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, st
 
 
 def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str]) -> Iterator[str]:
-    """The files that hold the job's output, and those that the steps of its script write."""
+    """Yield the files that hold the job's output, and those that the steps of its script write."""
     named = [record.facts[name] for name in ("StdOut", "StdErr") if name in record.facts]
     named = named or [options[name] for name in ("output", "error") if options.get(name)]
     yield from output_paths(named, record.facts)
@@ -129,7 +129,7 @@ def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
 
 
 def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:
-    """The flaws of the script, as `uenvtool job check` finds them, but for hints."""
+    """Yield the flaws of the script, as `uenvtool job check` finds them, but for hints."""
     given = record.environment
     for flaw in flaws(record.script, SCRIPT, system, given) if record.script else ():
         if flaw.rule.id not in known and flaw.severity != HINT:
@@ -142,7 +142,7 @@ def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Ite
 def _tuned(
     environ: Mapping[str, str], script: Source | None, *, system: str | None, runtime: str | None, recipe: str | None
 ) -> tuple[Tuned | None, str]:
-    """The tuning for a job, or why there is none. A job runs where Slurm is asked, if nothing names the system.
+    """Return the tuning for a job, or why there is none. A job runs where Slurm is asked, if nothing names the system.
 
     Raises BadInput for names that do not exist.
     """
@@ -161,7 +161,7 @@ def _tuned(
 def _environment_faults(
     environ: Mapping[str, str], script: Source | None, tuned: Tuned | None, options: Mapping[str, str]
 ) -> Iterator[Fault]:
-    """What is wrong with the variables that a job was submitted with, but for those that its script sets itself.
+    """Yield what is wrong with the variables that a job was submitted with, but for those that its script sets itself.
 
     What is missing is a matter of the script. options: those of sbatch.
     """
@@ -182,7 +182,7 @@ def _environment_faults(
 
 
 def _set_by(script: Source) -> Iterator[str]:
-    """The variables that a script sets or takes away, anywhere in it."""
+    """Yield the variables that a script sets or takes away, anywhere in it."""
     for part in script.parts:
         if part.kind == "variable":
             yield part.name

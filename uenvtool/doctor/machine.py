@@ -20,7 +20,7 @@ MEMORY = "/dev/shm"  # noqa: S108  only looked at
 
 
 def cores() -> int | None:
-    """The cores that this process may use: those that it is bound to, and no more than its group's share."""
+    """Return the cores that this process may use: those that it is bound to, and no more than its group's share."""
     try:
         bound = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):
@@ -32,7 +32,7 @@ def cores() -> int | None:
 
 
 def memory_disk() -> tuple[int, int] | None:
-    """Free and whole bytes of /dev/shm; None if there is none."""
+    """Return free and whole bytes of /dev/shm; None if there is none."""
     try:
         seen = os.statvfs(MEMORY)
     except OSError:
@@ -41,20 +41,20 @@ def memory_disk() -> tuple[int, int] | None:
 
 
 def core_limit() -> int:
-    """How many bytes a core dump may have; -1 without limit."""
+    """Return how many bytes a core dump may have; -1 without limit."""
     soft, _ = resource.getrlimit(resource.RLIMIT_CORE)
     return -1 if soft == resource.RLIM_INFINITY else soft
 
 
 def listening() -> frozenset[int]:
-    """The ports on which something listens here (proc_pid_net(5))."""
+    """Return the ports on which something listens here (proc_pid_net(5))."""
     rows = (line.split() for table in PORT_TABLES for line in _text(table).splitlines()[1:])
     texts = (row[1].rpartition(":")[2] for row in rows if len(row) > 3 and row[3] == _LISTENING)
     return frozenset(int(text, 16) for text in texts if all(letter in "0123456789ABCDEF" for letter in text) and text)
 
 
 def unresolved(names: Iterable[str]) -> tuple[str, ...]:
-    """Those of the names that have no address. A name service that does not answer in time says nothing."""
+    """Return those of the names that have no address. A name service that does not answer in time says nothing."""
     from threading import Thread
 
     failed: dict[str, bool] = {}
@@ -81,14 +81,14 @@ def _text(path: Path) -> str:
 
 
 def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """The folders of LD_LIBRARY_PATH that are there, and those that are not."""
+    """Return the folders of LD_LIBRARY_PATH that are there, and those that are not."""
     named = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry]
     present = [entry for entry in named if os.path.isdir(entry)]
     return present, [entry for entry in named if entry not in present]
 
 
 def usual_folders() -> list[str]:
-    """The folders that the loader knows without LD_LIBRARY_PATH."""
+    """Return the folders that the loader knows without LD_LIBRARY_PATH."""
     lines: list[str] = []
     try:
         for file in sorted(CONFIGURATION.glob("*.conf")):
@@ -101,7 +101,7 @@ def usual_folders() -> list[str]:
 
 
 def driver_cuda() -> int:
-    """The major version of the newest CUDA that the driver knows, by its own library; 0 without a driver."""
+    """Return the major version of the newest CUDA that the driver knows, by its own library; 0 without a driver."""
     import ctypes
 
     version = ctypes.c_int(0)
@@ -113,7 +113,7 @@ def driver_cuda() -> int:
 
 
 def found(folders: Iterable[str], pattern: str) -> tuple[str, ...]:
-    """The files of that pattern in the folders, one for each name in the order of the folders."""
+    """Return the files of that pattern in the folders, one for each name in the order of the folders."""
     files: dict[str, str] = {}
     for folder in folders:
         try:

@@ -14,7 +14,7 @@ MOST_DIGITS = 15
 
 
 def folded(names: Iterable[str]) -> str:
-    """The names as one list: those that differ in their last number as a range."""
+    """Return the names as one list: those that differ in their last number as a range."""
     by_form: dict[tuple[str, int], set[int]] = {}
     plain = set()
     for name in names:
@@ -32,7 +32,7 @@ def folded(names: Iterable[str]) -> str:
 
 
 def ranges(numbers: Iterable[int], width: int = 1) -> str:
-    """Numbers as ranges, such as 0-3,7; width: the digits that each is filled up to with zeros."""
+    """Return numbers as ranges, such as 0-3,7; width: the digits that each is filled up to with zeros."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][1] + 1:
@@ -43,7 +43,7 @@ def ranges(numbers: Iterable[int], width: int = 1) -> str:
 
 
 def numbers_of(text: str) -> Iterator[int]:
-    """The numbers of ranges such as 0-3,7. What is none is left out."""
+    """Yield the numbers of ranges such as 0-3,7. What is none is left out."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         if first.isdecimal() and (last or first).isdecimal() and len(part) <= 2 * MOST_DIGITS:

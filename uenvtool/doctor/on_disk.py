@@ -39,7 +39,7 @@ _TRANSPORT = re.compile(r"libmpi_gtl_\w+\.so")
 
 
 def on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: list[str], gone: list[str]) -> OnDisk:
-    """What files and libraries say."""
+    """Return what files and libraries say."""
     everywhere = [*folders, *machine.usual_folders()]
     found = {name: machine.found(everywhere, pattern) for name, pattern in LIBRARIES.items()}
     mounted = mounts()
@@ -57,7 +57,7 @@ def on_disk(environ: Mapping[str, str], python: PythonHere | None, folders: list
 
 
 def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
-    """The networks that libfabric offers, by its own program, if one is asked for."""
+    """Return the networks that libfabric offers, by its own program, if one is asked for."""
     program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
     try:
         answer = tools.run([program, "-l"], env=environ) if program else None
@@ -76,14 +76,14 @@ def _lacking(plugins: tuple[str, ...], folders: Sequence[str]) -> Iterator[str]:
 
 
 def _resolved(path: str, needed: Needs, library: str, folders: Sequence[str]) -> str:
-    """The file of a library that the file `path` needs, where the loader finds it; empty if it does not."""
+    """Return the file of a library that the file `path` needs, where the loader finds it; empty if it does not."""
     own = [folder.replace("$ORIGIN", os.path.dirname(os.path.realpath(path))) for folder in needed.folders]
     candidates = (os.path.join(folder, library) for folder in [*own, *folders])
     return next(filter(os.path.exists, candidates), "")
 
 
 def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, folders: Sequence[str]) -> Iterator[MpiUser]:
-    """What Python loads that needs an MPI. A library that is loaded before all has the GTL for all."""
+    """Yield what Python loads that needs an MPI. A library that is loaded before all has the GTL for all."""
     if python is None or not (python.versions("mpi4py") or python.versions("torch")):
         return
     preloaded = _TRANSPORT.search(environ.get("LD_PRELOAD", "")) is not None
@@ -98,7 +98,7 @@ def _mpi_users(environ: Mapping[str, str], python: PythonHere | None, folders: S
 
 
 def _absent(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The variables that name paths of which one is not there, with that one."""
+    """Yield the variables that name paths of which one is not there, with that one."""
     for name in PATHS:
         gone = next((path for path in _PATH.findall(environ.get(name, "")) if not os.path.exists(path)), "")
         if gone:
@@ -108,7 +108,7 @@ def _absent(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _caches(
     environ: Mapping[str, str], python: PythonHere | None, mounted: dict[str, str]
 ) -> Iterator[tuple[str, Folder]]:
-    """The caches of compiled kernels that torch would use, and those of models."""
+    """Yield the caches of compiled kernels that torch would use, and those of models."""
     home = environ.get("HOME", "")
     for variable in (*disks.SETTINGS, *disks.HUB_CACHES):
         if variable == "CUDA_CACHE_PATH" and environ.get("CUDA_CACHE_DISABLE") == "1":

@@ -42,7 +42,7 @@ def start_asking(environ: Mapping[str, str]) -> Callable[[], Answer]:
 
 
 def python_here(environ: Mapping[str, str]) -> Answer:
-    """The Python of this shell."""
+    """Return the Python of this shell."""
     program = shutil.which("python", path=environ.get("PATH")) or shutil.which("python3", path=environ.get("PATH"))
     if program is None:
         return None, ""
@@ -68,7 +68,7 @@ def python_here(environ: Mapping[str, str]) -> Answer:
 
 
 def _packages(folders: Sequence[str]) -> Iterator[Package]:
-    """The distributions of the folders by the names of their metadata, as pip writes them."""
+    """Yield the distributions of the folders by the names of their metadata, as pip writes them."""
     for folder in folders:
         try:
             names = sorted(os.listdir(folder))
@@ -83,7 +83,7 @@ def _packages(folders: Sequence[str]) -> Iterator[Package]:
 
 
 def _chosen(environment: Path) -> Iterator[str]:
-    """The packages that an overlay, loose or mounted, replaces because its maker said so."""
+    """Yield the packages that an overlay, loose or mounted, replaces because its maker said so."""
     try:
         if "uenvtool-base" not in (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace"):
             return

@@ -74,7 +74,7 @@ def plain_line_of(finding: Finding) -> str:
 
 
 def _whole(finding: Finding) -> str:
-    """Everything about a finding."""
+    """Return everything about a finding."""
     known = finding.known
     parts = {
         "where": ", ".join(filter(None, [finding.place, finding.where])),
@@ -90,7 +90,7 @@ def _whole(finding: Finding) -> str:
 
 
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:
-    """What mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
+    """Yield what mends each, as a shell reads it; the rest are comments. A command that mends two stands once."""
     given: set[str] = set()
     for finding in findings:
         yield f"# {finding.known.severity}: {plain_line_of(finding)}"

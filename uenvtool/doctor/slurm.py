@@ -64,7 +64,7 @@ class JobRecord:
 
 
 def shown_facts(answer: str) -> dict[str, str]:
-    """The facts in an answer of `scontrol show job`; of an array, those of its first task."""
+    """Return the facts in an answer of `scontrol show job`; of an array, those of its first task."""
     first = answer.partition("\n\n")[0]
     lines = {name or other: value or text for name, value, other, text in _OF_LINE.findall(first)}
     user = _USER.search(first)
@@ -73,7 +73,7 @@ def shown_facts(answer: str) -> dict[str, str]:
 
 
 def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
-    """The facts in an answer of `sacct --parsable2` with these columns; nothing if it has no row."""
+    """Return the facts in an answer of `sacct --parsable2` with these columns; nothing if it has no row."""
     row = answer.strip().splitlines()[:1]
     values = row[0].split("|", len(columns) - 1) if row else []
     found = {COLUMNS[column]: value for column, value in zip(columns, values, strict=False) if value}
@@ -92,7 +92,7 @@ def kept_text(answer: str) -> str:
 
 
 def kept_environment(text: str) -> dict[str, str]:
-    """The variables in what sacct keeps of them: a line each; a line that names none goes on the one before."""
+    """Return the variables in what sacct keeps of them: a line each; a line that names none goes on the one before."""
     found: dict[str, str] = {}
     name = ""
     for line in text.removesuffix("\n").split("\n"):
@@ -105,7 +105,7 @@ def kept_environment(text: str) -> dict[str, str]:
 
 
 def output_paths(patterns: Sequence[str], facts: Mapping[str, str]) -> Iterator[str]:
-    """The files that a job's output went to, of what names them; by default that of sbatch. See sbatch(1)."""
+    """Yield the files that a job's output went to, of what names them; by default that of sbatch. See sbatch(1)."""
     usual = "slurm-%A_%a.out" if facts.get("ArrayTaskId") else "slurm-%j.out"
     for pattern in patterns or (usual,):
         path = _PLACE.sub(lambda place: _filled(place, facts), _VARIABLE.sub(lambda seen: _AS_PLACE[seen[1]], pattern))
@@ -114,7 +114,7 @@ def output_paths(patterns: Sequence[str], facts: Mapping[str, str]) -> Iterator[
 
 
 def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
-    """What Slurm writes in place of `%j` and its like; what differs in each task is left as it is."""
+    """Return what Slurm writes in place of `%j` and its like; what differs in each task is left as it is."""
     job = facts.get("JobId", "")
     values = {
         "%": "%",
@@ -134,7 +134,7 @@ def _filled(place: re.Match[str], facts: Mapping[str, str]) -> str:
 
 
 def job_record(job: str) -> JobRecord:
-    """What Slurm has of a job. Raises BadInput for a job that it does not know, ToolMissing without Slurm."""
+    """Return what Slurm has of a job. Raises BadInput for a job that it does not know, ToolMissing without Slurm."""
     if shutil.which(SCONTROL) is None:
         raise ToolMissing("scontrol is not here", hint="run it where Slurm is, or name the output with --log")
     facts = shown_facts(_answer([SCONTROL, "show", "job", job])) or _accounted(job)
@@ -154,7 +154,7 @@ def job_record(job: str) -> JobRecord:
 
 
 def _accounted(job: str) -> dict[str, str]:
-    """What Slurm's accounting says of a job, where there is one; an old one has no SubmitLine."""
+    """Return what Slurm's accounting says of a job, where there is one; an old one has no SubmitLine."""
     for columns in (list(COLUMNS), list(COLUMNS)[:-1]):
         words = [SACCT, "--jobs", job, "--allocations", "--parsable2", "--noheader", f"--format={','.join(columns)}"]
         facts = accounted_facts(_answer(words), columns)
@@ -164,12 +164,12 @@ def _accounted(job: str) -> dict[str, str]:
 
 
 def _kept(job: str, option: str) -> str:
-    """The script or the environment that the accounting keeps of a job."""
+    """Return the script or the environment that the accounting keeps of a job."""
     return kept_text(_answer([SACCT, "--jobs", job, option]))
 
 
 def _answer(words: Sequence[str]) -> str:
-    """What a command of Slurm's prints; nothing if it is not here, or fails."""
+    """Return what a command of Slurm's prints; nothing if it is not here, or fails."""
     if shutil.which(words[0]) is None:
         return ""
     answer = tools.run(words)

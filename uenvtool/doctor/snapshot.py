@@ -45,7 +45,7 @@ class PythonHere:
         return ".".join(self.version.split(".")[:2])
 
     def versions(self, name: str) -> list[Package]:
-        """All of a package that lie on the path, the one that wins first."""
+        """Return all of a package that lie on the path, the one that wins first."""
         return [package for package in self.packages if package.name == name]
 
 

@@ -30,7 +30,7 @@ def tuned_here(
     folders: Sequence[str],
     python: PythonHere | None,
 ) -> tuple[Tuned | None, str]:
-    """The tuning that holds here, or why there is none. folders: where libraries are looked for.
+    """Return the tuning that holds here, or why there is none. folders: where libraries are looked for.
 
     Raises BadInput for names that do not exist.
     """

@@ -42,7 +42,7 @@ class Outcome:
     unseen: tuple[str, ...] = ()
 
     def result(self, *, verbose: bool = False) -> Result:
-        """The outcome as a user sees it; verbose: with a row for each root package."""
+        """Return the outcome as a user sees it; verbose: with a row for each root package."""
         return Result(
             data=self.data(),
             text=self._summary(),
@@ -53,14 +53,14 @@ class Outcome:
         )
 
     def _summary(self) -> str:
-        """The files that were made, a line each."""
+        """Return the files that were made, a line each."""
         lines = [f"{self.folder / MANIFEST}: {len(self.environment.roots)} root packages; --verbose lists them"]
         if self.lock:
             lines.append(f"{self.folder / LOCK}: {len(self.lock.packages)} packages; {TABLE} beside it lists them")
         return "\n".join(lines)
 
     def rows(self) -> list[tuple[str, str, str, str]]:
-        """The root packages: package, version, the file and line that set it, reason."""
+        """Return the root packages: package, version, the file and line that set it, reason."""
         versions = self.lock.versions() if self.lock else {}
         rows = []
         for root in self.environment.roots:
@@ -70,7 +70,7 @@ class Outcome:
         return rows
 
     def warnings(self) -> list[str]:
-        """What to know of the pinned versions: a line for each with known vulnerabilities, or taken back."""
+        """Return what to know of the pinned versions: a line for each with known vulnerabilities, or taken back."""
         taken_back = [
             f"{yanked.package}@{str(yanked.versions).lstrip('=')} was taken back by its makers: {yanked.reason}"
             for yanked in self.environment.yanked
@@ -90,7 +90,7 @@ class Outcome:
         return lines
 
     def data(self) -> dict[str, Any]:
-        """The same as data for --json."""
+        """Return the same as data for --json."""
         return {
             "recipe": self.environment.recipe.name,
             "system": self.environment.system.name,
@@ -114,7 +114,7 @@ class Outcome:
         }
 
     def _requested_version(self, root: Root) -> tuple[str, str]:
-        """The version that a root is requested at, and the file and line that say so."""
+        """Return the version that a root is requested at, and the file and line that say so."""
         if root.version:
             return str(root.version).lstrip("="), _file_and_line(root.origin)
         settings = next((package for package in self.environment.packages if package.name == root.package), None)
@@ -202,7 +202,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
 
 
 def _is_to_be_replaced(folder: Path, spack: Spack | None) -> bool:
-    """Whether a lock would not install and Spack can make a better one."""
+    """Tell whether a lock would not install and Spack can make a better one."""
     path = folder / LOCK
     return spack is not None and bool(without_wrapper(read_lock(path, str(path))))
 
@@ -218,7 +218,7 @@ def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str
 def _unresolved(
     environment: Environment, folder: Path, spack: Spack | None, request: BuildRequest
 ) -> tuple[Lock | None, str]:
-    """Why there is no lock. Raises ToolFailed if one was requested of a Spack that cannot make it here."""
+    """Return why there is no lock. Raises ToolFailed if one was requested of a Spack that cannot make it here."""
     if spack is not None:
         pinned = environment.recipe.spack.revision
         why = f"Spack {spack.version} can make this lock only on a node of {environment.system.name}"
@@ -284,7 +284,7 @@ def check_environment(environment: Environment, folder: Path) -> None:
 
 
 def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
-    """The table of the lock in a folder, by its name; nothing if there is no lock."""
+    """Return the table of the lock in a folder, by its name; nothing if there is no lock."""
     path = folder / LOCK
     return {TABLE: render_table(environment, read_lock(path, str(path)))} if path.is_file() else {}
 
@@ -301,5 +301,5 @@ def _remarks_on_lock(folder: Path, inputs: str) -> Iterator[str]:
 
 
 def _file_and_line(position: Position) -> str:
-    """FILE:LINE, for a table; built-in files from the folder that holds recipes/ and systems/."""
+    """Return FILE:LINE, for a table; built-in files from the folder that holds recipes/ and systems/."""
     return from_root(f"{position.file}:{position.line}")

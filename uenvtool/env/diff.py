@@ -32,7 +32,7 @@ Versions = Mapping[str, Sequence[str]]
 
 
 def diff(before: str, after: str) -> Result:
-    """The packages that two sides do not share; the answer is no if there are any.
+    """Return the packages that two sides do not share; the answer is no if there are any.
 
     A package is added, removed or changed; one that the recipe on the other side does not name is said to be so.
     Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
@@ -67,7 +67,7 @@ def diff(before: str, after: str) -> Result:
 
 
 def _is_what_was_asked(change: Change, old: Contents, new: Contents) -> bool:
-    """Whether the one side is a recipe, and the other one has versions that it asks for."""
+    """Tell whether the one side is a recipe, and the other one has versions that it asks for."""
     if change.kind != "changed" or old.complete == new.complete:
         return False
     requests, resolved = (change.after, change.before) if old.complete else (change.before, change.after)
@@ -75,7 +75,7 @@ def _is_what_was_asked(change: Change, old: Contents, new: Contents) -> bool:
 
 
 def _shown(change: Change, found: Sequence[str], lacking: str) -> str:
-    """The versions of one side; lacking: the kind of change at which that side lacks the package."""
+    """Return the versions of one side; lacking: the kind of change at which that side lacks the package."""
     return ", ".join(found) or ("" if change.kind == lacking else "any")
 
 
@@ -88,7 +88,7 @@ class Contents:
 
 
 def contents(name: str) -> Contents:
-    """The packages of what a user names.
+    """Return the packages of what a user names.
 
     Raises BadInput if it has none, AnswerIsNo if it is a lock that would not install.
     """
@@ -107,7 +107,7 @@ def contents(name: str) -> Contents:
 
 
 def of_recipe(recipe: Recipe) -> Versions:
-    """What a recipe asks for: its roots and hard pins, with the versions that it names."""
+    """Return what a recipe asks for: its roots and hard pins, with the versions that it names."""
     found: dict[str, list[str]] = {root.spec.package: [] for group in recipe.groups for root in group.specs}
     for request in version_requests(recipe):
         known = found.setdefault(request.package, [])
@@ -131,7 +131,7 @@ class Change:
 
 
 def changes(before: Versions, after: Versions) -> list[Change]:
-    """What was added, removed and changed, by package."""
+    """Return what was added, removed and changed, by package."""
     found = []
     for package in sorted({*before, *after}):
         old, new = tuple(before.get(package, ())), tuple(after.get(package, ()))
@@ -142,7 +142,7 @@ def changes(before: Versions, after: Versions) -> list[Change]:
 
 
 def _kind_of_change(package: str, before: Versions, after: Versions) -> str:
-    """added, removed, changed; or "" if a package is the same on both sides."""
+    """Return added, removed, changed; or "" if a package is the same on both sides."""
     if package not in before:
         return "added"
     if package not in after:

@@ -146,7 +146,7 @@ class Environment:
 
 
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
-    """The environment of a recipe on a node type of a system.
+    """Return the environment of a recipe on a node type of a system.
 
     Raises BadInput if the recipe needs something that the system lacks, such as a GPU architecture or
     a version of its MPI.
@@ -186,13 +186,13 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
 
 
 def _is_wanted(wanted: Mapping[str, Versions], package: str, affected: Versions) -> bool:
-    """Whether the environment wants one version of a package, and that is an affected one."""
+    """Tell whether the environment wants one version of a package, and that is an affected one."""
     constraint = wanted.get(package)
     return bool(constraint and constraint.single and affected.contains(constraint.single))
 
 
 def filled(text: str, facts: Facts, position: Position) -> str:
-    """The text with each ${fact} replaced by its value. Raises BadInput if there is none."""
+    """Return the text with each ${fact} replaced by its value. Raises BadInput if there is none."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -211,7 +211,7 @@ def filled(text: str, facts: Facts, position: Position) -> str:
 
 
 def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
-    """Every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
+    """Return every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
     pins = {
         name: replace(pin, variants=filled(pin.variants, facts, pin.position))
         for name, pin in recipe.require.items()
@@ -225,7 +225,7 @@ def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
 
 
 def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
-    """What the system says of packages that holds on the node type, with facts filled in."""
+    """Return what the system says of packages that holds on the node type, with facts filled in."""
     return {
         name: replace(
             package,
@@ -276,7 +276,7 @@ def _root(
 
 
 def _mpi_root(recipe: Recipe, system: System) -> Root | None:
-    """The system's MPI; None for a recipe or a system without MPI.
+    """Return the system's MPI; None for a recipe or a system without MPI.
 
     Of the versions that the system has and the recipe can be built with, the published one is taken,
     else the first. Raises BadInput if there is none.
@@ -306,7 +306,7 @@ def _mpi_root(recipe: Recipe, system: System) -> Root | None:
 
 
 def _compiler(recipe: Recipe, system: System) -> Compiler | None:
-    """The recipe's compiler: the system's own if it has that version, else one built first.
+    """Return the recipe's compiler: the system's own if it has that version, else one built first.
 
     Raises BadInput if it can be neither.
     """
@@ -355,7 +355,7 @@ def _packages(
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
 ) -> Iterator[PackageSettings]:
-    """The settings of every package that the recipe or the system says something of, by name."""
+    """Yield the settings of every package that the recipe or the system says something of, by name."""
     virtual: dict[str, Constraint] = {}
     brings = dict(brought)
     if compiler:
@@ -392,7 +392,7 @@ def _packages(
 
 
 def _constraints(pin: Pin) -> list[Constraint]:
-    """A pin as the constraints that Spack gets, the reason at the first."""
+    """Return a pin as the constraints that Spack gets, the reason at the first."""
     texts = [f"@{pin.version}"] if pin.version else []
     texts += [text for text in (pin.variants, pin.provider) if text]
     return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
@@ -432,7 +432,7 @@ def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage
 
 
 def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """What the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
+    """Yield what the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
     view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
     places = {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
     own = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
@@ -462,6 +462,6 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
 
 
 def _additions(recipe: Recipe, system: System) -> tuple[Addition, ...]:
-    """The package additions of recipe and system; the recipe's hide the system's."""
+    """Return the package additions of recipe and system; the recipe's hide the system's."""
     found = {addition.target: addition for addition in (*system.additions, *recipe.additions)}
     return tuple(found[target] for target in sorted(found))

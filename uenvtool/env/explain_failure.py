@@ -73,7 +73,7 @@ KNOWN_FAILURES = (
 
 
 def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
-    """The error for a run of Spack that failed. log: the file that has its whole output."""
+    """Return the error for a run of Spack that failed. log: the file that has its whole output."""
     hint = f"Spack's whole output: {log}"
     clash_lines = clashes(output)
     if clash_lines:
@@ -91,7 +91,7 @@ def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolF
 
 
 def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
-    """The error for an installation that failed: which package, the last lines of its log, where the log is."""
+    """Return the error for an installation that failed: which package, the last lines of its log, where the log is."""
     going_on = f"Spack's whole output: {log}\nwhat is installed stays; run it again to go on"
     if code > SIGNALLED:
         return ToolFailed(f"Spack {spack.version} was killed by signal {code - SIGNALLED}", hint=going_on)
@@ -110,7 +110,7 @@ def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -
 
 
 def explain_failed_push(spack: Spack, *, url: str, code: int, output: str, log: Path) -> ToolFailed:
-    """The error for packages that did not get into a build cache."""
+    """Return the error for packages that did not get into a build cache."""
     if re.search(
         r"No default key|no signing key|Cannot sign|No keys available|PickKeyException", output, re.IGNORECASE
     ):
@@ -126,7 +126,7 @@ def no_key(spack: Spack) -> ToolFailed:
 
 
 def clashes(output: str) -> list[str]:
-    """Which requests clash, in at most ten lines, of all that Spack prints if there is no solution.
+    """Return which requests clash, in at most ten lines, of all that Spack prints if there is no solution.
 
     Spack numbers its reasons and indents the causes of each below it, again for every package on the
     way. A reason that names two sides, with its nearest causes, helps most; the shortest of these say
@@ -145,7 +145,7 @@ def clashes(output: str) -> list[str]:
 
 
 def _reasons(output: str) -> list[list[str]]:
-    """Spack's numbered reasons, each with the lines below it."""
+    """Return Spack's numbered reasons, each with the lines below it."""
     found: list[list[str]] = []
     for line in output.splitlines():
         if match := re.match(r" {1,6}[0-9]+\. (.*)", line):
@@ -158,13 +158,13 @@ def _reasons(output: str) -> list[list[str]]:
 
 
 def _nearest_causes(reason: list[str]) -> list[str]:
-    """The causes directly below a reason, each once."""
+    """Return the causes directly below a reason, each once."""
     causes = [line.strip() for line in reason[1:] if len(line) - len(line.lstrip()) == _CAUSE_INDENT]
     return list(dict.fromkeys(causes))
 
 
 def _without_noise(line: str) -> str:
-    """A line without Spack's general advice and the architecture that every spec carries."""
+    """Return a line without Spack's general advice and the architecture that every spec carries."""
     line = re.sub(r"\. You could consider setting .*", "", line)
     line = re.sub(r" (os|target)=[\w.-]+", "", line).rstrip()
     return line if len(line) <= MAX_LINE_WIDTH else line[: MAX_LINE_WIDTH - 3] + "..."

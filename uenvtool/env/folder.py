@@ -29,7 +29,7 @@ _AFTER_RESOLUTION_IN_CONFIG = ("install_tree",)
 
 
 def fingerprint(contents: Mapping[str, str]) -> str:
-    """The digest of what a lock answers: the main environment's data without its comments, and its other files.
+    """Return the digest of what a lock answers: the main environment's data without its comments, and its other files.
 
     A reworded reason, another variable of the view or another mount point does not make a lock old; a
     changed version does.
@@ -55,7 +55,7 @@ def refuse_foreign(folder: Path, contents: Mapping[str, str], *, purpose: str, f
 
 
 def lock_is_of(folder: Path, inputs: str) -> bool:
-    """If the folder's lock answers the inputs with that fingerprint, and is as Spack wrote it."""
+    """Tell if the folder's lock answers the inputs with that fingerprint, and is as Spack wrote it."""
     record = files.read_record(folder)
     answered = record.more.get("lock")
     is_answer = isinstance(answered, dict) and answered.get("of") == inputs
@@ -93,7 +93,7 @@ def write_table(folder: Path, table: str) -> None:
 
 
 def _resolved_data(name: str, text: str) -> object:
-    """What of a file versions can depend on: all but how the environment is used and where it is installed."""
+    """Return what of a file versions can depend on: all but how the environment is used and where it is installed."""
     import yaml
 
     if not name.endswith(".yaml"):

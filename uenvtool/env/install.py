@@ -110,7 +110,7 @@ class InstallOutput:
         return False
 
     def text(self) -> str:
-        """The state in a line that begins with what must not be cut off a terminal."""
+        """Return the state in a line that begins with what must not be cut off a terminal."""
         origin = "unpacking" if self.current in self._extracted else "building"
         counts = [f"{self.in_place} done, {max(0, self.total - self.in_place)} left"]
         counts += [f"{len(self.cached)} cached"] if self.cached else []
@@ -181,7 +181,7 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsig
 
 
 def folder_of(url: str) -> Path | None:
-    """The folder that the URL of a cache or mirror names; None if it is elsewhere."""
+    """Return the folder that the URL of a cache or mirror names; None if it is elsewhere."""
     return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
 
 
@@ -209,7 +209,7 @@ def _install_compiler(
 
 
 def _staged(spack: Spack, environment: Installable, store: Path, work: Path, manifest: Mapping[str, Any]) -> Runner:
-    """A runner on a copy of an environment, with another manifest."""
+    """Return a runner on a copy of an environment, with another manifest."""
     write_all(work / "environment", {**environment.own_texts, MANIFEST: isolated_manifest(manifest)})
     return _runner(spack, environment, store, work, work / "environment")
 
@@ -217,7 +217,7 @@ def _staged(spack: Spack, environment: Installable, store: Path, work: Path, man
 def _runner(
     spack: Spack, environment: Installable, store: Path, work: Path, folder: Path, also: Sequence[Path] = ()
 ) -> Runner:
-    """A runner whose Spack sees the store at the mount point, and can write there and to its own folders alone.
+    """Return a runner whose Spack sees the store at the mount point, and can write there and to its own folders alone.
 
     also: further folders that it may write to.
     """
@@ -258,14 +258,14 @@ def _judged(completed: Completed, spack: Spack, environment: Installable, store:
 
 
 def _kept(completed: Completed, log: Path, environment: Installable, store: Path) -> Path:
-    """What Spack printed, in a file; paths in it are those outside of the mount point."""
+    """Return what Spack printed, in a file; paths in it are those outside of the mount point."""
     text = f"$ {completed.command}\n{completed.stdout}{completed.stderr}\nexit code {completed.code}\n"
     write(log, text.replace(f"{environment.mount}/{WORK}/", f"{store}/{WORK}/"))
     return log
 
 
 def _configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
-    """Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
+    """Return Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
     mirrors: dict[str, object] = {
         f"source{index}": {"url": url, "source": True, "binary": False} for index, url in enumerate(options.mirrors)
     }
@@ -285,7 +285,7 @@ def _configuration(environment: Installable, options: InstallOptions) -> dict[st
 
 
 def _view(environment: Installable) -> object:
-    """The environment's view, at its place in the image."""
+    """Return the environment's view, at its place in the image."""
     views = environment.manifest.get("view")
     own = views.get(environment.view, {}) if isinstance(views, dict) else {}
     return {environment.view: {**own, "root": environment.view_root}}
@@ -305,6 +305,6 @@ def _remove_unfinished_views(view: Path) -> None:
 
 
 def isolated_manifest(manifest: Mapping[str, Any]) -> str:
-    """A manifest that sees no other configuration than its own and what it includes, as JSON, which is YAML."""
+    """Return a manifest that sees no other configuration than its own and what it includes, as JSON, which is YAML."""
     own = {name: section for name, section in manifest.items() if name != "include"}
     return json.dumps({"spack": {"include:": manifest.get("include", []), **own}}, indent=1)

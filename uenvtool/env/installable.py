@@ -58,7 +58,7 @@ class Installable:
 
 
 def read_installable(folder: Path) -> Installable:
-    """A resolved environment in a folder.
+    """Return a resolved environment in a folder.
 
     Raises BadInput if it has no spack.yaml or no lock, AnswerIsNo if the lock would not install.
     """
@@ -93,7 +93,7 @@ def _manifest(text: str) -> Mapping[str, Any]:
 
 
 def _names(folder: Path) -> list[str]:
-    """The files of an environment that Spack reads, relative to its folder."""
+    """Return the files of an environment that Spack reads, relative to its folder."""
     names = [MANIFEST, LOCK, f"{COMPILER}/{MANIFEST}"]
     found = [name for name in names if (folder / name).is_file()]
     folders = (folder / REPOSITORY, folder / CONFIGURATION)

@@ -34,7 +34,7 @@ NOWHERE: Local = MappingProxyType({})
 
 
 def render(environment: Environment) -> dict[str, str]:
-    """The files of an environment: relative path to text, in the order in which to write them."""
+    """Return the files of an environment: relative path to text, in the order in which to write them."""
     files: dict[str, str] = {}
     if environment.additions:
         files[f"{REPOSITORY}/repo.yaml"] = _repository()
@@ -49,7 +49,7 @@ def render(environment: Environment) -> dict[str, str]:
 
 
 def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolving: bool = False) -> str:
-    """The text of `spack.yaml`; `local` names package repositories that are to be taken from disk.
+    """Return the text of `spack.yaml`; `local` names package repositories that are to be taken from disk.
 
     resolving: the text that the tool itself resolves, with no other configuration than its own and no view.
     """
@@ -72,7 +72,7 @@ def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolvi
 
 
 def render_compiler(environment: Environment, compiler: Compiler, local: Local = NOWHERE) -> str:
-    """The text of the environment that builds the compiler with one that the system has."""
+    """Return the text of the environment that builds the compiler with one that the system has."""
     spec, system = compiler.root.spec, environment.system
     first = compiler.first.externals if compiler.first else ()
     node = environment.node
@@ -115,7 +115,7 @@ def render_compiler(environment: Environment, compiler: Compiler, local: Local =
 
 
 def again(environment: Environment, *options: str) -> str:
-    """The command that makes the environment again."""
+    """Return the command that makes the environment again."""
     words = ["uenvtool build", environment.recipe.name, "--system", environment.system.name]
     if len(environment.system.nodes) > 1:
         words += ["--uarch", environment.node.uarch]
@@ -123,7 +123,7 @@ def again(environment: Environment, *options: str) -> str:
 
 
 def header_lines(environment: Environment, command: str) -> list[str]:
-    """What every generated file says first: its generator, its inputs, how to make it again."""
+    """Return what every generated file says first: its generator, its inputs, how to make it again."""
     recipe, system = environment.recipe, environment.system
     pins = ", ".join(f"{name} {pin.revision}" for name, pin in sorted(recipe.repos.items()))
     return [
@@ -172,12 +172,12 @@ def _definitions(environment: Environment) -> list[str]:
 
 
 def _definition(name: str) -> str:
-    """A group's name as Spack takes one (`$name` ends at the first character that is not of a word)."""
+    """Return a group's name as Spack takes one (`$name` ends at the first character that is not of a word)."""
     return "".join(character if character.isalnum() else "_" for character in name)
 
 
 def _included(environment: Environment, resolving: bool) -> list[str]:
-    """The configuration that the system names; while the tool resolves, none but that."""
+    """Return the configuration that the system names; while the tool resolves, none but that."""
     paths = [f"{CONFIGURATION}/{configuration.target}" for configuration in environment.system.configuration]
     if resolving:
         return [f"include:: {flow(paths)}"]
@@ -227,7 +227,7 @@ def _packages(environment: Environment) -> list[str]:
 
 
 def _package(settings: PackageSettings, architecture: str, only_these: bool = False) -> Iterator[str]:
-    """The lines of one package; on one line if it only has a preference.
+    """Yield the lines of one package; on one line if it only has a preference.
 
     What a package requires replaces what `all` requires, so the architecture stands there too.
     only_these: no other externals, such as the compilers that Spack finds on this machine.

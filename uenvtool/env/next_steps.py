@@ -13,12 +13,12 @@ from uenvtool.env.program import Spack, how_to_get
 
 
 def usual_folder(environment: Environment, kind: str = "envs") -> Path:
-    """The folder of an environment if none is named: one for each system and node type."""
+    """Return the folder of an environment if none is named: one for each system and node type."""
     return Path(kind) / environment.recipe.name / f"{environment.system.name}-{environment.node.uarch}"
 
 
 def build_again(environment: Environment, folder: Path) -> str:
-    """The command that builds into the same folder again."""
+    """Return the command that builds into the same folder again."""
     options = [] if folder == usual_folder(environment) else ["-o", shlex.quote(os.fspath(folder))]
     return again(environment, *options)
 
@@ -26,7 +26,7 @@ def build_again(environment: Environment, folder: Path) -> str:
 def next_steps(
     environment: Environment, folder: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
 ) -> tuple[str, ...]:
-    """The command to go on with: it makes the lock if there is none, else the image, on a node."""
+    """Return the command to go on with: it makes the lock if there is none, else the image, on a node."""
     command = build_again(environment, folder)
     from_disk = "".join(f" --repo {shlex.quote(f'{name}={path}')}" for name, path in repos.items())
     if not resolved and spack is None:
@@ -37,7 +37,7 @@ def next_steps(
 
 
 def build_image(folder: Path, *options: str, spack: Spack | None, repos: Mapping[str, Path]) -> str:
-    """The command that builds the image with the Spack and the package repositories that were named here."""
+    """Return the command that builds the image with the Spack and the package repositories that were named here."""
     named = spack is not None and spack.found_by == "--spack"
     words = ["uenvtool", "image", "build", os.fspath(folder)]
     words += ["--spack", str(spack.program.parent.parent)] if spack and named else []

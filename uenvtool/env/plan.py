@@ -47,7 +47,7 @@ class BuildOrder:
 
 
 def show_plan(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
-    """What is built, in which order, on which cores and disk, and the downloads if Spack is here to list them.
+    """Return what is built, in which order, on which cores and disk, and the downloads if Spack is here to list them.
 
     A download's size is known if it was downloaded before, or is in the mirror that the request names; how long a
     package takes, if one of its name lies in a store of this user's. Raises BadInput if the environment is not resolved
@@ -157,13 +157,13 @@ def _times(order: BuildOrder, seconds: Mapping[str, float]) -> list[str]:
 
 
 def _externals(order: BuildOrder, mount: str) -> tuple[list[str], list[str]]:
-    """What the system brings, and what an environment of its own installs into the image first: the compiler."""
+    """Return what the system brings, and what an environment of its own installs into the image first: the compiler."""
     first = [package for package in order.external if package.external.startswith(f"{mount}/")]
     return [_named(package) for package in order.external if package not in first], [_named(one) for one in first]
 
 
 def _machine(order: BuildOrder, node: NodeType) -> list[str]:
-    """What a node has to do, and the disk that it is done on."""
+    """Return what a node has to do, and the disk that it is done on."""
     shared = sum(len(wave) > 1 for wave in order.waves)
     has = f"a {node.uarch} node has {node.cores}; " if node.cores else ""
     stores = usual_stores()

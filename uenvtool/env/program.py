@@ -38,7 +38,7 @@ REPOSITORY = "https://github.com/spack/spack.git"
 
 
 def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> Spack | None:
-    """The Spack to use: the named one, that of SPACK_ROOT, or the one on PATH; None if there is none.
+    """Return the Spack to use: the named one, that of SPACK_ROOT, or the one on PATH; None if there is none.
 
     Raises BadInput if the named one does not exist, ToolFailed if it does not run or is too old.
     """
@@ -57,13 +57,13 @@ def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> S
 
 
 def how_to_get(pin: GitPin, again: str) -> str:
-    """The commands that fetch the pinned Spack and then run `again`, the command that needs it, with it."""
+    """Return the commands that fetch the pinned Spack and then run `again`, the command that needs it, with it."""
     clone = f"git clone --depth 1 --branch {shlex.quote(pin.revision)} {shlex.quote(pin.url)} ~/spack"
     return f"{clone}\n{again} --spack ~/spack"
 
 
 def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
-    """The folder of a package repository: `path` itself, or the folder in the checkout `path`.
+    """Return the folder of a package repository: `path` itself, or the folder in the checkout `path`.
 
     pin: the repository as recipe or system name it, which may say where in a checkout it lies. Raises
     BadInput if there is no repo.yaml.

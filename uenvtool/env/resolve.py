@@ -42,12 +42,12 @@ class NodeAnswers:
     libc_prefix: str
 
     def text(self) -> str:
-        """The answers as the script in Spack's Python reads them."""
+        """Return the answers as the script in Spack's Python reads them."""
         return json.dumps(asdict(self))
 
 
 def can_resolve(spack: Spack, environment: Environment) -> bool:
-    """Whether this Spack can resolve the environment here: it takes a node's answers, or this is such a node."""
+    """Tell whether this Spack can resolve the environment here: it takes a node's answers, or this is such a node."""
     return bool(FITTING.match(spack.version)) or is_this_machine(environment)
 
 
@@ -60,7 +60,7 @@ def resolve(
     log: Path,
     on_step: Step | None = None,
 ) -> str:
-    """The text of the lock that Spack resolves an environment to.
+    """Return the text of the lock that Spack resolves an environment to.
 
     files: the environment's files; repos: package repositories to take from disk. Spack works on a
     copy in a folder of the tool's own, with the view off and no configuration but the environment's,
@@ -90,7 +90,7 @@ def resolve(
 
 
 def resolving(spack: Spack, answers: NodeAnswers, scratch: Path) -> list[str | Path]:
-    """The script and its arguments by which a Spack resolves an environment as on a node."""
+    """Return the script and its arguments by which a Spack resolves an environment as on a node."""
     if not FITTING.match(spack.version):
         return [SCRIPT]
     write(scratch / ANSWERS, answers.text())
@@ -131,7 +131,7 @@ def _missing(wanted: Sequence[Request], output: str) -> list[Missing]:
 
 
 def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
-    """The lock in what Spack wrote. Raises ToolFailed if it is none, is for other nodes, or would not install.
+    """Return the lock in what Spack wrote. Raises ToolFailed if it is none, is for other nodes, or would not install.
 
     A package that is resolved for another operating system or target would build, and then fail on
     the nodes; one without compiler-wrapper would build, and then find no library.
@@ -153,7 +153,7 @@ def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:
 
 
 def places(environment: Environment, scratch: Path) -> dict[str, object]:
-    """Where Spack keeps what it would otherwise write beside itself.
+    """Return where Spack keeps what it would otherwise write beside itself.
 
     Each kind of CPU (69 packages have other sources there) and each pinned state of Spack's packages has an index
     of its own: Spack tells indexes apart by the repository's name, and judges their age by the files' times.
@@ -167,7 +167,7 @@ def places(environment: Environment, scratch: Path) -> dict[str, object]:
 
 
 def node_answers(environment: Environment) -> NodeAnswers:
-    """The answers of the environment's node type, from its system's file.
+    """Return the answers of the environment's node type, from its system's file.
 
     Raises BadInput if the system names no C library or no compiler: Spack would then leave out
     compiler-wrapper and gcc-runtime, and what is installed would find no library.
@@ -193,14 +193,14 @@ def node_answers(environment: Environment) -> NodeAnswers:
 
 
 def machine(environment: Environment) -> str:
-    """What `platform.machine()` says on the environment's node type."""
+    """Return what `platform.machine()` says on the environment's node type."""
     import archspec.cpu
 
     return str(archspec.cpu.TARGETS[environment.node.target].family.name)
 
 
 def is_this_machine(environment: Environment) -> bool:
-    """Whether this machine can answer for the node: its CPU and operating system, and every compiler runs here."""
+    """Tell whether this machine can answer for the node: its CPU and operating system, and every compiler runs here."""
     node = environment.node
     compilers = [
         path

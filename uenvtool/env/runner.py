@@ -44,12 +44,12 @@ class Runner:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, *words: str | Path) -> list[str]:
-        """The argument list that runs a command of Spack on the environment."""
+        """Return the argument list that runs a command of Spack on the environment."""
         options = ["--color", "never", "-C", self.scope, "-e", self.folder]
         return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
 
     def environment(self) -> dict[str, str]:
-        """Spack's environment variables: the user's, without what would change the answer."""
+        """Return Spack's environment variables: the user's, without what would change the answer."""
         kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
         return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **self.variables}
 

@@ -45,7 +45,7 @@ class Source:
 
 
 def list_sources(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
-    """The downloads of a resolved environment; into the mirror as well if the request names one.
+    """Return the downloads of a resolved environment; into the mirror as well if the request names one.
 
     Raises BadInput if the environment is not resolved yet, ToolMissing without Spack, ToolFailed if
     Spack fails.
@@ -94,7 +94,7 @@ def sources_of(
     log: Path,
     compiler: bool = False,
 ) -> list[Source]:
-    """What Spack downloads on a node to install an environment from source, by package.
+    """Return what Spack downloads on a node to install an environment from source, by package.
 
     resolved: the environment on disk. compiler: with those of the compiler that is built first, which Spack
     has to resolve for it. What a build fetches by itself is not known to Spack. Raises

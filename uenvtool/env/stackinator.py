@@ -38,7 +38,7 @@ PRE_INSTALL = [
 
 
 def render_recipe(environment: Environment, version: int) -> dict[str, str]:
-    """The files of a Stackinator recipe: relative path to text. version: 2 or 3.
+    """Return the files of a Stackinator recipe: relative path to text. version: 2 or 3.
 
     Raises BadInput if the environment has no compiler, which Stackinator cannot do without.
     """
@@ -114,12 +114,12 @@ def _config(environment: Environment, version: int) -> list[str]:
 
 
 def _commit(pin: GitPin) -> str:
-    """What Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
+    """Return what Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
     return pin.commit or pin.revision
 
 
 def _reframe(environment: Environment) -> list[str]:
-    """What the site's ReFrame tests find in the view (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
+    """Return what the site's ReFrame tests find in the view (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
     deployment, view = environment.recipe.deployment, environment.recipe.view.name
     if not deployment.reframe.features:
         return []
@@ -131,7 +131,7 @@ def _reframe(environment: Environment) -> list[str]:
 
 
 def _deployment(environment: Environment) -> list[str]:
-    """The image's entry in the site's list of what is built and where it is served."""
+    """Return the image's entry in the site's list of what is built and where it is served."""
     deployment, uarch = environment.recipe.deployment, environment.node.uarch
     name, _, version = deployment.label.partition("/")
     clusters = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]
@@ -184,7 +184,7 @@ def _environments(environment: Environment) -> list[str]:
 
 
 def _group(environment: Environment, group: RootGroup, compiler: str) -> Iterator[str]:
-    """A group's specs, each with its hard pin, without what has a field of its own."""
+    """Yield a group's specs, each with its hard pin, without what has a field of its own."""
     own = {compiler, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
     roots = [root for root in group.roots if root.package not in own and group.name != "mpi"]
     if roots:
@@ -194,7 +194,7 @@ def _group(environment: Environment, group: RootGroup, compiler: str) -> Iterato
 
 
 def _with_pin(environment: Environment, package: str, text: str) -> str:
-    """A root with the version of its hard pin, since this form has no place for pins of its own."""
+    """Return a root with the version of its hard pin, since this form has no place for pins of its own."""
     spec = parse_spec(text)
     if spec.versions is not None:
         return _plain_version(text)
@@ -204,12 +204,12 @@ def _with_pin(environment: Environment, package: str, text: str) -> str:
 
 
 def _plain_version(text: str) -> str:
-    """A spec whose exact version is written as users of Stackinator write it (`@8.1.32`)."""
+    """Return a spec whose exact version is written as users of Stackinator write it (`@8.1.32`)."""
     return text.replace("@=", "@", 1)
 
 
 def _packages(environment: Environment) -> list[str]:
-    """The pins of packages that are no roots, as Spack's `packages` section."""
+    """Return the pins of packages that are no roots, as Spack's `packages` section."""
     compiler = environment.compiler.root.spec.package if environment.compiler else ""
     left = {compiler, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
     lines = [

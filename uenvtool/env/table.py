@@ -33,7 +33,7 @@ class Match:
 
 
 def render_table(environment: Environment, lock: Lock) -> str:
-    """The text of `packages.md`."""
+    """Return the text of `packages.md`."""
     recipe = environment.recipe
     lines = ["<!--", *header_lines(environment, again(environment)), "-->"]
     lines += [f"# {recipe.name} on {environment.node.uarch}", "", _escaped(recipe.description), ""]
@@ -46,7 +46,7 @@ def render_table(environment: Environment, lock: Lock) -> str:
 
 
 def compared(environment: Environment, lock: Lock) -> list[Match]:
-    """Each published row with what the lock has for it; none if the recipe names no table."""
+    """Return each published row with what the lock has for it; none if the recipe names no table."""
     published = environment.recipe.published
     ours = lock.versions()
     return matches(published.table, ours, reasons(environment, ours)) if published else []
@@ -94,13 +94,13 @@ def _row(*cells: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A text as Markdown shows it, whatever it holds."""
+    """Return a text as Markdown shows it, whatever it holds."""
     safe = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
     return " ".join(safe.split())
 
 
 def matches(published: PublishedTable, ours: Mapping[str, Sequence[str]], reasons: Mapping[str, str]) -> list[Match]:
-    """Each published row with ours: the published version if we have it, else what we have.
+    """Return each published row with ours: the published version if we have it, else what we have.
 
     A package that was published at two versions is two rows; equal rows match the same package.
     """
@@ -141,6 +141,6 @@ def _reasons(environment: Environment, published: Published, row: Row, present: 
 
 
 def _unlike(condition: Condition, facts: Facts) -> str:
-    """The facts that keep a condition from holding."""
+    """Return the facts that keep a condition from holding."""
     wrong = [term.fact for term in condition.terms if term.holds(facts) is False]
     return " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in wrong)

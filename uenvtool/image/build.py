@@ -252,7 +252,7 @@ def cached_result(request: ImageRequest, plan: ImagePlan, progress: Progress) ->
 
 
 def as_url(place: str) -> str:
-    """A cache or mirror as Spack names it; a folder may be given as its path."""
+    """Return a cache or mirror as Spack names it; a folder may be given as its path."""
     return place if "://" in place else f"file://{os.path.abspath(place)}"
 
 
@@ -268,7 +268,7 @@ def _not_as_locked(request: ImageRequest, plan: ImagePlan, spack: Spack) -> tupl
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:
-    """A sentence for each cache and mirror on disk that is not there; Spack itself says nothing."""
+    """Yield a sentence for each cache and mirror on disk that is not there; Spack itself says nothing."""
     for kind, places in (("build cache", request.cache), ("source mirror", request.mirror)):
         for url in map(as_url, places):
             folder = folder_of(url)
@@ -277,7 +277,7 @@ def absent_caches(request: ImageRequest) -> Iterator[str]:
 
 
 def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[str]:
-    """What was built although caches were named: Spack does not say that it does not trust a signature."""
+    """Yield what was built although caches were named: Spack does not say that it does not trust a signature."""
     if request.cache and installed.built:
         why = "" if request.unsigned else ", or their signatures are not by a key that Spack trusts (`spack gpg trust`)"
         yield f"built, since the caches do not have them{why}: {', '.join(installed.built)}"

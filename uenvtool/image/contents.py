@@ -120,7 +120,7 @@ class Contents:
         return self.uenv.mount if self.uenv else ""
 
     def variables(self) -> dict[str, str]:
-        """What its views set, in a line each: `VIEW NAME` and what becomes of it."""
+        """Return what its views set, in a line each: `VIEW NAME` and what becomes of it."""
         found = {}
         for name, view in self.views.items():
             for variable, updates in view.lists.items():
@@ -130,11 +130,11 @@ class Contents:
         return found
 
     def holds(self, path: str) -> bool:
-        """Whether an absolute path below the mount point exists inside, through the image's own symlinks too."""
+        """Tell whether an absolute path below the mount point exists inside, through the image's own symlinks too."""
         return self._followed(path, 40) is not None
 
     def holding(self, names: Collection[str]) -> set[str]:
-        """Those of some file names that lie anywhere inside; a symlink that leads nowhere does not count.
+        """Return those of some file names that lie anywhere inside; a symlink that leads nowhere does not count.
 
         A name with a slash is a path of its own.
         """
@@ -146,7 +146,7 @@ class Contents:
         return found
 
     def _followed(self, path: str, links: int) -> str | None:
-        """The name in the image that a path leads to; None if it leads nowhere, outside, or round in circles."""
+        """Return the name in the image that a path leads to; None if it leads nowhere, outside, or round in circles."""
         name = ""
         parts = os.path.relpath(os.path.normpath(path), self.mount or "/").split("/")
         if parts == ["."]:
@@ -167,7 +167,7 @@ def _change(update: ListUpdate) -> str:
 
 
 def read(image: Path) -> Contents:
-    """What an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
+    """Return what an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
     head = require_image(image)
     entries: list[Listed] = []
     names = by_name(_noted(listed(find_program("unsquashfs"), image), entries))
@@ -179,14 +179,14 @@ def read(image: Path) -> Contents:
 
 
 def _noted(found: Iterable[Listed], entries: list[Listed]) -> Iterator[Listed]:
-    """The same names, which are added to a list on their way."""
+    """Yield the same names, which are added to a list on their way."""
     for entry in found:
         entries.append(entry)
         yield entry
 
 
 def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
-    """Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
+    """Yield Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
     bytecode: dict[str, int] = {}
     for name in [name for name in names if name.endswith(".pyc")]:
         if found := _BYTECODE.search(name):
@@ -202,7 +202,7 @@ def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str
 
 
 def _recorded(text: str, site: str) -> Iterator[str]:
-    """The files that an installer's list names, without bytecode, which it need not name."""
+    """Yield the files that an installer's list names, without bytecode, which it need not name."""
     for line in text.splitlines():
         file = site + line.split(",", 1)[0].strip('"')
         if not file.endswith(".pyc") or not _BYTECODE.search(file):
@@ -210,7 +210,7 @@ def _recorded(text: str, site: str) -> Iterator[str]:
 
 
 def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
-    """If a package's folder is a view's, whose files are symlinks to those of the package itself."""
+    """Tell if a package's folder is a view's, whose files are symlinks to those of the package itself."""
     metadata = names.get(f"{folder}/METADATA")
     return bool(mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/")))
 

@@ -17,7 +17,7 @@ KINDS = {FOLDER: "folder"}
 
 
 def diff(before: Path, after: Path, *, files: bool = False) -> Result:
-    """What two images do not share. The exit code is NO if there is anything.
+    """Return what two images do not share. The exit code is NO if there is anything.
 
     files: compare the kind and content of every name too, which reads both images to their ends. Raises
     BadInput if a file is not an image or damaged, ToolMissing without unsquashfs.
@@ -50,7 +50,7 @@ def diff(before: Path, after: Path, *, files: bool = False) -> Result:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    """Name, old and new text of what is not the same on both sides; a side that has none is empty."""
+    """Return name, old and new text of what is not the same on both sides; a side that has none is empty."""
     names = sorted(before.keys() | after.keys())
     found = [(name, before.get(name, ""), after.get(name, "")) for name in names]
     return [(name, old, new) for name, old, new in found if old != new]
@@ -64,7 +64,7 @@ def _versions(contents: Contents) -> dict[str, str]:
 
 
 def _names(contents: Contents) -> dict[str, str]:
-    """Each name with what it is: a file's size and the start of its sum, a symlink's target."""
+    """Return each name with what it is: a file's size and the start of its sum, a symlink's target."""
     sums = file_sums(contents.path, contents.entries)
     found = {}
     for name, entry in contents.by_name.items():

@@ -22,7 +22,7 @@ _PIECE_BYTES = 1 << 18
 
 
 def limits() -> list[str]:
-    """Options of unsquashfs with which it fits into MEMORY_BYTES: each thread reserves 72 MiB."""
+    """Return options of unsquashfs with which it fits into MEMORY_BYTES: each thread reserves 72 MiB."""
     return ["-processors", str(min(len(os.sched_getaffinity(0)), 16)), "-da", "64", "-fr", "64"]
 
 
@@ -44,12 +44,12 @@ def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Lis
 
 
 def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
-    """The names of an image as text, each with what it is; the last one counts of a name that is there twice."""
+    """Return the names of an image as text, each with what it is; the last one counts of a name that is there twice."""
     return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
 
 
 def listed(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> Iterator[Listed]:
-    """The same as `listing`, one by one: an image has many, and unsquashfs goes on while they are looked at.
+    """Yield the same as `listing`, one by one: an image has many, and unsquashfs goes on while they are looked at.
 
     Raises BadInput if the image cannot be read, or lists more than LARGEST_LISTING.
     """
@@ -65,7 +65,7 @@ def listed(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> Iterator[
 
 
 def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
-    """A listing as it comes."""
+    """Yield a listing as it comes."""
     read = 0
     while piece := stream.read(_PIECE_BYTES):
         read += len(piece)
@@ -75,7 +75,7 @@ def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
 
 
 def _entries(pieces: Iterator[bytes], token: bytes) -> Iterator[Listed]:
-    """The names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
+    """Yield the names of a listing: each line is attributes, the token, a name, and what a symlink points at."""
     mark = b" " + token
     attributes, rest = b"", b"\n"
     for piece in chain(pieces, [mark]):  # as if one more name followed the last

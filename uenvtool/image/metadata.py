@@ -75,7 +75,7 @@ class Uenv:
 
 
 def env_json(uenv: Uenv) -> str:
-    """The text of meta/env.json."""
+    """Return the text of meta/env.json."""
     data: dict[str, Any] = {
         "name": uenv.name,
         "description": uenv.description,
@@ -89,7 +89,7 @@ def env_json(uenv: Uenv) -> str:
 
 
 def parse_env_json(text: str, shown: str) -> Uenv:
-    """What a meta/env.json says. shown: its name for messages.
+    """Return what a meta/env.json says. shown: its name for messages.
 
     Raises BadInput if it has not the form that the uenv client reads.
     """
@@ -110,7 +110,7 @@ def parse_env_json(text: str, shown: str) -> Uenv:
 
 
 def _view(data: Mapping[str, Any]) -> View:
-    """A view of env.json; one without `env` loads nothing."""
+    """Return a view of env.json; one without `env` loads nothing."""
     values = (data.get("env") or {}).get("values") or {}
     lists = values.get("list") or {}
     return View(
@@ -133,7 +133,7 @@ def packed_json(mount: str, **facts: str) -> str:
 
 
 def uenv_name(stem: str, default: str) -> str:
-    """A name that the uenv command line can take (`--view=NAME:VIEW`), after the image's file.
+    """Return a name that the uenv command line can take (`--view=NAME:VIEW`), after the image's file.
 
     The grammar: uenv 9.2, src/uenv/parse.cpp, is_name_tok.
     """

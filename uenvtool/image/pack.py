@@ -72,7 +72,7 @@ def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int
 
 
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file's content. Raises ToolFailed if it cannot be read."""
+    """Return the SHA-256 of a file's content. Raises ToolFailed if it cannot be read."""
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as stream:

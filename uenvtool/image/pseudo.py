@@ -54,17 +54,17 @@ class Definition(NamedTuple):
 
 
 def is_quotable(name: bytes) -> bool:
-    """Whether a line of squashfs-tools can hold this name: nothing quotes a line break there."""
+    """Tell whether a line of squashfs-tools can hold this name: nothing quotes a line break there."""
     return b"\n" not in name
 
 
 def quoted(name: bytes) -> bytes:
-    """A relative name as a definition has it. Raises BadInput if no line can hold it."""
+    """Return a relative name as a definition has it. Raises BadInput if no line can hold it."""
     return b"/" + _ESCAPED.sub(rb"\\\g<0>", _one_line(name))
 
 
 def pattern(name: bytes) -> bytes:
-    """A relative name as a line of a list of patterns (`-wildcards -ef`) that matches it alone.
+    """Return a relative name as a line of a list of patterns (`-wildcards -ef`) that matches it alone.
 
     The first backslash of a line is taken off, so that no line begins with a blank, a comment or the
     `... ` of a pattern for all folders. Raises BadInput if no line can hold the name.
@@ -94,7 +94,7 @@ def write_pseudo_files(tree: Tree, programs: Programs, epoch: int, scratch: Path
 
 
 def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_field: bool) -> Iterator[bytes]:
-    """A definition for each of these files of a tree; their contents follow each other."""
+    """Yield a definition for each of these files of a tree; their contents follow each other."""
     end = b" 0\n" if sparse_field else b"\n"
     offset = 0
     for name in names:
@@ -119,7 +119,7 @@ def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field:
 
 
 def read_header(stream: BinaryIO, *, lines: int) -> bytes:
-    """Everything before the mark of a pseudo file that has so many lines.
+    """Return everything before the mark of a pseudo file that has so many lines.
 
     The lines are counted, since what a symlink points at is not quoted and may look like the mark.
     Raises ToolFailed if there is no mark behind them.
@@ -131,12 +131,12 @@ def read_header(stream: BinaryIO, *, lines: int) -> bytes:
 
 
 def unescaped(text: bytes) -> bytes:
-    """The name that a definition has escaped."""
+    """Return the name that a definition has escaped."""
     return _ESCAPE.sub(rb"\1", text)
 
 
 def read_definition(header: bytes, start: int) -> Definition | None:
-    """The definition that begins at a byte of the header; None if none does."""
+    """Return the definition that begins at a byte of the header; None if none does."""
     match = _DEFINITION.match(header, start)
     if match is None:
         return None

@@ -149,7 +149,7 @@ def _extract(unsquashfs: str, image: Path, folder: Path, names: Sequence[str] = 
 
 
 def require_image(image: Path) -> Superblock:
-    """The first bytes of an image. Raises BadInput if the file is not one."""
+    """Return the first bytes of an image. Raises BadInput if the file is not one."""
     head = superblock(image)
     if head is None:
         raise BadInput(f"{image} is not a squashfs image, or is cut short", hint=_HINT)

@@ -50,13 +50,13 @@ def _header(stream: BinaryIO, tree: Tree) -> bytes:
 
 
 def _lines(expected: Mapping[bytes, Entry]) -> int:
-    """How many lines unsquashfs writes for these names and for the root: line breaks within them make more."""
+    """Return how many lines unsquashfs writes for these names and for the root: line breaks within them make more."""
     names = (name if entry.kind != "l" else name + entry.target for name, entry in expected.items())
     return 1 + sum(1 + text.count(b"\n") for text in names)
 
 
 def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, place and size of each file, in the order of the stream, as one name after the other is compared.
+    """Yield name, place and size of each file, in the order of the stream, as one name after the other is compared.
 
     One by one, so that unsquashfs need not wait until all lines are read. A line is held against what it
     should be as it stands, since an image has many.
@@ -87,7 +87,7 @@ def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterat
 
 
 def _name(header: bytes, start: int) -> tuple[bytes, int]:
-    """The name that a definition begins with, and where the rest of it begins."""
+    """Return the name that a definition begins with, and where the rest of it begins."""
     end = header.find(b" ", start)
     name = header[start:end]
     if b"\\" not in name and end >= 0:
@@ -100,7 +100,7 @@ def _name(header: bytes, start: int) -> tuple[bytes, int]:
 
 @functools.cache
 def _line(kind: str, mode: int, epoch: int, size: int) -> bytes:
-    """What follows the name in a line of unsquashfs, up to a file's place or a symlink's target."""
+    """Return what follows the name in a line of unsquashfs, up to a file's place or a symlink's target."""
     head = b" %b %d %o 0 0" % ({"d": b"D", "f": b"R", "l": b"S"}[kind], epoch, mode)
     return {"d": head, "f": b"%b %d " % (head, size), "l": head + b" "}[kind]
 

@@ -50,7 +50,7 @@ class Artifacts:
 
 
 def find_skopeo() -> str:
-    """The program skopeo. Raises ToolMissing with the ways to get it."""
+    """Return the program skopeo. Raises ToolMissing with the ways to get it."""
     found = shutil.which("skopeo")
     if found is None:
         hint = (
@@ -61,7 +61,7 @@ def find_skopeo() -> str:
 
 
 def manifest_at(reference: str) -> str | None:
-    """The manifest that a registry has as HOST/PATH:TAG; None if it has none.
+    """Return the manifest that a registry has as HOST/PATH:TAG; None if it has none.
 
     Raises ToolFailed if it does not answer, or refuses to.
     """
@@ -75,7 +75,7 @@ def manifest_at(reference: str) -> str | None:
 
 
 def image_sha256(manifest: str) -> str:
-    """The sum of the image that a manifest names. Raises BadInput if it does not name exactly one file."""
+    """Return the sum of the image that a manifest names. Raises BadInput if it does not name exactly one file."""
     try:
         (layer,) = json.loads(manifest)["layers"]
         found = _DIGEST.fullmatch(layer["digest"])
@@ -123,7 +123,7 @@ def name_again(reference: str, tag: str) -> None:
 
 
 def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artifacts:
-    """What is pushed for an image of this sum and size, with these files in its folder `meta`."""
+    """Return what is pushed for an image of this sum and size, with these files in its folder `meta`."""
     layer = {"mediaType": TAR, "digest": f"sha256:{sha256}", "size": size, "annotations": _titled(FILE_NAME)}
     image = _manifest(SQUASHFS, layer)
     unpacked = _tar(metadata)
@@ -141,7 +141,7 @@ def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artif
 
 
 def metadata_of(image: Path) -> dict[str, bytes]:
-    """The files below `meta` in an image, by their names."""
+    """Return the files below `meta` in an image, by their names."""
     entries = listing(find_program("unsquashfs"), image, ["meta"])
     names = [os.fsdecode(entry.name) for entry in entries if entry.kind == FILE and entry.name.startswith(b"meta/")]
     texts = read_texts(image, names, known=by_name(entries))
@@ -149,7 +149,7 @@ def metadata_of(image: Path) -> dict[str, bytes]:
 
 
 def _tar(contents: Mapping[str, bytes]) -> bytes:
-    """An archive of these files and their folders, the same bytes for the same files."""
+    """Return an archive of these files and their folders, the same bytes for the same files."""
     stream = io.BytesIO()
     folders = {str(parent) for name in contents for parent in Path(name).parents if parent.parts}
     with tarfile.TarFile(fileobj=stream, mode="w") as archive:
@@ -197,7 +197,7 @@ def _run(*words: str) -> None:
 
 
 def _failed(done: tools.Completed) -> ToolFailed:
-    """The error with the reason that skopeo gives (`... level=fatal msg="REASON"`)."""
+    """Return the error with the reason that skopeo gives (`... level=fatal msg="REASON"`)."""
     last = (done.stderr.strip() or "it printed no reason").splitlines()[-1]
     found = re.search(r'msg="(.*)"$', last)
     why = found[1].replace('\\"', '"') if found else last

@@ -55,7 +55,7 @@ def sbom(path: Path) -> Result:
 
 
 def _is_lock(path: Path) -> bool:
-    """If a file begins as JSON does."""
+    """Tell if a file begins as JSON does."""
     with open(path, "rb") as stream:
         return stream.read(64).lstrip().startswith(b"{")
 
@@ -74,7 +74,7 @@ def _of_image(path: Path) -> Listed:
 
 
 def _of_lock(path: Path) -> Listed:
-    """The packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
+    """Return the packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
     lock = read_lock(path, str(path))
     folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
     packages = [
@@ -99,7 +99,7 @@ def _of_lock(path: Path) -> Listed:
 
 
 def render(listed: Listed) -> str:
-    """The text. Its serial number is a sum of what it lists."""
+    """Return the text. Its serial number is a sum of what it lists."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.output.json import JsonV1Dot6
 
@@ -145,7 +145,7 @@ def _address(dependency: Dependency) -> str:
 
 
 def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
-    """The vulnerabilities on record in recipes (`cves:`) that these versions have, in the order of their names.
+    """Return the vulnerabilities on record in recipes (`cves:`) that these versions have, in the order of their names.
 
     A recipe names Spack's packages; `py-NAME` is also the Python package NAME. A recipe that cannot be read
     has no record.
@@ -184,7 +184,7 @@ def _reference(package: Package) -> str:
 
 
 def _whole(listed: Listed) -> Component:
-    """The image or the environment itself, of which the packages are a part."""
+    """Return the image or the environment itself, of which the packages are a part."""
     from cyclonedx.model.component import Component, ComponentType
 
     return Component(
@@ -196,7 +196,7 @@ def _whole(listed: Listed) -> Component:
 
 
 def _component(package: Package) -> Component:
-    """A package, by the address that scanners look it up with (https://github.com/package-url/purl-spec)."""
+    """Return a package, by the address that scanners look it up with (https://github.com/package-url/purl-spec)."""
     from cyclonedx.model import Property
     from cyclonedx.model.component import Component, ComponentType
     from packageurl import PackageURL

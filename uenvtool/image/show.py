@@ -13,7 +13,7 @@ from uenvtool.image.contents import Contents, read
 
 
 def show(images: Sequence[Path]) -> Result:
-    """What each image is made of. Raises BadInput if a file is not an image, ToolMissing without unsquashfs."""
+    """Return what each image is made of. Raises BadInput if a file is not an image, ToolMissing without unsquashfs."""
     found = [read(image) for image in images]
     described = [_data(contents) for contents in found]
     return Result(
@@ -44,7 +44,7 @@ def _data(contents: Contents) -> dict[str, Any]:
 
 
 def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
-    """Facts, views, packages by size and variables, those of which there are any."""
+    """Return facts, views, packages by size and variables, those of which there are any."""
     facts = [
         ("name", data["name"] or "none: it has no meta/env.json"),
         ("mount", data["mount"] or ""),

@@ -69,7 +69,7 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
 
 
 def job_script(request: ImageRequest, plan: ImagePlan) -> str:
-    """The text of the batch script."""
+    """Return the text of the batch script."""
     again = ["uenvtool", "image", "build", *given(request)]
     return filled(
         TEMPLATE.read_text(encoding="utf-8"),

@@ -42,7 +42,7 @@ class Large(NamedTuple):
 
 
 def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | Large]:
-    """Every file of an image with its content.
+    """Yield every file of an image with its content.
 
     entries: what the image holds (`listing`). What is not read of a large file is passed over.
     Raises ToolMissing without unsquashfs 4.5 or later, BadInput if the image is damaged.
@@ -62,7 +62,7 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
 
 
 def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]]) -> Iterator[Batch | Large]:
-    """The contents of these files, which have so many bytes, in their order."""
+    """Yield the contents of these files, which have so many bytes, in their order."""
     batch: list[tuple[bytes, int, int]] = []
     end = 0
     for name, size in files:
@@ -118,7 +118,7 @@ def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterato
 
 
 def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]]) -> bytes:
-    """The content of all files of a batch, which are so many bytes."""
+    """Return the content of all files of a batch, which are so many bytes."""
     content = stream.read(size)
     if len(content) != size:
         short = next(name for name, _, end in files if end > len(content))

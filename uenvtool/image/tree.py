@@ -68,7 +68,7 @@ class Tree:
         return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
 
     def replaced(self, name: bytes) -> Entry | None:
-        """What the folder has under a name that is put in; the folder need not be walked for it."""
+        """Return what the folder has under a name that is put in; the folder need not be walked for it."""
         if self.known is not None:
             return self.known.get(name)
         if any(part in self.left_out or os.path.basename(part) in self.skipped for part in (name, *parents(name))):
@@ -99,17 +99,17 @@ class Tree:
         return {**found, **dict.fromkeys(self.added_folders(), FOLDER)}
 
     def put_in(self, name: bytes) -> Entry:
-        """What is put in under a name; it has the mode of the file that it replaces."""
+        """Return what is put in under a name; it has the mode of the file that it replaces."""
         old = self.replaced(name)
         mode = old.mode if old and old.kind == "f" else FILE_MODE
         return Entry(kind="f", mode=mode, size=len(self.contents[name]))
 
     def path_of(self, name: bytes) -> bytes:
-        """Where an entry of the folder lies."""
+        """Return where an entry of the folder lies."""
         return os.fsencode(self.folder) + b"/" + name
 
     def added_folders(self) -> list[bytes]:
-        """The folders that only what is put in needs, outermost first."""
+        """Return the folders that only what is put in needs, outermost first."""
         needed: set[bytes] = set()
         for name in self.contents:
             for parent in parents(name):
@@ -120,7 +120,7 @@ class Tree:
 
 
 def parents(name: bytes) -> Iterator[bytes]:
-    """The folders above a name, innermost first."""
+    """Yield the folders above a name, innermost first."""
     parent = os.path.dirname(name)
     while parent:
         yield parent
@@ -128,7 +128,7 @@ def parents(name: bytes) -> Iterator[bytes]:
 
 
 def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[bytes] = ()) -> dict[bytes, Entry]:
-    """Everything below a folder, but the names that are left out and folders whose own name is skipped.
+    """Return everything below a folder, but the names that are left out and folders whose own name is skipped.
 
     Raises BadInput if it holds what no image of software should (a device, a pipe, a socket),
     ToolFailed if something cannot be read.

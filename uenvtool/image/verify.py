@@ -78,11 +78,11 @@ class BuildPathScanner:
         self.pattern = re.compile(b"|".join([*map(re.escape, BUILD_FOLDERS), *ends]))
 
     def hinted(self, content: bytes) -> bool:
-        """If a content may have one of the names; quick."""
+        """Tell if a content may have one of the names; quick."""
         return any(hint.find_matches_as_indexes(content) for hint in self.hints)
 
     def search(self, content: bytes) -> str:
-        """The first of the names that a content has, or ""."""
+        """Return the first of the names that a content has, or ""."""
         found = self.pattern.search(content) if self.hinted(content) else None
         return os.fsdecode(found[0]) if found else ""
 
@@ -141,7 +141,7 @@ def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
 
 
 def _of_marker(image: Path) -> Iterator[str]:
-    """What is wrong with the marker of a tested image, if there is one: another image was tested."""
+    """Yield what is wrong with the marker of a tested image, if there is one: another image was tested."""
     if has_mark_of_another(image):
         yield f"{image}: {marker_of(image).name} is of another image: test this one, and mark it again"
 
@@ -181,7 +181,7 @@ def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
 
 
 def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes, _FileFacts]]:
-    """What an image is made of, and what is known of each of its files."""
+    """Return what an image is made of, and what is known of each of its files."""
     head = require_image(image)
     read: dict[bytes, _FileFacts] = {}
     entries = listing(find_program("unsquashfs"), image)
@@ -239,7 +239,7 @@ def _read_large(file: Large, scanner: BuildPathScanner) -> _FileFacts:
 
 
 def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
-    """If a file names a build folder without ever looking for something there.
+    """Tell if a file names a build folder without ever looking for something there.
 
     A library does if it has its libraries looked for there; in its debug information and its messages
     the name is a record.
@@ -250,7 +250,7 @@ def _is_record(name: str, facts: _FileFacts, scanner: BuildPathScanner) -> bool:
 
 
 def tree_sha256(contents: Contents, sums: Mapping[bytes, str]) -> str:
-    """One sum of everything in an image: kind, name, and content or target of each name, sorted by name.
+    """Return one sum of everything in an image: kind, name, and content or target of each name, sorted by name.
 
     It does not depend on how the image was compressed.
     """
@@ -262,7 +262,7 @@ def tree_sha256(contents: Contents, sums: Mapping[bytes, str]) -> str:
 
 
 def view_problems(contents: Contents) -> Iterator[str]:
-    """What is wrong with the metadata: no uenv, a default view that is none, paths that do not exist inside."""
+    """Yield what is wrong with the metadata: no uenv, a default view that is none, paths that do not exist inside."""
     uenv = contents.uenv
     if uenv is None:
         yield "it has no meta/env.json: the uenv client mounts it, and knows no view of it"
@@ -295,7 +295,7 @@ def package_problems(contents: Contents) -> Iterator[str]:
 
 
 def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each folder of a build that files use. using: file to build folder."""
+    """Yield a sentence for each folder of a build that files use. using: file to build folder."""
     files: dict[str, list[str]] = {}
     for name, folder in using.items():
         files.setdefault(folder, []).append(name)
@@ -304,13 +304,13 @@ def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
 
 
 def library_problems(elsewhere: Mapping[str, str]) -> Iterator[str]:
-    """A sentence for each library that a uenv, which stands alone, does not have."""
+    """Yield a sentence for each library that a uenv, which stands alone, does not have."""
     for library, name in elsewhere.items():
         yield f"{name} needs {library}, which is neither in the image nor a library of every host"
 
 
 def libraries_elsewhere(contents: Contents, needed: Mapping[str, elf.Needs]) -> dict[str, str]:
-    """The libraries that have to come from elsewhere, each with the first file that needs it.
+    """Return the libraries that have to come from elsewhere, each with the first file that needs it.
 
     One counts as found that every host has, or that lies anywhere in the image by its name: packages load
     some libraries by their path before others need them, so that no folder leads to these.

@@ -50,7 +50,7 @@ def options(programs: Programs, epoch: int) -> list[str]:
 
 
 def _environ() -> dict[str, str]:
-    """Without SOURCE_DATE_EPOCH, which mksquashfs refuses beside a time that is given as an option.
+    """Return without SOURCE_DATE_EPOCH, which mksquashfs refuses beside a time that is given as an option.
 
     In the C locale a pattern matches bytes, whatever the encoding of the user's terminal.
     """
@@ -65,7 +65,7 @@ def _reason(completed: tools.Completed) -> str:
 
 
 def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
-    """The options that leave out the names that are not taken, or are replaced."""
+    """Return the options that leave out the names that are not taken, or are replaced."""
     names = [*sorted(tree.left_out), *sorted(name for name in tree.contents if tree.replaced(name))]
     lines = [*(b"... " + name for name in sorted(tree.skipped)), *map(pattern, names)]
     fill(scratch, {"excluded": b"".join(line + b"\n" for line in lines)})
@@ -73,7 +73,7 @@ def _exclusions(tree: Tree, scratch: Path) -> list[str | Path]:
 
 
 def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
-    """What a file of so many bytes has to hold, in pieces; more than that if it has grown."""
+    """Yield what a file of so many bytes has to hold, in pieces; more than that if it has grown."""
     added = tree.contents.get(name)
     if added is not None:
         yield bytes(added)

@@ -41,7 +41,7 @@ def checkpoint_interval(
     mtbf: str = typer.Option(..., "--mtbf", metavar="T2", help="The mean time between failures of the job: 12h, 3d."),
     json_: bool = JSON,
 ) -> int:
-    """How often to write a checkpoint: sqrt(2 T1 T2), after Young and Daly."""
+    """Return how often to write a checkpoint: sqrt(2 T1 T2), after Young and Daly."""
     from uenvtool.core import console
     from uenvtool.job.interval import interval
 

@@ -14,7 +14,7 @@ SOURCE = "Young, doi:10.1145/361147.361115; Daly, doi:10.1016/j.future.2004.11.0
 
 
 def interval(cost: str, mtbf: str) -> Result:
-    """The interval sqrt(2 T1 T2) of Young and Daly, in seconds.
+    """Return the interval sqrt(2 T1 T2) of Young and Daly, in seconds.
 
     cost: T1, how long a checkpoint takes to write. mtbf: T2, the mean time between failures of the whole job.
     Raises BadInput for a text that is no time, and if a checkpoint takes as long as the job lives.
@@ -35,7 +35,7 @@ def interval(cost: str, mtbf: str) -> Result:
 
 
 def seconds(text: str, option: str) -> float:
-    """A time such as 90s, 5m, 1.5h or 2d, in seconds. Raises BadInput for another text and for zero."""
+    """Return a time such as 90s, 5m, 1.5h or 2d, in seconds. Raises BadInput for another text and for zero."""
     found = _TIME.fullmatch(text.strip())
     if not found or float(found[1]) == 0:
         raise BadInput(f"{option} {text!r} is no time", hint=f"for example {option} 90s, 5m, 12h or 3d")
@@ -43,7 +43,7 @@ def seconds(text: str, option: str) -> float:
 
 
 def shown(number: float) -> str:
-    """Seconds as a person reads them."""
+    """Return seconds as a person reads them."""
     hours, rest = divmod(round(number), 3600)
     minutes, left = divmod(rest, 60)
     if hours:

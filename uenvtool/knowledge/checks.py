@@ -129,7 +129,7 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
-    """Root specs of one package that are in force at once: Spack would join them, or find no solution."""
+    """Yield root specs of one package that are in force at once: Spack would join them, or find no solution."""
     roots: dict[str, list[RootSpec]] = {}
     for root in recipe.roots:
         roots.setdefault(root.spec.package, []).append(root)
@@ -144,7 +144,7 @@ def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _python_names(recipe: Recipe) -> Iterator[Problem]:
-    """Packages by the name that pip has for them."""
+    """Yield packages by the name that pip has for them."""
     pins = [(pin.package, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())]
     for name, position in [*((root.spec.package, root.position) for root in recipe.roots), *pins]:
         if name in _names_of_python_packages():

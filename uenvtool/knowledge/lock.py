@@ -48,7 +48,7 @@ class Lock:
     spack: str
 
     def versions(self) -> dict[str, list[str]]:
-        """Package to its versions, each once, sorted by name."""
+        """Return package to its versions, each once, sorted by name."""
         found: dict[str, list[str]] = {}
         for package in sorted(self.packages, key=lambda package: (package.name, package.version)):
             known = found.setdefault(package.name, [])

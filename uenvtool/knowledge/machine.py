@@ -60,7 +60,7 @@ def on_this_machine(system: System) -> System:
 
 
 def this_operating_system() -> str:
-    """This machine's operating system as Spack names it."""
+    """Return this machine's operating system as Spack names it."""
     return operating_system(OS_RELEASE.read_text(encoding="utf-8") if OS_RELEASE.is_file() else "")
 
 
@@ -96,7 +96,7 @@ def _target() -> str:
 
 
 def _libraries_and_tools() -> dict[str, SystemPackage]:
-    """This machine's C library, and programs that packages are built with, as externals of Spack."""
+    """Return this machine's C library, and programs that packages are built with, as externals of Spack."""
     found = {}
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     if name == "glibc":
@@ -134,7 +134,7 @@ def _external(package: str, version: str, prefix: str, reason: str, buildable: b
 
 
 def _compilers() -> dict[str, SystemPackage]:
-    """This machine's GCC as an external of Spack; nothing if it has none."""
+    """Return this machine's GCC as an external of Spack; nothing if it has none."""
     gcc = shutil.which("gcc")
     if gcc is None:
         return {}

@@ -45,7 +45,7 @@ Repos = Annotated[tuple[str, ...], Option(metavar="NAME=PATH", help="Take a pack
 
 
 def named_paths(pairs: Iterable[str], option: str) -> dict[str, Path]:
-    """NAME=PATH words as a mapping. Raises BadInput if one is of another form."""
+    """Return NAME=PATH words as a mapping. Raises BadInput if one is of another form."""
     found = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
@@ -56,7 +56,7 @@ def named_paths(pairs: Iterable[str], option: str) -> dict[str, Path]:
 
 
 def named_texts(pairs: Iterable[str], option: str) -> dict[str, str]:
-    """NAME=TEXT words as a mapping. Raises BadInput if one is of another form."""
+    """Return NAME=TEXT words as a mapping. Raises BadInput if one is of another form."""
     found = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -60,7 +60,7 @@ def _validator(name: str) -> Any:
 
 
 def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
-    """`pattern` as JSON Schema means it: `$` is the end of the text, where Python's also takes a last newline."""
+    """Check `pattern` as JSON Schema means it: `$` is the end of the text, where Python's also takes a last newline."""
     from jsonschema import ValidationError
 
     whole = pattern.removesuffix("$") + r"\Z" if pattern.endswith("$") else pattern
@@ -69,7 +69,7 @@ def _whole_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -
 
 
 def _regular_expression(_validator: Any, form: str, instance: Any, _schema: Any) -> Iterator[Any]:
-    """`format: regex` as the engine of knowledge takes it."""
+    """Check `format: regex` as the engine of knowledge takes it."""
     from jsonschema import ValidationError
 
     if form == "regex" and isinstance(instance, str):

@@ -101,7 +101,7 @@ class Spec:
         return " ".join(edge.text for edge in self.edges)
 
     def over(self, below: Spec) -> Spec:
-        """This spec laid over another of the same package.
+        """Return this spec laid over another of the same package.
 
         Its version, each of its variants and each of its dependencies replace those below; the rest stays.
         """

@@ -412,7 +412,7 @@ def _sources(tree: Node) -> dict[str, Source]:
 
 
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
-    """Settings that can hold at once, of one variable or of two that must not be set together."""
+    """Yield settings that can hold at once, of one variable or of two that must not be set together."""
     for one, other in combinations(tuning.settings, 2):
         if one.name == other.name and can_hold_together(one.when, other.when):
             yield Problem(
@@ -446,7 +446,7 @@ def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
 
 
 def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
-    """Guards, sets and workarounds with a variable that nobody describes, or a value that it cannot have."""
+    """Yield guards, sets and workarounds with a variable that nobody describes, or a value that it cannot have."""
     known = {variable.name: variable for variable in described}
     for guard in tuning.guards:
         yield from (

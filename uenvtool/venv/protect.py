@@ -33,7 +33,7 @@ class Rule:
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
-    """The rules in their order."""
+    """Return the rules in their order."""
     import yaml
 
     data = yaml.load(DATA.read_bytes(), Loader=yaml.CSafeLoader)
@@ -49,5 +49,5 @@ def rules() -> tuple[Rule, ...]:
 
 
 def protected(name: str) -> Rule | None:
-    """The rule that protects a normalized name; None if nothing does."""
+    """Return the rule that protects a normalized name; None if nothing does."""
     return next((rule for rule in rules() if rule.covers(name)), None)

@@ -236,7 +236,7 @@ def _free_name(folder: Path, name: str) -> Path:
 
 
 def _digests(found: Any) -> dict[str, str]:
-    """Names with digests, checked: no name leaves the folder."""
+    """Return names with digests, checked: no name leaves the folder."""
     for name, value in found.items():
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or str(path) != name or name in (".", RECORD) or "\0" in name:

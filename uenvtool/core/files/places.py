@@ -113,7 +113,7 @@ def _free_in_memory() -> int:
 
 
 def _memory_available() -> int:
-    """Bytes of memory that can be used without swapping; a tmpfs takes from them."""
+    """Return bytes of memory that can be used without swapping; a tmpfs takes from them."""
     for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024

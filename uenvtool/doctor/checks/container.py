@@ -14,7 +14,7 @@ LISTED = 4
 
 
 def check(here: Snapshot) -> Iterator[Fault]:
-    """What is left over from the host."""
+    """Yield what is left over from the host."""
     if not here.in_container or not here.is_at_work:
         return
     absent = [f"{name}={path}" for name, path in here.on_disk.absent.items()]

@@ -23,7 +23,7 @@ HUB_CACHES = ("HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "TRANSFORMERS_
 
 
 def check(here: Snapshot) -> Iterator[Fault]:
-    """What makes a shared disk slow or full."""
+    """Yield what makes a shared disk slow or full."""
     venv = here.on_disk.venv
     if venv and venv.disk in SHARED and venv.files >= MANY_FILES:
         detail = f"{venv.path}, {venv.files} files or more on {venv.disk}"
@@ -43,7 +43,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
 
 
 def _hub_caches(here: Snapshot) -> Iterator[Fault]:
-    """Caches of models and data of many files on a shared disk; one that lies in another is counted with that."""
+    """Yield caches of models and data of many files on a shared disk; one that lies in another is counted with that."""
     caches = {name: here.on_disk.caches[name] for name in HUB_CACHES if name in here.on_disk.caches}
     for variable, folder in caches.items():
         inside = any(folder.path.startswith(f"{other.path}/") for other in caches.values())

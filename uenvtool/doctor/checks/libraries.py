@@ -17,7 +17,7 @@ BUILT_IN = ("", "Socket", "IB")
 
 
 def check(here: Snapshot) -> Iterator[Fault]:
-    """What is missing or double where the loader looks."""
+    """Yield what is missing or double where the loader looks."""
     if here.is_at_work:
         yield from _plugin(here.environ.get("NCCL_NET", ""), here.on_disk)
         yield from _provider(here.environ.get("FI_PROVIDER", ""), here.on_disk.providers)
@@ -31,7 +31,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
 
 
 def _interfaces(seen: OnDisk) -> Iterator[Fault]:
-    """Two MPIs: of another version for the loader (libmpi.so.12 is MPICH's, libmpi.so.40 is Open MPI's).
+    """Yield two MPIs: of another version for the loader (libmpi.so.12 is MPICH's, libmpi.so.40 is Open MPI's).
 
     Found are those on the library path, and those that packages of Python are linked with.
     """
@@ -46,7 +46,7 @@ def _interfaces(seen: OnDisk) -> Iterator[Fault]:
 
 
 def _plugin(network: str, seen: OnDisk) -> Iterator[Fault]:
-    """A network of NCCL's whose plugin is not found, or cannot be loaded."""
+    """Yield a network of NCCL's whose plugin is not found, or cannot be loaded."""
     if network in BUILT_IN:
         return
     if not seen.libraries.get(PLUGIN):

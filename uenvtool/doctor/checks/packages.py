@@ -15,7 +15,7 @@ _OF_PYTHON = re.compile(r"/python(3\.\d+)(?:/|\Z)")
 
 
 def check(here: Snapshot) -> Iterator[Fault]:
-    """What comes first and should not."""
+    """Yield what comes first and should not."""
     if here.python is None:
         return
     yield from _other_python(here, here.python)
@@ -36,7 +36,7 @@ def _is_explained(python: PythonHere, hidden: list[tuple[Package, Package]]) -> 
 
 
 def _other_python(here: Snapshot, python: PythonHere) -> Iterator[Fault]:
-    """Entries of PYTHONPATH that are the package folder of another version of Python."""
+    """Yield entries of PYTHONPATH that are the package folder of another version of Python."""
     for entry in here.environ.get("PYTHONPATH", "").split(os.pathsep):
         match = _OF_PYTHON.search(entry)
         if match and match[1] != python.minor:
@@ -44,7 +44,7 @@ def _other_python(here: Snapshot, python: PythonHere) -> Iterator[Fault]:
 
 
 def _hidden(python: PythonHere) -> Iterator[tuple[Package, Package]]:
-    """The packages of the environment of which another version comes first: who wins, and what is hidden."""
+    """Yield the packages of the environment of which another version comes first: who wins, and what is hidden."""
     for package in python.packages:
         if python.its_folder and package.folder == python.its_folder:
             first = python.versions(package.name)[0]
@@ -53,7 +53,7 @@ def _hidden(python: PythonHere) -> Iterator[tuple[Package, Package]]:
 
 
 def _from_user_site(python: PythonHere) -> Iterator[tuple[Package, Package]]:
-    """The packages of the user's own folder that another folder has too."""
+    """Yield the packages of the user's own folder that another folder has too."""
     for package in python.packages:
         if python.user_site and package.folder == python.user_site:
             others = [other for other in python.versions(package.name) if other.folder != package.folder]

@@ -17,7 +17,7 @@ LISTED = 3
 
 
 def check(here: Snapshot) -> Iterator[Fault]:
-    """What is missing, different, forbidden or contradictory. Where nothing runs, nothing is missing."""
+    """Yield what is missing, different, forbidden or contradictory. Where nothing runs, nothing is missing."""
     if here.tuned is None:
         return
     missing = []

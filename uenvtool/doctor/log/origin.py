@@ -37,7 +37,7 @@ def moment(line: str) -> str:
 
 
 def node(before: str) -> str:
-    """The node that is named last in what stands before a text; empty if none is."""
+    """Return the node that is named last in what stands before a text; empty if none is."""
     plain = _NCCL.match(before)
     if plain and "[" not in before[plain.end() :]:
         return plain[1]
@@ -45,7 +45,7 @@ def node(before: str) -> str:
 
 
 def rank(before: str) -> int | None:
-    """The rank that is named last in what stands before a text; None if none is."""
+    """Return the rank that is named last in what stands before a text; None if none is."""
     found = _last(_RANK, before)
     return int(found) if found else None
 

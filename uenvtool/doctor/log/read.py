@@ -45,7 +45,7 @@ def _reference(system: str | None) -> Sequence[Bandwidth]:
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:
-    """Each log's name and stream, open while it is read."""
+    """Yield each log's name and stream, open while it is read."""
     for file in files:
         if file == STANDARD_INPUT:
             yield "standard input", sys.stdin.buffer

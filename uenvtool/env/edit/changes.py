@@ -16,7 +16,7 @@ ADDED = "added"
 
 
 def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = None) -> str:
-    """The text of a recipe with changes. inherited: the packages of what it extends, each with its group;
+    """Return the text of a recipe with changes. inherited: the packages of what it extends, each with its group;
     an empty one for a pin.
 
     Raises BadInput for a spec that is none, for a package to remove that is not in the recipe, and for a
@@ -103,7 +103,7 @@ def _pinned(document: Document, pin: str, reason: str) -> Document:
 
 
 def _roots(document: Document) -> dict[str, tuple[str, int]]:
-    """The packages among the root specs of the file itself, each with its group and its index there."""
+    """Return the packages among the root specs of the file itself, each with its group and its index there."""
     found: dict[str, tuple[str, int]] = {}
     groups = document.at("groups")
     for key, _ in groups.value if groups is not None else ():
@@ -117,7 +117,7 @@ def _roots(document: Document) -> dict[str, tuple[str, int]]:
 
 
 def _with_reason(document: Document, item: Any, reason: str) -> Document:
-    """With another reason in an entry that is a mapping."""
+    """Return with another reason in an entry that is a mapping."""
     if not reason:
         return document
     known = next((value for key, value in item.value if key.value == "reason"), None)
@@ -127,7 +127,7 @@ def _with_reason(document: Document, item: Any, reason: str) -> Document:
 
 
 def _spec_of(item: Any) -> Any:
-    """The scalar with the spec of an entry, which is it or has it."""
+    """Return the scalar with the spec of an entry, which is it or has it."""
     return next((value for key, value in item.value if key.value == "spec"), None) if _is_mapping(item) else item
 
 

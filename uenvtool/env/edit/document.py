@@ -27,7 +27,7 @@ class Document:
         self.newline = "\r\n" if "\r\n" in text else "\n"
 
     def at(self, *names: str) -> Any:
-        """The node that names lead to from the top; None if one is missing."""
+        """Return the node that names lead to from the top; None if one is missing."""
         node = self.top
         for name in names:
             node = next((value for key, value in _pairs(node) if key.value == name), None)
@@ -36,7 +36,7 @@ class Document:
         return node
 
     def replaced(self, node: Any, text: str) -> Document:
-        """With another text in the place of a scalar or a flow collection, in the same quotes if it had some."""
+        """Return with another text in the place of a scalar or a flow collection, in the same quotes if it had some."""
         start, end = node.start_mark.index, self.end(node)
         old = self.text[start:end]
         if old[:1] == "'" and text == scalar(text):
@@ -46,7 +46,7 @@ class Document:
         return self._with(start, end, text)
 
     def with_value(self, names: tuple[str, ...], text: str) -> Document:
-        """With another value for the name that names lead to, which may have none."""
+        """Return with another value for the name that names lead to, which may have none."""
         node = self.at(*names)
         if node.start_mark.index < node.end_mark.index:
             return self.replaced(node, text)
@@ -54,7 +54,7 @@ class Document:
         return self._with(behind, behind, f" {text}")
 
     def with_item(self, sequence: Any, item: str) -> Document:
-        """With one more item, in one line, at the end of a list."""
+        """Return with one more item, in one line, at the end of a list."""
         items = sequence.value
         if sequence.flow_style:
             return self._with_flow(sequence, items[-1] if items else None, item)
@@ -71,7 +71,7 @@ class Document:
         return self._with_line(self.end(mapping), self.newline.join(indent + line for line in whole))
 
     def without_item(self, names: tuple[str, ...], index: int) -> Document:
-        """Without one item of the list that names lead to; the comments around it stay."""
+        """Return without one item of the list that names lead to; the comments around it stay."""
         sequence = self.at(*names)
         item = sequence.value[index]
         if sequence.flow_style:
@@ -83,7 +83,7 @@ class Document:
         return shorter if len(sequence.value) > 1 else shorter.with_value(names, "[]")
 
     def with_remark(self, node: Any, text: str) -> Document:
-        """With a comment at the end of the line that a value ends in. Raises BadInput if more stands there."""
+        """Return with a comment at the end of the line that a value ends in. Raises BadInput if more stands there."""
         line = self.text[self.end(node) : self._line_end(self.end(node))]
         rest = line.rstrip("\r\n")
         if rest.strip() and not rest.lstrip().startswith("#"):
@@ -92,7 +92,7 @@ class Document:
         return self._with(at, at, remark(text))
 
     def end(self, node: Any) -> int:
-        """The index behind the last character of a value, without comments and line breaks that follow it."""
+        """Return the index behind the last character of a value, without comments and line breaks that follow it."""
         if hasattr(node, "flow_style") and not node.flow_style and isinstance(node.value, list) and node.value:
             last = node.value[-1]
             return self._end_of_pair(last) if isinstance(last, tuple) else self.end(last)
@@ -100,12 +100,12 @@ class Document:
         return start + len(self.text[start:end].rstrip())
 
     def _end_of_pair(self, pair: tuple[Any, Any]) -> int:
-        """The index behind a name and its value; an empty value ends with the colon."""
+        """Return the index behind a name and its value; an empty value ends with the colon."""
         key, value = pair
         return max(self.end(value), self.text.index(":", self.end(key)) + 1)
 
     def _behind_colon(self, names: tuple[str, ...]) -> int:
-        """The index behind the colon of the name that names lead to."""
+        """Return the index behind the colon of the name that names lead to."""
         key = next(key for key, _ in _pairs(self.at(*names[:-1])) if key.value == names[-1])
         return self.text.index(":", self.end(key)) + 1
 
@@ -113,7 +113,7 @@ class Document:
         return Document(self.text[:start] + text + self.text[end:])
 
     def _with_line(self, behind: int, line: str) -> Document:
-        """With a line, or several, below the line of an index."""
+        """Return with a line, or several, below the line of an index."""
         at = self._line_end(behind)
         before = "" if self.text[:at].endswith("\n") else self.newline
         return self._with(at, at, f"{before}{line}{self.newline}")
@@ -142,7 +142,7 @@ class Document:
         return self.text.rfind("\n", 0, index) + 1
 
     def _line_end(self, index: int) -> int:
-        """The index behind the line break of a line; the text's end if it has none."""
+        """Return the index behind the line break of a line; the text's end if it has none."""
         found = self.text.find("\n", index)
         return len(self.text) if found < 0 else found + 1
 

@@ -64,18 +64,18 @@ def edit(request: EditRequest) -> Result:
 
 
 def is_built_in(location: Location) -> bool:
-    """If a recipe came with the tool: it is not to be changed, since an update would replace it."""
+    """Tell if a recipe came with the tool: it is not to be changed, since an update would replace it."""
     path = location.path.resolve()
     return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
 
 
 def extending(name: str) -> str:
-    """The text of a recipe of the user's that extends another one and changes nothing yet."""
+    """Return the text of a recipe of the user's that extends another one and changes nothing yet."""
     return f"{OWNED}\nextends: {name}\ndescription: {scalar(f'{name}, with changes of our own.')}\n"
 
 
 def _inherited(path: Path, text: str) -> dict[str, str]:
-    """The packages that a recipe has from what it extends, each with its group; an empty one for a pin."""
+    """Return the packages that a recipe has from what it extends, each with its group; an empty one for a pin."""
     with instead_of_file(path, text.encode()):
         tree = load_extended(Location(RECIPE.name_of(path), path, ""), RECIPE).tree
     own = shown(path)
@@ -90,7 +90,7 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
 
 
 def _called(path: Path) -> str:
-    """What a command calls a recipe: its name if that finds it, else its path."""
+    """Return what a command calls a recipe: its name if that finds it, else its path."""
     found = available(RECIPE).get(RECIPE.name_of(path))
     return found.name if found and found.path.resolve() == path.resolve() else shlex.quote(shown(path))
 

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 def sources(spec: Any) -> Iterator[dict[str, str]]:
-    """What one package needs to be built: its stages are its archive, its resources and its patches."""
+    """Yield what one package needs to be built: its stages are its archive, its resources and its patches."""
     for stage in spec.package.stage:
         fetcher = stage.default_fetcher
         url = getattr(fetcher, "url", None) or getattr(fetcher, "git", None)

@@ -86,7 +86,7 @@ def _keep_in(libc: ctypes.CDLL, writable: list[str]) -> None:
 
 
 def _set_aside(libc: ctypes.CDLL, folder: str) -> int:
-    """A descriptor of a copy of a folder's mounts, that is nowhere yet; -1 if the kernel cannot."""
+    """Return a descriptor of a copy of a folder's mounts, that is nowhere yet; -1 if the kernel cannot."""
     flags = OPEN_TREE_CLONE | AT_RECURSIVE | os.O_CLOEXEC
     return int(libc.syscall(OPEN_TREE, AT_FDCWD, os.fsencode(folder), flags))
 
@@ -115,7 +115,7 @@ def _first_process(command: list[str]) -> int:
 
 
 def _ended(status: int) -> int:
-    """The exit code of a process that has ended, as a shell gives it."""
+    """Return the exit code of a process that has ended, as a shell gives it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 

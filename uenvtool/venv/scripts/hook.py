@@ -10,7 +10,7 @@ import sys
 
 
 def settings() -> dict[str, str]:
-    """The lines of pyvenv.cfg that are ours."""
+    """Return the lines of pyvenv.cfg that are ours."""
     found = {}
     with open(os.path.join(sys.prefix, "pyvenv.cfg"), encoding="utf-8", errors="surrogateescape") as stream:
         for line in stream:
@@ -68,7 +68,7 @@ def order() -> None:
 
 
 def mounted_now(base: list[str], mount: str, known: str) -> tuple[list[str], list[str]]:
-    """The base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
+    """Return the base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
 
     If none has it: the recorded folders, and the mounts of uenvs with other packages at the same places.
     """
@@ -105,7 +105,7 @@ def own_image() -> str:
 
 
 def listing(folders: list[str]) -> str:
-    """A short sum of which distributions lie in which folder, by their names alone."""
+    """Return a short sum of which distributions lie in which folder, by their names alone."""
     import zlib
 
     suffixes = (".dist-info", ".egg-info")
@@ -132,7 +132,7 @@ def say_if_older() -> None:
 
 
 def text_of(path: str) -> bytes:
-    """A file's content; nothing if it cannot be read."""
+    """Return a file's content; nothing if it cannot be read."""
     try:
         with open(path, "rb") as stream:
             return stream.read()
