@@ -38,7 +38,7 @@ TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -112,7 +112,7 @@ class Slurm:
                 codes = [re.search(r" ExitCode=(\d+):(\d+)", record) for record in records]
                 return max(int(code[1]) or int(code[2]) for code in codes if code)
             time.sleep(0.2)
-        raise AssertionError(f"job {job} did not end in {timeout} s")
+        raise AssertionError(f"job {job} did not end in {timeout} s: {records}")
 
 
 @contextmanager
@@ -127,8 +127,12 @@ def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = F
         skip_without("a real Slurm", HOW)
     if accounting and not all(shutil.which(name) for name in DATABASE):
         skip_without("Slurm's accounting", f"{HOW}; and apt-get install slurmdbd mariadb-server")
-    with _alone(), _started(folder, plugin, accounting) as slurm:
-        yield slurm
+    # Sockets have their names in the spool folder: 108 letters at most, of which pytest's own folders leave too few.
+    with _alone(), tempfile.TemporaryDirectory(prefix="slurm-") as spool:
+        Path(spool).chmod(0o755)  # a job's script lies there, for its user to read
+        conf = _configured(folder, Path(spool), plugin)
+        with _started(Slurm(conf), accounting) as slurm:
+            yield slurm
 
 
 @contextmanager
@@ -140,11 +144,11 @@ def _alone() -> Iterator[None]:
 
 
 @contextmanager
-def _started(folder: Path, plugin: Path | None, accounting: bool) -> Iterator[Slurm]:
+def _started(slurm: Slurm, accounting: bool) -> Iterator[Slurm]:
+    folder = slurm.conf.parent
     started = []
     if not _munge_answers():
         started.append(_munge(folder))
-    slurm = Slurm(_configured(folder, plugin))
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
     if accounting:
         started += _database(slurm, environment)
@@ -164,18 +168,18 @@ def _started(folder: Path, plugin: Path | None, accounting: bool) -> Iterator[Sl
             process.wait()
 
 
-def _configured(folder: Path, plugin: Path | None) -> Path:
+def _configured(folder: Path, spool: Path, plugin: Path | None) -> Path:
     """Write what the daemons read; gives slurm.conf."""
     (folder / "state").mkdir()
     for name in NODES:
-        (folder / f"spool-{name}").mkdir()
+        (spool / name).mkdir()
     gpus = [folder / f"gpu{number}" for number in range(GPUS)]
     for gpu in gpus:  # a plain file is refused by slurmd, and then no rank gets CUDA_VISIBLE_DEVICES
         os.mknod(gpu, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
     host = socket.gethostname().split(".")[0]
     port, *ports = _free_ports(1 + len(NODES))
     lines = [NODE.format(name=name, host=host, port=each, gpus=GPUS) for name, each in zip(NODES, ports, strict=True)]
-    text = CONFIGURATION.format(host=host, folder=folder, port=port) + "".join(lines) + PARTITION
+    text = CONFIGURATION.format(host=host, folder=folder, spool=spool, port=port) + "".join(lines) + PARTITION
     (folder / "slurm.conf").write_text(text)
     devices = f"NodeName=n[1-{len(NODES)}] Name=gpu File={folder}/gpu[0-{GPUS - 1}] Flags=nvidia_gpu_env\n"
     (folder / "gres.conf").write_text(devices)
