@@ -58,7 +58,8 @@ def made(archive, identity):
         folder = os.path.join(place, "%s-%s" % (identity, platform.machine()))
         try:
             os.makedirs(place, mode=0o700, exist_ok=True)
-            if os.stat(place).st_uid != os.getuid():
+            owner = os.lstat if place.startswith("/dev/shm/") else os.stat  # a link of others leads elsewhere later
+            if owner(place).st_uid != os.getuid():
                 raise OSError("it is another user's")
             if os.statvfs(place).f_flag & os.ST_NOEXEC:
                 raise OSError("no library can be loaded from there (noexec)")

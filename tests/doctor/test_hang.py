@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import Answer
+from uenvtool.doctor.dumps import READER
 
 Cli = Callable[..., Answer]
 TORCH = os.environ.get("UENVTOOL_TEST_TORCH_PYTHON", "")
@@ -177,6 +179,25 @@ def test_a_pickle_that_names_a_function_is_refused(cli: Cli, place: Path) -> Non
     assert not (place / "ran").exists()
     assert "it names posix.system" in answer.stdout
     assert "rank 1 left none that is whole" in answer.stdout
+
+
+def test_a_dump_that_is_made_to_grow_says_little(place: Path) -> None:
+    """A pickle holds a text once and names it thousands of times."""
+    text = "x" * 1_000_000
+    entry = call(1, profiling_name=text, process_group=(text, text), input_sizes=[[1] * 1000] * 1000)
+    grown = [{**entry, "collective_seq_id": number // 50} for number in range(5000)]
+    groups = {str(number): {"ranks": text, "desc": text} for number in range(5)}
+    nested = call(1, profiling_name=[[[text] * 9] * 9] * 9)
+    (place / "dump_0").write_bytes(pickle.dumps({"entries": grown, "pg_config": groups}, protocol=2))
+    (place / "dump_1").write_bytes(pickle.dumps({"entries": [nested], "pg_config": {}}, protocol=2))
+
+    words = [sys.executable, "-I", READER, place / "dump_0", place / "dump_1"]
+    printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    rows = [json.loads(line) for line in printed.splitlines()]
+
+    assert len(printed) < 6_000_000
+    assert len(json.dumps(rows[0]["last"])) < 10_000
+    assert rows[1]["why"] == "it has a text that is none"
 
 
 def test_a_dump_in_json_is_read_too(cli: Cli, place: Path) -> None:

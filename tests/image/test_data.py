@@ -45,11 +45,16 @@ def test_what_is_packed_again_replaces_its_image_and_no_other_file(cli: Cli, cac
     again = cli("pack", "hf", "--json")
     (place / "mine.squashfs").write_text("mine")
     foreign = cli("pack", "hf", "-o", "mine.squashfs")
+    (place / "other.squashfs.sha256").write_text("notes of mine")
+    beside = cli("pack", "hf", "-o", "other.squashfs")
 
     assert again.code == 0
     assert json.loads(again.stdout)["mount"] == str(cache)
     assert foreign.code == 2
     assert (place / "mine.squashfs").read_text() == "mine"
+    assert beside.code == 2
+    assert (place / "other.squashfs.sha256").read_text() == "notes of mine"
+    assert not (place / "other.squashfs").exists()
 
 
 @pytest.mark.parametrize(

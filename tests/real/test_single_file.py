@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -61,6 +62,29 @@ def home() -> Path:
 def moved(file: Path, home: Path) -> Path:
     """The file itself lies outside of /tmp too."""
     return Path(shutil.copy2(file, home / "u.pyz"))
+
+
+def test_a_link_in_memory_is_not_followed(tmp_path: Path) -> None:
+    """Anybody can make one there: it leads to a folder of the user's when it is looked at, elsewhere when it is run."""
+    start = ROOT / "scripts" / "pyz-start.sh"
+    mine = tmp_path / "mine" / f"@ID@-{os.uname().machine}" / "bin"
+    mine.mkdir(parents=True)
+    (mine / "python").write_text("#!/bin/sh\necho started\n")
+    (mine / "python").chmod(0o755)
+    link = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="uenvtool-pyz-"))
+    user = link.name.removeprefix("uenvtool-pyz-")
+    env = {"USER": user, "PATH": "/usr/bin:/bin"}
+    try:
+        link.rmdir()
+        link.symlink_to(tmp_path / "mine")
+        linked = subprocess.run(["sh", start], capture_output=True, text=True, check=False, env=env)
+        link.unlink()
+        shutil.copytree(tmp_path / "mine", link)
+        own = subprocess.run(["sh", start], capture_output=True, text=True, check=False, env=env)
+    finally:
+        link.unlink() if link.is_symlink() else shutil.rmtree(link)
+
+    assert (linked.stdout, own.stdout) == ("", "started\n")
 
 
 @pytest.mark.parametrize("version", pythons())

@@ -49,8 +49,10 @@ def test_another_tools_kernel_is_neither_replaced_nor_removed(kernels: Path, cli
 
     added = cli("kernel", "add", "v")
     removed = cli("kernel", "remove", "v")
+    outside = cli("kernel", "add", "v", "--name", "..")
 
-    assert (added.code, removed.code) == (2, 2)
+    assert (added.code, removed.code, outside.code) == (2, 2, 2)
+    assert "..: invalid name of a kernel" in outside.stderr
     assert "another tool made the kernel v" in added.stderr
     assert "no kernel of uenvtool's is called v" in removed.stderr
     assert (kernels / "v" / "kernel.json").read_text() == "{}"

@@ -48,6 +48,9 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
     with progress(f"packing {folder}") as on_step, files.workplace(target) as work:
         on_step(str(target))
         refuse_foreign(target)
+        sums = target.with_name(f"{target.name}.sha256")
+        if os.path.lexists(sums) and not re.fullmatch(rb"[0-9a-f]{64}  [^\n]+\n", files.read_bytes(sums, 4096)):
+            raise BadInput(f"{sums} is not the sum of an image", hint="choose another name, or remove it yourself")
         uenv = Uenv(
             name=uenv_name(target.stem, "data"), description=f"{folder.name}, packed by uenvtool", mount=mount, views={}
         )
@@ -55,7 +58,7 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
         with files.scratch_folder() as scratch:
             packed = pack(programs, Tree(folder=source, added=added), work / "new", scratch)
         files.fill(work, {"sum": f"{packed.sha256}  {target.name}\n"})
-        names = {packed.path: target, work / "sum": target.with_name(f"{target.name}.sha256")}
+        names = {packed.path: target, work / "sum": sums}
         files.publish([files.Replacement(new=new, target=place) for new, place in names.items()])
     option = f"--mount-data {shlex.quote(f'{os.path.relpath(target)}:{mount}')}"
     return Result(

@@ -32,8 +32,10 @@ def add(path: Path, name: str | None, environ: Mapping[str, str], *, tried: Path
     does not start there or has no ipykernel.
     """
     name = name or path.absolute().name.removesuffix(".squashfs").lstrip(".")
-    if not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-        raise BadInput(f"{name}: invalid name of a kernel", hint="letters, digits and . _ - are allowed")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+        raise BadInput(
+            f"{name}: invalid name of a kernel", hint="letters, digits and . _ - are allowed, and no . or - first"
+        )
     folder = _folder(environ) / name.lower()
     if folder.exists() and _overlay_of(folder) is None:
         raise BadInput(f"another tool made the kernel {name}, {folder}", hint="choose another name with --name")

@@ -14,11 +14,14 @@ import pickle
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 LAST = 32
 """So many collectives of a group are kept: ranks differ at the end, and a dump has up to thousands."""
 MOST_BYTES = 1 << 27
+MOST_RANKS, MOST_GROUPS, MOST_SIZES = 1 << 20, 1 << 12, 16
+"""Letters of the ranks of a group, groups, and sizes of a call: what is printed stays small whatever a dump holds."""
 OPEN = "open"
 _PACKAGES = re.compile(r"/(site|dist)-packages/|/torch/|<frozen |/lib/python3\.\d+/")
 """Where the lines lie that are not the user's own."""
@@ -46,12 +49,12 @@ def summary(path: str) -> dict[str, Any]:
         data = json.load(stream) if is_text else _DataAlone(stream).load()
     entries = data.get("entries") or []
     groups: dict[str, dict[str, Any]] = {
-        str(name): {"ranks": str(group["ranks"]), "desc": str(group["desc"]), "calls": {}}
-        for name, group in (data.get("pg_config") or {}).items()
+        _text(name): {"ranks": _text(group["ranks"], MOST_RANKS), "desc": _text(group["desc"]), "calls": {}}
+        for name, group in islice((data.get("pg_config") or {}).items(), MOST_GROUPS)
     }
     waits: list[list[Any]] = []
     for entry in reversed(entries):
-        name = str(entry["process_group"][0])
+        name = _text(entry["process_group"][0])
         if entry["is_p2p"]:
             if len(waits) < LAST and _state(entry) == OPEN:
                 waits.append([name, *_operation(entry)])
@@ -62,14 +65,21 @@ def summary(path: str) -> dict[str, Any]:
             calls.setdefault(number, []).append(entry)
     for group in groups.values():
         group["calls"] = [[number, _together(those[::-1])] for number, those in reversed(group["calls"].items())]
-    last = [str(entries[-1]["process_group"][0]), *_numbered(entries[-1])] if entries else None
+    last = [_text(entries[-1]["process_group"][0]), *_numbered(entries[-1])] if entries else None
     is_whole = not entries or int(entries[0]["record_id"]) == 0
     return {"rank": int(found[1]), "groups": groups, "waits": waits, "last": last, "is_whole": is_whole}
 
 
+def _text(value: object, most: int = 400) -> str:
+    """Return the start of a text, which few bytes of a pickle can make long. Raises ValueError for another value."""
+    if isinstance(value, (str, int)):
+        return str(value)[:most]
+    raise ValueError("it has a text that is none")
+
+
 def _unnamed(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return a group that the dump has no ranks of: gloo writes down those of the group made last, under no name."""
-    return {"ranks": "", "desc": str(entry["process_group"][1]), "calls": {}}
+    return {"ranks": "", "desc": _text(entry["process_group"][1]), "calls": {}}
 
 
 def _numbered(entry: Mapping[str, Any]) -> list[Any]:
@@ -78,18 +88,21 @@ def _numbered(entry: Mapping[str, Any]) -> list[Any]:
 
 def _together(entries: list[Mapping[str, Any]]) -> list[Any]:
     """Return the call that several entries of one number are, as those of a coalesced group."""
-    calls = [_operation(entry) for entry in entries]
+    calls = [_operation(entry) for entry in entries[:MOST_SIZES]]
     return [" + ".join(call[0] for call in calls), *calls[-1][1:]] if len(calls) > 1 else calls[0]
 
 
 def _operation(entry: Mapping[str, Any]) -> list[Any]:
     """Return the name, what goes in and comes out, the line of the user's that called it, and how far it is."""
-    name = str(entry["profiling_name"]).partition(":")[2] or str(entry["profiling_name"])
+    _, _, name = (shown := _text(entry["profiling_name"])).partition(":")
     sides = [
-        [[list(map(int, size)) for size in entry.get(f"{side}_sizes") or []], list(map(str, entry[f"{side}_dtypes"]))]
+        [
+            [list(map(int, size[:MOST_SIZES])) for size in (entry.get(f"{side}_sizes") or [])[:MOST_SIZES]],
+            list(map(_text, entry[f"{side}_dtypes"][:MOST_SIZES])),
+        ]
         for side in ("input", "output")
     ]
-    return [name, *sides, _line(entry.get("frames") or ()), _state(entry)]
+    return [name or shown, *sides, _line(entry.get("frames") or ()), _state(entry)]
 
 
 def _state(entry: Mapping[str, Any]) -> str:
@@ -99,9 +112,9 @@ def _state(entry: Mapping[str, Any]) -> str:
 
 def _line(frames: Iterable[Mapping[str, Any]]) -> str:
     """Return the innermost line of the user's own, as FILE:LINE; the innermost of all if none is."""
-    frames = [frame for frame in frames if ":" not in str(frame["filename"]) and frame["filename"]]
-    own = [frame for frame in frames if not _PACKAGES.search(str(frame["filename"]))]
-    return next((f"{frame['filename']}:{int(frame['line'])}" for frame in own or frames), "")
+    frames = [frame for frame in frames if ":" not in _text(frame["filename"]) and frame["filename"]]
+    own = [frame for frame in frames if not _PACKAGES.search(_text(frame["filename"]))]
+    return next((f"{_text(frame['filename'])}:{int(frame['line'])}" for frame in own or frames), "")
 
 
 def summaries(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -111,7 +124,8 @@ def summaries(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield summary(path)
         except Exception as error:  # a damaged pickle leads to errors of any kind
             number = _RANK.search(path)
-            yield {"path": path, "rank": int(number[1]) if number else None, "why": f"{error or 'it is empty'}"[:200]}
+            why = str(error) or type(error).__name__
+            yield {"path": path, "rank": int(number[1]) if number else None, "why": why[:200]}
 
 
 if __name__ == "__main__":
