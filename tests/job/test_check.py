@@ -69,6 +69,7 @@ FLAWS = {
     "srun-cores": HEAD + "srun bash -c 'python train.py'\n",
     "cores-not-asked": FOUR + "#SBATCH --uenv=x\nsrun python train.py\n",
     "time-limit-missing": "#SBATCH -N 1\npython x.py\n",
+    "option-without-value": "#SBATCH --nodes=\n",
     "failure-hidden": HEAD + "srun -c 8 python train.py\necho done\n",
     "wait-hides-failure": FOUR + "srun python a.py &\nsrun python b.py &\nwait\n",
     "tee-hides-failure": "torchrun train.py 2>&1 | tee log\nexit $?\n",
@@ -166,6 +167,12 @@ QUIET = {
     "the exit code is kept": HEAD + "srun -c 8 python t.py\nstatus=$?\nkill $monitor\nexit $status\n",
     "an environment on the node's own disk": HEAD + 'eval "$(conda shell.bash hook)"\n'
     "conda activate /mnt/bb/$USER/env\nsrun -c 8 python t.py\n",
+    "a helper before the training of mpirun": FOUR + "ulimit -c 0\npython order.py\nmpirun -np 8 perf\n",
+    "an environment that one node reads": HEAD + "source $SCRATCH/venv/bin/activate\npython setup.py\n",
+    "a setting that its writer says has to stay": ONE
+    + "# do not remove or the training will hang\nexport CUDA_LAUNCH_BLOCKING=1\npython t.py\n",
+    "a script that installs": ONE + "python setup.py install\npip install tqdm\n",
+    "options need no blank": "#SBATCH--time=1:0:0\n#SBATCH--nodes=1\n",
     "pipefail": "set -o pipefail\ntorchrun train.py | tee log\n",
     "what tee copies is no training": "echo start | tee -a log\nnvidia-smi | tee -a log\n",
     "a comment is no command": "# pkill -f all, MASTER_PORT=29500\necho fine # export MASTER_PORT=29500\n",
@@ -276,6 +283,8 @@ MISSED = {
     "placeholder, options": ONE + "srun <SLURM OPTIONS> python t.py\n",
     "token-in-script, wandb login": ONE + "wandb login " + "0123456789abcdef" * 2 + "01234567\n",
     "venv-unpacked, conda": HEAD + "conda activate train\nsrun -c 8 python t.py\n",
+    "option-without-value, and a blank": ONE + "#SBATCH --mem= 64G\n",
+    "idle-gpus, torchrun": ONE + "#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=1 train.py\n",
     "option-behind-command, in a heredoc": "sbatch <<EOT\n#!/bin/bash\nls\n#SBATCH --nodes=1\n#SBATCH -n 1\nEOT\n"
     "#SBATCH -n 3\n",
 }
@@ -284,6 +293,14 @@ MISSED = {
 @pytest.mark.parametrize("case", MISSED)
 def test_what_is_wrong_in_another_form_is_found_too(cli: Cli, write: Write, case: str) -> None:
     assert case.partition(",")[0] in rules(found(cli, write("job.sh", MISSED[case])))
+
+
+def test_a_token_and_a_port_are_found_once(cli: Cli, write: Write) -> None:
+    token = write("token.sh", ONE + f"export HF_TOKEN=hf_{'x' * 36}\n")
+    port = write("port.sh", ONE + "MASTER_PORT=12321\ntorchrun \\\n  --master_port $MASTER_PORT t.py\n")
+
+    assert rules(found(cli, token)) == {"placeholder"}
+    assert [(finding["rule"], finding["line"]) for finding in found(cli, port)] == [("port-fixed", 5)]
 
 
 def test_a_comment_switches_a_rule_off_on_its_line_and_the_next(cli: Cli, write: Write) -> None:

@@ -22,6 +22,7 @@ from uenvtool.job.check.launch import (
 )
 from uenvtool.job.check.launch import option as option_of
 from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
+from uenvtool.job.launch import STARTERS
 from uenvtool.job.request import TORCHRUN
 from uenvtool.knowledge.condition import Facts
 
@@ -142,11 +143,13 @@ def fixed_port(context: Context) -> Iterator[Found]:
     picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
     if context.has_own_nodes or (picks_its_own and all(picks_its_own)):
         return
+    is_told = False
     used = {name for launch in context.launches for name in re.findall(r"\w+", " ".join(launch.words))}
     for part in context.source.parts:
         if part.kind == "variable" and re.fullmatch(r"(?i)master_port|(rdzv|main_process|dist)_port|port", part.name):
             number = re.fullmatch(r"(?:\$\{\w+:?[-=])?(\d{2,5})\}?", part.text)
             if number and (part.name.upper() == "MASTER_PORT" or part.name in used):
+                is_told = True
                 fixed = f"{part.name}=$((10000 + SLURM_JOB_ID % 20000))"
                 yield Found(offset=part.offset, end=part.end, fix=fixed)
     for part in context.commands:
@@ -159,6 +162,8 @@ def fixed_port(context: Context) -> Iterator[Found]:
             number = re.fullmatch(r"(\S*:)?(\d{4,5})", value)
             if number:
                 begin = context.source.text.find(value, launch.part.offset)
+                if begin < 0 and is_told:  # it came by a variable
+                    continue
                 place = (begin, begin + len(value)) if begin >= 0 else (launch.part.offset, launch.part.end)
                 yield Found(offset=place[0], end=place[1], fix=f"{number[1] or ''}$((10000 + SLURM_JOB_ID % 20000))")
 
@@ -192,16 +197,17 @@ def first_node_only(context: Context) -> Iterator[Found]:
 
 
 def idle_gpus(context: Context) -> Iterator[Found]:
-    """Yield one process on a node with several GPUs, where its program shows that it takes one."""
+    """Yield one process on a node with several GPUs, where its program shows that it takes one, as torchrun's do."""
     for launch in context.launches:
         shape = launch.shape
-        if launch.program != PYTHON or (shape.tasks or 2) != 1 or (shape.gpus or 1) < 2 or launch.part.background:
+        is_one = launch.program in (PYTHON, TORCHRUN) and launch.ranks == 1 and (shape.tasks or 2) == 1
+        if not is_one or (shape.gpus or 1) < 2 or launch.part.background:
             continue
         line = " ".join(launch.words)
         if _USES_ALL_GPUS.search(line) or re.search(r"(tp|gpu|parallel|devices|world|strategy|\bmp\b)", line):
             continue
         _, text = context.program(launch)
-        if text and not _USES_ALL_GPUS.search(text) and "torch" in text:
+        if not _USES_ALL_GPUS.search(text) and (launch.program == TORCHRUN or "torch" in text):
             yield at(launch.part, f"{shape.gpus} GPUs a node, and one process")
 
 
@@ -234,7 +240,8 @@ def lost_exit_code(context: Context) -> Iterator[Found]:
         if _outer(other).offset < last.offset and not handled & {kind for kind, _, _ in _outer(other).path}
     ]  # fmt: skip
     is_own = any(_outer(other).offset <= last.offset < _outer(other).end for other in context.launches)
-    if not before or is_own or last.path or re.fullmatch(r"wait|exec|srun|torchrun|\| tee|(?s:.*\n.*)", last.name):
+    is_other = re.fullmatch(r"wait|exec|pip3?|torchrun|\| tee|(?s:.*\n.*)", last.name) or last.name in STARTERS
+    if not before or is_own or is_other or last.path:
         return
     is_kept = last.name == "exit" and last.words[1:] != ("0",)
     if not (is_kept or before[-1].part.background or any(part.name == "wait" for part in context.commands)):
@@ -386,7 +393,7 @@ def rank_before_step(context: Context) -> Iterator[Found]:
 
 
 def conda_without_hook(context: Context) -> Iterator[Found]:
-    """Yield `conda activate` in a script whose shell nothing has told of conda."""
+    """Yield `conda activate` in a script whose shell nothing has is_told of conda."""
     is_login = re.match(r"#!.*sh.*\s(-\w*l|--login)\b", context.source.text)
     for part in () if is_login else context.commands:
         if part.name in ("source", ".", "eval", "module", "ml"):

@@ -16,9 +16,11 @@ from uenvtool.job.check.finders import FINDERS, Context
 from uenvtool.job.check.parts import Found, Lines, Part, Source, at, lines_of
 from uenvtool.job.check.script import read_script
 from uenvtool.job.check.words import with_outer
-from uenvtool.knowledge.rule import HINT, Look, Rule
+from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
 
 IGNORE = "uenvtool: ignore"
+_MEANT = re.compile(r"[ \t]*#.*(?i:\b(do not|don'?t) (remove|delete|change|unset)\b)")
+"""Who wrote a script says above a line that it has to stay: another site's workaround is not known here."""
 _IGNORED = re.compile(r"uenvtool: ignore[= ]([a-z0-9-]+(?:[ ,]+[a-z0-9-]+)*)")
 _EDF = re.compile(r"^[ \t]*(image|base_environment)[ \t]*=", re.MULTILINE)
 HIDDEN = "********"
@@ -106,7 +108,9 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
     edits = found.edits or _edits(rule, found, context.source.text)
-    severity = rule.severity if holds and found.is_certain else HINT
+    above = lines.line(line - 1) if line > 1 else ""
+    is_meant = bool(_MEANT.search(text) or _MEANT.match(above)) and rule.severity == WARNING
+    severity = rule.severity if holds and found.is_certain and not is_meant else HINT
     fix = _edited_line(context.source.text, edits, found.offset) if edits and not rule.secret else found.fix or rule.fix
     return Finding(
         rule=rule,

@@ -205,8 +205,11 @@ def launches(source: Source) -> Iterator[Launch]:
 
 
 def _starts_script(words: Sequence[str]) -> bool:
-    """Tell if the words are a shell with a script in a word, whose commands are parts of their own."""
-    return any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:3]) and words[0].rpartition("/")[2] in ("bash", "sh")
+    """Tell if a shell with a script in a word is among the words: the script's commands are parts of their own."""
+    return any(
+        shell.rpartition("/")[2] in ("bash", "sh") and any(re.fullmatch(r"-[a-z]*c", word) for word in words[i : i + 2])
+        for i, shell in enumerate(words, start=1)
+    )
 
 
 def _program(words: Sequence[str]) -> tuple[str, int] | None:

@@ -27,7 +27,7 @@ SHORT_OPTIONS = {
     "w": "nodelist",
 }
 """The short options of sbatch and their long names (sbatch(1))."""
-_DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(.*)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^#SBATCH(?=[ \t-])[ \t]*(.*)", re.MULTILINE)
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
