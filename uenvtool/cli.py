@@ -46,6 +46,7 @@ READERS = {
     "To look around": {
         "list": Command("knowledge", "List the recipes, systems and tuning files."),
         "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
+        "report": Command("report", "Show a stack as a page: what is in it, why, how large."),
         "sources": Command("knowledge", "List who says what, how old it is, and if it still holds."),
         "diff": Command("env", "Compare recipes, environments, locks or published tables."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file, for editors."),

@@ -85,6 +85,16 @@ def docker(name: str, text: str) -> str:
     return f'"{escaped}"'
 
 
+def html(text: str) -> str:
+    """Return the text of an element of HTML, or of an attribute in double quotes."""
+    return comment(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def html_json(data: object) -> str:
+    """Return data as JSON within a script element of HTML, which ends at `</script` and begins anew at `<!--`."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
 def sbatch(name: str, text: str) -> str:
     """Return the value of an option in an #SBATCH line, which sbatch splits as a shell does, without expanding it.
 

@@ -16,7 +16,7 @@ from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
-from uenvtool.knowledge.lock import name_of_spack, text_of_spack
+from uenvtool.knowledge.lock import is_build_only, name_of_spack, text_of_spack
 
 PYTHON, SPACK = "python", "spack"
 DATABASE = ".spack-db/index.json"
@@ -33,7 +33,7 @@ class Package:
     """An installed package.
 
     kind: PYTHON or SPACK. bytes: of its files, unpacked. folder: where it lies. needs: the folders of the
-    packages that it needs; Spack records them.
+    packages that it needs; Spack records them. build_only: those of them that it needs only while it is built.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Package:
     bytes: int
     folder: str
     needs: tuple[str, ...] = ()
+    build_only: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """As data for --json."""
@@ -49,12 +50,13 @@ class Package:
 
 
 class Install(NamedTuple):
-    """A row of Spack's database. folder: in the image, or outside of it. needs: hashes."""
+    """A row of Spack's database. folder: in the image, or outside of it. needs, build_only: hashes."""
 
     name: str
     version: str
     folder: str
     needs: tuple[str, ...]
+    build_only: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,7 @@ class Contents:
     @cached_property
     def packages(self) -> Sequence[Package]:
         """The installed packages, by the descriptions in the image."""
-        return sorted([*_of_python(self.by_name, self.texts, self.mount), *_of_spack(self)])
+        return sorted([*python_packages(self.by_name, self.texts, self.mount), *_of_spack(self)])
 
     @cached_property
     def installs(self) -> Mapping[str, Install]:
@@ -92,6 +94,9 @@ class Contents:
                     version=text_of_spack(row["spec"]["version"]),
                     folder=os.path.relpath(str(row["path"]), self.mount or "/"),
                     needs=tuple(str(edge["hash"]) for edge in row["spec"].get("dependencies", ())),
+                    build_only=tuple(
+                        str(edge["hash"]) for edge in row["spec"].get("dependencies", ()) if is_build_only(edge)
+                    ),
                 )
                 for key, row in rows.items()
                 if row.get("installed") and row.get("path")
@@ -185,7 +190,7 @@ def _noted(found: Iterable[Listed], entries: list[Listed]) -> Iterator[Listed]:
         yield entry
 
 
-def _of_python(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
+def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
     """Yield Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
     bytecode: dict[str, int] = {}
     for name in [name for name in names if name.endswith(".pyc")]:
@@ -219,11 +224,21 @@ def _of_spack(contents: Contents) -> Iterator[Package]:
     """Spack's packages, by the database of their store; sizes by prefix. A package outside the image is none of its."""
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
-    for name, version, folder, needed in installs.values():
-        if folder in names:
-            needs = {installs[key].folder for key in needed if key in installs} & names.keys()
-            size = sizes[folder]
-            yield Package(name=name, version=version, kind=SPACK, bytes=size, folder=folder, needs=tuple(sorted(needs)))
+
+    def folders(keys: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({installs[key].folder for key in keys if key in installs} & names.keys()))
+
+    for row in installs.values():
+        if row.folder in names:
+            yield Package(
+                name=row.name,
+                version=row.version,
+                kind=SPACK,
+                bytes=sizes[row.folder],
+                folder=row.folder,
+                needs=folders(row.needs),
+                build_only=folders(row.build_only),
+            )
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.lock import read_lock
+from uenvtool.knowledge.lock import Lock, read_lock
 from uenvtool.knowledge.recipe import Vulnerability
 from uenvtool.knowledge.version import Version
 
@@ -76,25 +76,30 @@ def _of_image(path: Path) -> Listed:
 def _of_lock(path: Path) -> Listed:
     """Return the packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
     lock = read_lock(path, str(path))
+    return Listed(
+        name=path.resolve().parent.name,
+        description=f"resolved by Spack {lock.spack}",
+        file=path.name,
+        time=EPOCH,
+        packages=packages_of(lock),
+        is_image=False,
+    )
+
+
+def packages_of(lock: Lock) -> list[Package]:
+    """Return the packages of a lock, those of the system too, in order; each in a folder of its own name."""
     folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
-    packages = [
+    return sorted(
         Package(
             name=package.name,
             version=package.version,
             kind=SPACK,
             bytes=0,
             folder=folders[package.hash],
-            needs=tuple(sorted({folders[key] for key in package.dependencies})),
+            needs=tuple(sorted({folders[key] for key in package.dependencies if key in folders})),
+            build_only=tuple(sorted({folders[key] for key in package.build_only if key in folders})),
         )
         for package in lock.packages
-    ]
-    return Listed(
-        name=path.resolve().parent.name,
-        description=f"resolved by Spack {lock.spack}",
-        file=path.name,
-        time=EPOCH,
-        packages=sorted(packages),
-        is_image=False,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ LANGUAGES = frozenset({"c", "cxx", "fortran"})
 class Package:
     """One resolved package.
 
-    external: its folder if the system brings it, else "". dependencies: the hashes of what it needs.
+    external: its folder if the system brings it, else "". dependencies: the hashes of what it needs; build_only: those
+    of them that it needs only while it is built.
     compiled: a compiler builds it; wrapped: through Spack's compiler-wrapper.
     """
 
@@ -35,6 +37,7 @@ class Package:
     os: str
     external: str
     dependencies: tuple[str, ...] = ()
+    build_only: tuple[str, ...] = ()
     compiled: bool = False
     wrapped: bool = False
 
@@ -106,6 +109,11 @@ def require_installable(lock: Lock, shown: str) -> None:
         )
 
 
+def is_build_only(edge: Mapping[str, Any]) -> bool:
+    """Tell if a package is needed only while another is built, by its edge in a lock or in Spack's database."""
+    return not {"link", "run"} & set(edge.get("parameters", {}).get("deptypes") or ("run",))
+
+
 def _package(key: str, spec: dict[str, Any]) -> Package:
     arch = spec.get("arch") or {}
     target = arch.get("target", "")
@@ -120,6 +128,7 @@ def _package(key: str, spec: dict[str, Any]) -> Package:
         os=text_of_spack(arch.get("platform_os", ""), empty=True),
         external=text_of_spack(external.get("path") or "", empty=True),
         dependencies=tuple(name_of_spack(edge["hash"]) for edge in needed),
+        build_only=tuple(name_of_spack(edge["hash"]) for edge in needed if is_build_only(edge)),
         compiled=not external and bool(virtuals & LANGUAGES),
         wrapped=any(edge["name"] == WRAPPER for edge in needed),
     )
