@@ -119,7 +119,7 @@ KNOWS = {
     "core": set(),
     "knowledge": {"core"},
     "settings": {"core", "knowledge"},
-    "env": {"core", "knowledge"},
+    "env": {"core", "knowledge", "settings"},
     "activation": {"core", "knowledge", "settings"},
     "image": {"core", "knowledge", "env"},
     "venv": {"core", "knowledge", "image"},

@@ -27,6 +27,7 @@ from uenvtool.knowledge.tuning import (
     PREPEND,
     SOFTWARE,
     TEMPORARY,
+    UNSET,
     Guard,
     Setting,
     Tuning,
@@ -48,6 +49,15 @@ ENVIRONMENTS = "envs"
 """The folder of resolved environments."""
 _LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
 """The label of a uenv: its name and version."""
+COMPUTED = {
+    "cores": "the cores of a process",
+    "view_root": "the view's folder",
+    "roce_gid_index": "the index found under /sys",
+    "roce_hca": "the start of the devices' names",
+    "runai_gpus": "RUNAI_NUM_OF_GPUS",
+    "temporary": "a folder of the user's and the job's below /tmp",
+}
+"""What the values are that scripts compute."""
 
 
 @value_class(kw_only=False)
@@ -378,3 +388,12 @@ def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaroun
     if problems:
         raise BadInput(problems)
     return chosen
+
+
+def value_text(setting: Setting) -> str:
+    """Return what a variable is set to, or what happens to it."""
+    if setting.from_:
+        return COMPUTED[setting.from_]
+    if setting.policy in (UNSET, EXPECTED):
+        return "removed" if setting.policy == UNSET else "left to somebody else"
+    return setting.value or ""

@@ -306,6 +306,16 @@ class TestExplain:
         assert "those that Olivia's NCCL modules set (HPE's set)" in cli("explain", "--system", "olivia").stderr
         assert "This is the way of 2025" in cli("explain", "--system", "olivia-2025").stderr
 
+    def test_two_systems_stand_side_by_side_with_the_reasons(self, cli: Cli) -> None:
+        differ, same = cli("diff", "--system", "lumi", "frontier", "--json"), cli("diff", "--system", "lumi", "lumi")
+        rows = {row["variable"]: row for row in json.loads(differ.stdout)}
+
+        assert (differ.code, same.code) == (1, 0)
+        assert (rows["NCCL_NET_GDR_LEVEL"]["before"], rows["NCCL_NET_GDR_LEVEL"]["after"]) == ("removed", "PHB")
+        assert "jobs on several nodes can hang" in rows["NCCL_NET_GDR_LEVEL"]["why"]
+        assert "NCCL_CROSS_NIC" not in rows  # both set 1
+        assert "the same variables" in same.stderr
+
     def test_sites_that_disagree_stand_side_by_side_with_what_is_set_on_each(self, cli: Cli) -> None:
         rows = json.loads(cli("explain", "NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL", "--sites", "--json").stdout)
 

@@ -31,7 +31,7 @@ from uenvtool.knowledge.tuning import (
     load_sources,
 )
 from uenvtool.knowledge.usable import skipped_file_notes
-from uenvtool.settings import Settings, known_facts, settings_for
+from uenvtool.settings import Settings, known_facts, settings_for, value_text
 
 POLICIES = {
     DEFAULT: "set if it is unset",
@@ -41,15 +41,6 @@ POLICIES = {
     UNSET: "removed",
     EXPECTED: "set by somebody else; a message if it is missing",
 }
-COMPUTED = {
-    "cores": "the cores of a process",
-    "view_root": "the view's folder",
-    "roce_gid_index": "the index found under /sys",
-    "roce_hca": "the start of the devices' names",
-    "runai_gpus": "RUNAI_NUM_OF_GPUS",
-    "temporary": "a folder of the user's and the job's below /tmp",
-}
-"""What the values are that scripts compute."""
 ALL = "uenvtool explain --all"
 
 
@@ -130,7 +121,7 @@ def _at_sites(names: Sequence[str], facts: Facts) -> Result:
         for system in concrete_systems():
             here = settings_for(system, facts=facts)
             found = next((setting for setting in here.holding() if setting.name == name), None)
-            value, why = (_shown(found), f"{found.reason} [{found.source.name}]") if found else ("-", "")
+            value, why = (value_text(found), f"{found.reason} [{found.source.name}]") if found else ("-", "")
             rows.append((name, system, value, why))
         remarks = {source: words for variable in variables[name] for source, words in variable.remarks.items()}
         for source, given in _says(variables[name]).items():
@@ -148,7 +139,9 @@ def _at_sites(names: Sequence[str], facts: Facts) -> Result:
 def _in_a_job(here: Settings) -> Result:
     """Return the table of what is set, and what was not known when it was made."""
     runtime = here.runtimes[0]
-    rows = [(setting.name, _shown(setting), f"{setting.reason} [{setting.source.name}]") for setting in here.holding()]
+    rows = [
+        (setting.name, value_text(setting), f"{setting.reason} [{setting.source.name}]") for setting in here.holding()
+    ]
     notes = [f"on {here.system.name}, in {runtime.name}: {runtime.description}"]
     if len(here.runtimes) > 1:
         others = ", ".join(other.name for other in here.runtimes[1:])
@@ -290,14 +283,14 @@ def _here(name: str, here: Settings) -> str:
     holding = [setting for setting in here.holding() if setting.name == name]
     if not holding:
         return f"{place}: not set"
-    return f"{place}: {_shown(holding[0])}, as {holding[0].source.name} says: {holding[0].reason}"
+    return f"{place}: {value_text(holding[0])}, as {holding[0].source.name} says: {holding[0].reason}"
 
 
 def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
     workaround = tuning.workarounds.get(setting.workaround)
     return {
         "value": setting.value,
-        "shown": _shown(setting),
+        "shown": value_text(setting),
         "computed": setting.from_ or None,
         "policy": setting.policy,
         "how": POLICIES[setting.policy],
@@ -314,15 +307,6 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
         "set": f"all of the set {setting.together}, or nothing of it" if setting.together else "",
         "needs": setting.needs.hint if setting.needs else "",
     }
-
-
-def _shown(setting: Setting) -> str:
-    """Return what a variable is set to, or what happens to it."""
-    if setting.from_:
-        return COMPUTED[setting.from_]
-    if setting.policy in (UNSET, EXPECTED):
-        return "removed" if setting.policy == UNSET else "left to somebody else"
-    return setting.value or ""
 
 
 def _cell(name: str, says: Mapping[str, Value], source: str, tuning: Tuning) -> str:
