@@ -221,7 +221,8 @@ def _modules(plan: JobPlan) -> str:
     if not known.modules:
         return ""
     folders = [f"module use {bash_word(folder)}" for folder in known.module_use]
-    return "\n".join(["module reset", *folders, *(f"module load {bash_word(name)}" for name in known.modules)]) + "\n"
+    start = "module reset || module purge # a site without modules of its own has nothing to reset to"
+    return "\n".join([start, *folders, *(f"module load {bash_word(name)}" for name in known.modules)]) + "\n"
 
 
 def _environment(plan: JobPlan) -> str:
