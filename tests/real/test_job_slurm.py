@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import random
+import re
 import shlex
 import sys
+import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,6 +90,40 @@ def test_the_ranks_of_srun_meet(site: Site) -> None:
     assert {env["WORLD_SIZE"] for env in ranks} == {str(RANKS)}
     assert {env["sum"] for env in ranks} == {str(sum(range(RANKS)))}  # each heard of all others
     assert {env["NCCL_NET"] for env in ranks} == {"AWS Libfabric"}
+
+
+UNPACK = """#!/bin/sh
+echo "unpacked on $SLURMD_NODENAME in $(dirname "$(dirname "$0")")"
+"""
+PYTHON = """#!/bin/sh
+exec "{}" "$@"
+"""
+
+
+def test_an_archive_of_an_environment_is_unpacked_on_each_nodes_disk(site: Site, cli: Cli, place: Path) -> None:
+    programs = {"python": PYTHON.format(sys.executable), "conda-unpack": UNPACK}
+    with tarfile.open(place / "env.tar.gz", "w:gz") as archive:
+        for name, text in programs.items():
+            entry = tarfile.TarInfo(f"bin/{name}")
+            entry.size, entry.mode = len(text), 0o755
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    look = 'import shutil; print("ran", shutil.which("python"))'
+    words = ("job", "-s", "frontier", "-A", "a", "--image", "env.tar.gz", "--nodes", "2", "--time", "9")
+    answer = cli(*words, "--", "python", "-c", look)
+    lacking = r"#SBATCH --(partition|constraint|network|gpu-bind)=.*\n|module .*\n"  # what the test's Slurm lacks
+    script = re.sub(lacking, "", answer.stdout).replace("--ntasks-per-node=8", "--ntasks-per-node=4")
+    (place / "job.sh").write_text(script)
+    (place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 2 -o slurm-left.log\nsrun ls -A /mnt/bb/root\n")
+
+    code, output = site.run(place / "job.sh", env={"USER": "root"})
+    site.run(place / "left.sh")
+
+    folder = re.search(r"unpacked on n1 in (/mnt/bb/root/environment-\d+)", output)
+    assert code == 0, output
+    assert folder, output
+    assert f"unpacked on n2 in {folder[1]}\n" in output
+    assert output.count(f"ran {folder[1]}/bin/python") == RANKS
+    assert (place / "slurm-left.log").read_text() == ""  # nothing stays on a node's disk
 
 
 @pytest.mark.slow

@@ -29,10 +29,8 @@ JOBS = [
 
 @pytest.fixture(scope="module")
 def init() -> Path:
-    for path in INITS:
-        if path.is_file():
-            return path
-    skip_without("environment modules", "apt-get install lmod, or environment-modules")
+    found = next((path for path in INITS if path.is_file()), None)
+    return found or skip_without("environment modules", "apt-get install lmod, or environment-modules")
 
 
 def loading(cli: Cli, system: str, runtime: str) -> str:

@@ -1,7 +1,8 @@
 """A Slurm of four nodes on this machine, in a temporary folder, for tests that need a real job.
 
 The nodes are called n1 to n4 and have 288 cores and 4 GPUs each, by the configuration alone. Their names
-resolve inside of jobs: the daemons live in a mount namespace of their own with another /etc/hosts.
+resolve inside of jobs: the daemons live in a mount namespace of their own with another /etc/hosts, and each has a disk
+of its own at /mnt, with a folder for root where Frontier's nodes have theirs.
 """
 
 from __future__ import annotations
@@ -154,7 +155,8 @@ def _started(slurm: Slurm, accounting: bool) -> Iterator[Slurm]:
         started += _database(slurm, environment)
     hosts = folder / "hosts"
     hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {' '.join(NODES)}\n")
-    inside = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"']
+    own = 'mount --bind "$0" /etc/hosts && mount -t tmpfs disk /mnt && mkdir -p /mnt/bb/root && exec "$@"'
+    inside = ["unshare", "--mount", "--propagation", "slave", "sh", "-c", own]
     try:
         for command in (["slurmctld"], *(["slurmd", "-N", name] for name in NODES)):
             words = [*inside, hosts, *command, "-D"]
