@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.support import needs, samples
+from tests.support import needs, outputs, samples
 from tests.support.bases import loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
@@ -108,12 +108,13 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
-    """Runs the command line in this process."""
+    """Runs the command line in this process; what it prints with --json is as its schema says."""
 
     def call(*arguments: str | Path) -> Answer:
         capsys.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
+        outputs.hold(arguments, captured.out)
         return Answer(code, captured.out, captured.err)
 
     return call

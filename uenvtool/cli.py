@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import typer
@@ -49,7 +49,7 @@ READERS = {
         "report": Command("report", "Show a stack as a page: what is in it, why, how large."),
         "sources": Command("knowledge", "List who says what, how old it is, and if it still holds."),
         "diff": Command("env", "Compare recipes, environments, locks or published tables."),
-        "schema": Command("knowledge", "Print the JSON Schema of a kind of file, for editors."),
+        "schema": Command("knowledge", "Print the JSON Schema of a kind of file or of an output."),
     },
 }
 COMMANDS = {name: command for commands in READERS.values() for name, command in commands.items()}
@@ -132,6 +132,24 @@ def application() -> typer.Typer:
     )
     app.callback(invoke_without_command=True)(main)
     return app
+
+
+def contexts() -> Iterator[Any]:
+    """Yield the context of the program and of each command and verb, from which help, pages and tests are made."""
+    group: Any = typer.main.get_command(application())
+    context = group.make_context("uenvtool", [], resilient_parsing=True)
+    yield context
+    for name in COMMANDS:
+        yield from _contexts(group.get_command(context, name), context, name)
+
+
+def _contexts(command: Any, parent: Any, name: str) -> Iterator[Any]:
+    context = type(parent)(command, info_name=name, parent=parent, max_content_width=80, terminal_width=80)
+    yield context
+    for below, found in (getattr(command, "commands", None) or {}).items():
+        yield from _contexts(found, context, below)
+    for verb, app in getattr(command, "verbs", {}).items():
+        yield from _contexts(typer.main.get_command(app), parent, f"{name} {verb}")
 
 
 def _loaded(name: str) -> Any:

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from uenvtool.activation.explain import explain
 from uenvtool.activation.request import ExplainRequest
-from uenvtool.cli import COMMANDS, READERS, application
+from uenvtool.cli import COMMANDS, READERS, contexts
 from uenvtool.knowledge.finding import findings_named, load_findings
 from uenvtool.knowledge.kinds import KINDS
 from uenvtool.knowledge.rule import load_rules, rules_named
@@ -81,20 +80,11 @@ def _entries() -> dict[str, dict[str, Any]]:
 
 def _commands() -> Iterator[tuple[str, dict[str, Any]]]:
     """Give each command by name, with its help and that of its own commands."""
-    group: Any = typer.main.get_command(application())
-    context = group.make_context("uenvtool", [], resilient_parsing=True)
-    for name in (name for commands in READERS.values() for name in commands):
-        command = group.get_command(context, name)
-        helps = dict(_helps(command, context, name))
-        yield name, {"about": COMMANDS[name].sentence, "helps": helps}
-
-
-def _helps(command: Any, parent: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Give the name and the help of a command, then of the commands below it."""
-    context = type(parent)(command, info_name=name, parent=parent, max_content_width=80, terminal_width=80)
-    yield context.command_path, command.get_help(context)
-    for below, found in (getattr(command, "commands", None) or {}).items():
-        yield from _helps(found, context, below)
+    helps: dict[str, dict[str, str]] = {name: {} for commands in READERS.values() for name in commands}
+    for context in contexts():
+        if name := context.command_path.partition(" ")[2].partition(" ")[0]:
+            helps[name][context.command_path] = context.command.get_help(context)
+    yield from ((name, {"about": COMMANDS[name].sentence, "helps": found}) for name, found in helps.items())
 
 
 def _sentence(entry: dict[str, Any]) -> str:

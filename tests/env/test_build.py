@@ -232,7 +232,7 @@ class TestSpack:
         assert "| zlib-ng | 2.2.1 |" in Path("envs/small/clariden-gh200/packages.md").read_text()
         assert "spack.lock: " in answer.stdout
         assert "2.2.1" in cli("build", "small", "--spack", spack(SOLVES), "--verbose").stdout
-        assert cli("build", "small", "--check").code == 0
+        assert cli("build", "small", "--check", "--json").code == 0
 
     def test_a_lock_of_these_inputs_is_not_made_again(self, cli: Cli, spack: Callable[..., Path]) -> None:
         cli("build", "small", "--spack", spack(SOLVES))

@@ -174,7 +174,7 @@ def test_without_spack_a_recipe_that_is_not_resolved_says_how_to_get_it(cli: Cli
 
 def test_the_mark_of_another_image_marks_none(cli: Cli, place: Path, words: list[str | Path]) -> None:
     image = packed_image(place / "image.squashfs", inputs())
-    assert cli("image", "mark-tested", image).code == 0
+    assert cli("image", "mark-tested", image, "--json").code == 0
     marked = json.loads(cli(*words, "--tag", "hash", "--json").stdout)["tested"]
     image.unlink()
     packed_image(image, inputs())

@@ -128,7 +128,7 @@ def test_an_unpacked_image_is_an_overlay_again(
     assert cli("venv", "v", "tool==2.0", "--squash", "e.squashfs").code == 0
     wheel(wheels, "more", "1.0")
 
-    answer = cli("venv", "unpack", "e.squashfs", "w")
+    answer = cli("venv", "unpack", "e.squashfs", "w", "--json")
     added = cli("venv", "w", "more")
 
     assert answer.code == 0, answer.stderr

@@ -28,8 +28,9 @@ def kernels(loaded: Callable[..., BaseHere], wheels: Path, place: Path, tmp_path
 def test_a_kernel_is_made_with_the_overlay_listed_and_removed(kernels: Path, cli: Cli, place: Path) -> None:
     made = cli("venv", "v", "small", "--kernel", "My-Kernel")
     kernel = json.loads((kernels / "my-kernel" / "kernel.json").read_text())
+    added = cli("kernel", "add", "v", "--name", "My-Kernel", "--json")
     listed = cli("kernel", "list", "--json")
-    removed = cli("kernel", "remove", "My-Kernel")
+    removed = cli("kernel", "remove", "My-Kernel", "--json")
 
     assert made.code == 0, made.stderr
     assert kernel["argv"][2] == (
@@ -37,6 +38,7 @@ def test_a_kernel_is_made_with_the_overlay_listed_and_removed(kernels: Path, cli
         'exec uenv run /images/stack.squashfs --view=default -- "$@"; exec "$@"'
     )
     assert kernel["argv"][-5:] == ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    assert json.loads(added.stdout)["argv"] == kernel["argv"]
     assert json.loads(listed.stdout) == [{"name": "my-kernel", "overlay": str(place / "v"), "is_here": True}]
     assert removed.code == 0, removed.stderr
     assert list(kernels.iterdir()) == []

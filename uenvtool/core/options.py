@@ -13,7 +13,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import typer
 from typer.core import TyperCommand
@@ -145,6 +145,8 @@ def with_verbs(
 
     class WithVerbs(TyperCommand):
         """The command itself, or the verb that its first word names."""
+
+        verbs: ClassVar[Mapping[str, typer.Typer]] = apps
 
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             if args and args[0] in apps:

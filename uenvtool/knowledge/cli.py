@@ -97,9 +97,12 @@ def sources(
     return console.show(command.sources(names or []), as_json=json_)
 
 
-def schema(name: str = typer.Argument(..., metavar="recipe|system|tuning|published", help="The kind of file.")) -> int:
-    """Print the JSON Schema of recipes, systems, tuning files or published tables."""
+def schema(
+    name: list[str] = typer.Argument(..., metavar="recipe|system|tuning|...", help="The kind of file, or a command."),
+    output: bool = typer.Option(False, "--output", help="Of what this command prints with --json: --output job check."),
+) -> int:
+    """Print the JSON Schema of a kind of file, or of what a command prints with --json."""
     from uenvtool.core import console
     from uenvtool.knowledge import show as command
 
-    return console.show(command.schema(name))
+    return console.show(command.schema(" ".join(name), of_output=output))

@@ -24,12 +24,16 @@ def show(name: str) -> Result:
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, text=text(tree))
 
 
-def schema(name: str) -> Result:
-    """Return the schema (Draft 2020-12) of a kind of file. Raises BadInput for a kind that has none."""
+def schema(name: str, *, of_output: bool = False) -> Result:
+    """Return the schema (Draft 2020-12) of a kind of file, or of what a command prints. Raises BadInput for another."""
+    if of_output:
+        from uenvtool.knowledge.outputs import output_schema
+
+        return Result(file=json.dumps(output_schema(name), indent=2))
     known = [kind.name for kind in KINDS]
     if name not in known:
         raise BadInput([unknown("schema", name, known)])
-    return Result(data=json.loads(schema_text(name)), file=schema_text(name))
+    return Result(file=schema_text(name))
 
 
 def resolved(name: str) -> Node:
