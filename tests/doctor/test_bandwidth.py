@@ -1,14 +1,17 @@
-"""The table of nccl-tests: wrong data is broken, what is slower than it has been is said, all else is good."""
+"""Tests of the network: wrong data is broken, what is slower than it has been is said; runs are kept and compared."""
 
 from __future__ import annotations
 
+import json
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.conftest import Answer
-from uenvtool.doctor.log.bandwidth import shown
+from uenvtool.doctor.network import shown
 
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
@@ -33,7 +36,7 @@ def test_a_network_as_fast_as_it_has_been_is_good(cli: Cli, write: Write, front:
     answer = cli("doctor", "--log", "job.out", "--system", "clariden")
 
     assert answer.code == 0
-    assert "bus bandwidth: 118.2 GB/s at 128 MB, of 1 MB to 128 MB" in answer.stdout
+    assert "bandwidth: all_reduce_perf 118.2 GB/s at 128 MB, of 1 MB to 128 MB" in answer.stdout
 
 
 def test_a_slow_network_is_held_against_the_figure_and_its_source(cli: Cli, write: Write) -> None:
@@ -58,9 +61,151 @@ def test_wrong_data_is_broken_with_its_sizes(cli: Cli, write: Write) -> None:
     answer = cli("doctor", "--log", "job.out", "--system", "clariden")
 
     assert answer.code == 1
-    assert "NCCL delivered wrong numbers: 951005 values of 32 MB, 3 values of 128 MB" in answer.stdout
+    assert "NCCL delivers wrong data: 951005 values of 32 MB, 3 values of 128 MB" in answer.stdout
 
 
 @pytest.mark.parametrize(("size", "text"), [(8, "8 B"), (1 << 20, "1 MB"), (1 << 33, "8 GB"), (1_500, "1 KB")])
 def test_a_size_reads_as_people_name_it(size: int, text: str) -> None:
     assert shown(size) == text
+
+
+TORCH = """- software: torch=2.7.0, cuda=12.8, nccl=(2, 26, 2)
+
+The average bandwidth of all_reduce over {ranks} ranks (5 warmups / 20 trials):
+
+| payload |    busbw   |    algbw   |
+| ------: | ---------: | ---------: |
+|   64KiB |   1.27GBps |   0.66GBps |
+|   16GiB | {busbw:6.2f}GBps | 194.43GBps |
+"""
+OLD_TORCH = """ The average bandwidth of all_reduce with a {size}GB payload (5 trials, 32 ranks):
+ algbw: 52.186 GBps (std: 0.013) (417.5 Gbps)
+ busbw: {busbw} GBps (730.6 Gbps)
+"""
+OSU = """
+# OSU MPI-CUDA Bandwidth Test v7.5
+# Datatype: MPI_CHAR.
+# Size      Bandwidth (MB/s)        Validation
+1                       0.09              Pass
+nid001:9:9 a line of somebody else's
+1048576             {mbps}              Pass
+4194304             23974.34              {state}
+nid[001-002] 12 34
+# OSU MPI-CUDA Allreduce Latency Test v7.5
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+16777216             8630.58           8619.50           8642.46         10
+"""
+DEBUG = (
+    "nid001:9:9 [0] NCCL INFO comm 0x1 rank 0 nranks 8 nNodes 2 \n"
+    "nid001:9:9 [0] NCCL INFO NCCL_NET set by environment to {net}.\n"
+    "nid001:9:9 [0] NCCL INFO Using network {network}\n"
+)
+
+
+def told(answer: Answer) -> dict[str, Any]:
+    return {(run["test"], row["bytes"]): row for run in json.loads(answer.stdout)["runs"] for row in run["rows"]}
+
+
+def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
+    write("job.out", table((8, 0.0, "0"), (1 << 20, 11.0, "0"), (1 << 25, 0.63, "951005"), (1 << 27, 84.6, "0")))
+
+    lines = cli("doctor", "job.out", "-s", "clariden").stdout.splitlines()
+
+    assert "all_reduce_perf us GB/s in place has been verdict" in " ".join(" ".join(lines).split())
+    assert [line.split()[:2] for line in lines if line[:1].isdigit()] == [["1", "MB"], ["32", "MB"], ["128", "MB"]]
+    small, wrong, large = (line for line in lines if line[:1].isdigit())
+    assert "good" in small
+    assert "broken: NCCL delivers wrong data" in wrong
+    assert "31% under" in large
+    assert large.rstrip().endswith("#" * 17 + "      |")
+    assert "2764.3 us at 8 B" in "".join(lines)
+    assert "8 B " in cli("doctor", "job.out", "-v").stdout
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(1 << 27, "TCP, 96% under"), (1 << 28, "TCP")])
+def test_tcp_is_named(cli: Cli, write: Write, size: int, verdict: str) -> None:
+    write("job.out", DEBUG.format(net="Socket", network="Socket") + table((size, 5.43, "0")))
+
+    found = told(cli("doctor", "job.out", "-s", "clariden", "--json"))
+
+    assert found["all_reduce_perf", size]["verdict"] == verdict
+
+
+def test_pytorchs_own_test_is_read(cli: Cli, write: Write) -> None:
+    write("new.out", TORCH.format(ranks=32, busbw=61.2))
+    write("old.out", OLD_TORCH.format(size=17.179869184, busbw=91.325))
+
+    new = cli("doctor", "new.out", "-s", "clariden", "--json")
+
+    assert told(new)["all_reduce_bench", 1 << 34]["verdict"] == "33% under"
+    assert json.loads(new.stdout)["runs"][0]["nodes"] == 8
+    assert told(cli("doctor", "old.out", "-s", "clariden", "--json"))["all_reduce_bench", 1 << 34]["verdict"] == "good"
+    write("few.out", TORCH.format(ranks=6, busbw=61.2))
+    assert told(cli("doctor", "few.out", "-s", "clariden", "--json"))["all_reduce_bench", 1 << 34]["verdict"] == ""
+
+
+def test_osus_tests_are_read(cli: Cli, write: Write) -> None:
+    write("osu.out", DEBUG.format(net="x", network="Y") + OSU.format(mbps=12000.5, state="Fail"))
+
+    answer = cli("doctor", "osu.out", "-s", "clariden", "--json")
+
+    found = told(answer)
+    assert found["osu_bw", 1 << 20]["verdict"] == "50% under"
+    assert found["osu_bw", 1 << 22]["verdict"] == "broken: MPI delivers wrong data"
+    assert found["osu_allreduce", 1 << 24]["time"] == 8630.58
+    assert {row[1] for row in found} == {1, 1 << 20, 1 << 22, 1 << 24}
+    assert {finding["id"] for finding in json.loads(answer.stdout)["findings"]} == {"mpi-wrong-data", "network-slow"}
+
+
+def test_runs_are_kept_a_line_each_and_compared(cli: Cli, write: Write, place: Path) -> None:
+    for name, busbw, net in (("a.out", 120.0, "AWS Libfabric"), ("b.out", 5.4, "Socket")):
+        write(name, DEBUG.format(net=net, network=net) + table((1 << 27, busbw, "0")))
+        cli("doctor", name, "-s", "clariden", "--keep", "runs.jsonl")
+
+    lines = [json.loads(line) for line in (place / "runs.jsonl").read_text().splitlines()]
+    assert [(line["name"], line["network"], line["nodes"]) for line in lines] == [
+        ("a.out", "AWS Libfabric", 2), ("b.out", "Socket", 2),
+    ]  # fmt: skip
+    assert lines[0]["variables"] == {"NCCL_NET": "AWS Libfabric"}
+    answer = cli("doctor", "--compare", "runs.jsonl", "a.out")
+    assert answer.code == 0
+    assert [line.split() for line in answer.stdout.splitlines() if line.startswith(("128 MB", "NCCL_NET"))] == [
+        ["NCCL_NET", "AWS", "Libfabric", "Socket", "AWS", "Libfabric"],
+        ["128", "MB", "120.00", "5.40", "120.00", "+0%"],
+    ]
+
+
+def test_what_keeps_no_run_stays_as_it_is(cli: Cli, write: Write, place: Path) -> None:
+    write("notes.txt", "mine\n")
+    write("job.out", table((1 << 27, 120.0, "0")))
+    write("train.out", "step 1\n")
+
+    assert cli("doctor", "job.out", "--keep", "notes.txt").code == 2
+    assert (place / "notes.txt").read_text() == "mine\n"
+    assert "no test of the network" in cli("doctor", "train.out", "--keep", "runs.jsonl").stderr
+    assert cli("doctor", "--compare", "job.out").code == 2
+    assert not (place / "runs.jsonl").exists()
+
+
+def test_a_drawing_has_each_run_and_the_figures(cli: Cli, write: Write, place: Path) -> None:
+    write("a&b.out", table((8, 0.0, "0"), (1 << 20, 11.0, "0"), (1 << 27, 118.0, "0")))
+    write("b.out", table((1 << 20, 9.0, "0")))
+
+    assert cli("doctor", "--compare", "a&b.out", "b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
+    before = (place / "busbw.svg").read_bytes()
+    assert cli("doctor", "--compare", "a&b.out", "b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
+
+    drawn = ElementTree.parse(place / "busbw.svg").getroot()
+    assert [line.get("class") for line in drawn.iter("{http://www.w3.org/2000/svg}polyline")] == [
+        "earlier", "reference", "run",
+    ]  # fmt: skip
+    assert any("a&b.out" in (text.text or "") for text in drawn.iter("{http://www.w3.org/2000/svg}text"))
+    assert (place / "busbw.svg").read_bytes() == before
+
+
+@pytest.mark.parametrize("output", ["busbw.svg", "report.pdf"])
+def test_what_cannot_be_drawn_says_so(cli: Cli, write: Write, output: str, place: Path) -> None:
+    write("train.out", "step 1\n")
+
+    assert cli("doctor", "train.out", "-o", output).code == 2
+    assert not (place / output).exists()

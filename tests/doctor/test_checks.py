@@ -209,6 +209,7 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "rank-silent",
         "rank-differs",
         "network-slow",
+        "mpi-wrong-data",
         *load_finding_file("hang").findings,
     }
 

@@ -7,6 +7,7 @@ import os
 
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
+from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.request import DoctorRequest
 
 
@@ -16,9 +17,14 @@ def doctor(request: DoctorRequest) -> Result | None:
 
     With `--log job.out` it reads a job's output instead, or the folder of PyTorch's flight recorder, with
     `--job 123456` whatever Slurm has of a job, and asks its ranks if it runs; with `srun uenvtool doctor --ranks` every
-    rank of a job looks. Exit code 1 if something is wrong. `uenvtool explain ID` says all of a finding.
+    rank of a job looks. `--compare` shows tests of the network side by side. Exit code 1 if something is wrong.
+    `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
+    if request.compare:
+        from uenvtool.doctor.pages import compare
+
+        return compare(logs, request)
     answer_of_python = None
     if not logs and not request.job:  # first of all: Python starts while the rest of this program is loaded
         from uenvtool.doctor.python import start_asking
@@ -26,7 +32,16 @@ def doctor(request: DoctorRequest) -> Result | None:
         answer_of_python = start_asking(os.environ)
     from uenvtool.doctor.report import report
 
-    show = functools.partial(report, system=request.system, fix=request.fix, verbose=request.verbose)
+    def show(examination: Examination, *, what: str) -> Result:
+        notes: tuple[str, ...] = ()
+        if request.keep or request.output:
+            from uenvtool.doctor.pages import write
+
+            notes = tuple(write(examination, request, what=what))
+        return report(
+            examination, what=what, notes=notes, system=request.system, fix=request.fix, verbose=request.verbose
+        )
+
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:
         from uenvtool.doctor.files import examine_files

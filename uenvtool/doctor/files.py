@@ -22,7 +22,7 @@ def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Se
     if not dumps and not logs:
         hint = "`uenvtool job --workaround flight-recorder` makes the ranks write them when a collective does not end"
         raise BadInput(f"{paths[0]}: there is no dump in this folder", hint=hint)
-    parts = [examine_logs(logs, system=system)] if logs else []
+    parts = [examine_logs(logs, system=system, nodes=len(nodes))] if logs else []
     if dumps:
         from uenvtool.doctor.hang import examine_dumps
 

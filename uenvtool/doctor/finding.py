@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from uenvtool.core.value import value_class
+from uenvtool.doctor.network import Run
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 
@@ -65,12 +66,16 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 @value_class
 class Examination:
-    """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped."""
+    """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped.
+
+    runs: of tests of the network.
+    """
 
     findings: tuple[Finding, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     looked_at: str = ""
     unseen: tuple[str, ...] = ()
+    runs: tuple[Run, ...] = ()
 
 
 def joined(parts: Iterable[Examination]) -> Examination:
@@ -81,4 +86,5 @@ def joined(parts: Iterable[Examination]) -> Examination:
         facts=tuple(fact for part in parts for fact in part.facts),
         looked_at=", ".join(part.looked_at for part in parts if part.looked_at),
         unseen=tuple(line for part in parts for line in part.unseen),
+        runs=tuple(run for part in parts for run in part.runs),
     )

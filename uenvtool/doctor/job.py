@@ -15,7 +15,9 @@ from uenvtool.doctor.checks import as_findings, faults
 from uenvtool.doctor.files import examine_files
 from uenvtool.doctor.finding import Examination, Fault, Finding, joined, worst_first
 from uenvtool.doctor.nodes import expanded
+from uenvtool.doctor.ranks import SAME
 from uenvtool.doctor.running import examine_running
+from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.tuned import tuned_here
@@ -41,6 +43,8 @@ SCRIPT, ENVIRONMENT = "script", "environment"
 CORES, NETWORK = "cpus-per-task", "network"
 _ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.(sh|csh|fish)\b")
 """A line of a script that sets up what the tuning gives; a default keeps what was set before."""
+IMAGES = ("uenv", "environment", "container-image")
+"""The options of sbatch that name the software: of uenv, of the Container Engine, of pyxis."""
 DUMP_FILES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 """The variables that say where PyTorch's flight recorder writes; the older name is the second."""
 _USED = re.compile(r"\$\{?([A-Z_]+)\}?")
@@ -79,7 +83,26 @@ def examine_job(
         findings += [dataclasses.replace(finding, place=ENVIRONMENT) for finding in wrong]
         facts += [("runs on", f"{tuned.system}, in {tuned.runtime}")] if tuned else []
         unseen += [why_not] if why_not else []
-    return Examination(findings=tuple(worst_first(findings)), facts=(*facts, *logs.facts), unseen=tuple(unseen))
+    image, given = _image(options), _variables(record.environment or {}, script)
+    runs = tuple(dataclasses.replace(run, image=image, variables={**given, **run.variables}) for run in logs.runs)
+    return Examination(
+        findings=tuple(worst_first(findings)), facts=(*facts, *logs.facts), unseen=tuple(unseen), runs=runs
+    )
+
+
+def _image(options: Mapping[str, str]) -> str:
+    """Return the software of a job, as its options name it."""
+    return next((options[name] for name in IMAGES if options.get(name)), "")
+
+
+def _variables(environ: Mapping[str, str], script: Source | None) -> dict[str, str]:
+    """Return what a job set for its network: what was there before stays where the script gives a default."""
+    found = {name: value for name, value in environ.items() if SAME.fullmatch(name)}
+    for part in script.parts if script else ():
+        is_default = f"${{{part.name}" in part.text and part.name in environ
+        if part.kind == "variable" and SAME.fullmatch(part.name) and not is_default:
+            found[part.name] = part.text
+    return {name: without_secrets(found[name]) for name in sorted(found)}
 
 
 def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, str]]:

@@ -9,45 +9,56 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.network import table
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.usable import skipped_file_notes
 
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
-MOST_LINES = 18
-"""With the headings, the facts and the notes this fits a screen of 24 lines."""
+MOST_LINES, FEWEST_LINES = 18, 6
+"""With the headings, the facts and the notes this fits a screen of 24 lines; fewer beside a test of the network."""
 
 
 def report(
-    examination: Examination, *, what: str, system: str | None = None, fix: bool = False, verbose: bool = False
+    examination: Examination,
+    *,
+    what: str,
+    notes: Iterable[str] = (),
+    system: str | None = None,
+    fix: bool = False,
+    verbose: bool = False,
 ) -> Result:
     """Return the answer; the exit code is NO if a finding is more than a note.
 
-    what: what was looked at. system: the one that is named, for the commands. fix: only the commands that mend what was
-    found. verbose: each finding whole, and all.
+    what: what was looked at. notes: what was written. system: the one that is named, for the commands. fix: only the
+    commands that mend what was found. verbose: each finding whole, and all.
     """
     findings = worst_first(_mended(finding, system) for finding in examination.findings)
     data = {
         "findings": [finding.data() for finding in findings],
         "facts": dict(examination.facts),
         "unseen": list(examination.unseen),
+        **({"runs": [run.data() for run in examination.runs]} if examination.runs else {}),
     }
+    measured = tuple(table(run, whole=verbose) for run in examination.runs)
     code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
     if fix:
         return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
     head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
     if verbose:
         text = "\n\n".join(["\n".join(head), *map(_whole, findings)])
-        return Result(data=data, text=text, notes=tuple(skipped_file_notes(FINDINGS)), exit_code=code)
-    rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:MOST_LINES]]
-    more = [f"{len(findings) - MOST_LINES} more findings: --verbose shows all"] if len(findings) > MOST_LINES else []
+        skipped = skipped_file_notes(FINDINGS)
+        return Result(data=data, text=text, tables=measured, notes=(*skipped, *notes), exit_code=code)
+    most = max(MOST_LINES - sum(len(one.rows) + 2 for one in measured), FEWEST_LINES)
+    rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
+    more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
     return Result(
         data=data,
         text="\n".join(head),
-        tables=(Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True),) if findings else (),
-        notes=(*skipped_file_notes(FINDINGS), *more, *hint),
+        tables=(*([Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True)] if findings else []), *measured),
+        notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
 

@@ -1,67 +1,65 @@
-"""The table that nccl-tests and rccl-tests print: is the data right, and is it as fast as it has been."""
+"""The tables that tests of a network print: nccl-tests and rccl-tests, PyTorch's all-reduce, OSU's micro-benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
-from uenvtool.doctor.finding import Fault
+from uenvtool.doctor.network import Row
 
-if TYPE_CHECKING:
-    from uenvtool.knowledge.system import Bandwidth
-
-TOLERANCE = 0.2
-"""So far below a figure of the system a run is not called slow: sites' own runs differ as much from size to size."""
 MOST_ROWS = 1_000
+_OSU = re.compile(r"(?:^|[\s:>\]])(\d{1,12}) +(\d+\.\d+)((?: +[\d.]+)*)(?: +(Pass|Fail))?\s*$")
+"""A row of OSU's: the size, microseconds or MB/s, what `-f` adds, and with `-c` whether what arrived is right
+(https://mvapich.cse.ohio-state.edu/benchmarks, 7.5)."""
+NCCLS, TORCHS = "_perf", "all_reduce_bench"
+"""How the programs of nccl-tests end, and PyTorch's test (stas00/ml-engineering, network/benchmarks)."""
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of a table by the size of the messages: the bus bandwidth of each, and how many values were wrong."""
+    """The rows of each test by the size of the messages. test: the one that prints now. ranks: how many it named."""
 
-    busbw: dict[int, list[float]] = field(default_factory=dict)
-    wrong: dict[int, float] = field(default_factory=dict)
+    by_test: dict[str, dict[int, Row]] = field(default_factory=dict)
+    test: str = ""
+    ranks: int = 0
 
     def add(self, row: Mapping[str, str | None]) -> None:
-        """Take a row: out of place, and what was wrong in place too."""
+        """Take a row; of two of one size the faster one counts, and what was wrong in both."""
         size = int((row.get("value") or "0")[:18])
-        if size in self.busbw or len(self.busbw) < MOST_ROWS:
-            self.busbw.setdefault(size, []).append(_number(row.get("busbw")))
-            counts = (_number(row.get("wrong")), _number(row.get("also")))  # below 1: an old version's rounding error
-            self.wrong[size] = self.wrong.get(size, 0) + sum(count for count in counts if count >= 1)
+        if row.get("gb"):
+            size = round(_number(row["gb"]) * 1e9)
+        elif unit := row.get("unit"):
+            size *= _UNITS[unit]
+        counts = (_number(row.get("wrong")), _number(row.get("also")))
+        is_torchs = bool(row.get("gb") or row.get("unit"))
+        self._take(
+            TORCHS if is_torchs else self.test if self.test.endswith(NCCLS) else "",
+            Row(
+                bytes=size,
+                busbw=_number(row.get("busbw")),
+                in_place=_number(row.get("inplace")),
+                time=_number(row.get("time")),
+                wrong=sum(count for count in counts if count >= 1),  # below 1: an old version's rounding error
+            ),
+        )
 
-    def summary(self) -> str:
-        """Return the largest bandwidth, and the sizes that were tried."""
-        size = max(self.busbw, key=lambda size: max(self.busbw[size]))
-        sizes = f"{shown(min(self.busbw))} to {shown(max(self.busbw))}" if len(self.busbw) > 1 else shown(size)
-        return f"{max(self.busbw[size]):g} GB/s at {shown(size)}, of {sizes}"
+    def add_osu(self, text: str) -> None:
+        """Take the table below a header of OSU's, as far as the next header; a latency is also size over time."""
+        for line in text.partition("# OSU ")[0].splitlines():
+            if found := _OSU.search(line):
+                size, value, wrong = int(found[1]), float(found[2]), float(found[4] == "Fail")
+                is_time = self.test == "osu_allreduce" and value > 0
+                busbw = size / value / 1e3 if is_time else value / 1e3
+                self._take(self.test, Row(bytes=size, busbw=busbw, time=value if is_time else 0.0, wrong=wrong))
 
-
-def judged(rows: Rows, reference: Sequence[Bandwidth], test: str, nodes: int) -> Iterator[Fault]:
-    """Yield what is wrong with a table. reference: how fast the system has been; test, nodes: what the log is of."""
-    wrong = [size for size, count in sorted(rows.wrong.items()) if count]
-    if wrong:
-        sizes = ", ".join(f"{rows.wrong[size]:g} values of {shown(size)}" for size in wrong[:3])
-        yield Fault("wrong-numbers", sizes + (f" and {len(wrong) - 3} more sizes" if len(wrong) > 3 else ""))
-    slow = [
-        (1 - max(rows.busbw[known.bytes]) / known.busbw, known)
-        for known in reference
-        if known.bytes in rows.busbw and known.nodes == nodes and test in (known.test, "")
-    ]
-    under, known = max(slow, key=lambda found: (found[0], found[1].bytes), default=(0.0, None))
-    if known and under > TOLERANCE:
-        seen = f"{max(rows.busbw[known.bytes]):g} GB/s at {shown(known.bytes)}"
-        yield Fault("network-slow", f"{seen}, {under:.0%} under {known.busbw:g} ({known.source})")
-
-
-def shown(size: int) -> str:
-    """Return a size as nccl-tests names it: 8 B, 128 MB."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1024 or unit == "GB":
-            break
-        size = size // 1024 if size % 1024 == 0 else round(size / 1024)
-    return f"{size} {unit}"
+    def _take(self, test: str, row: Row) -> None:
+        rows = self.by_test.setdefault(test, {})
+        before = rows.get(row.bytes)
+        if before is None and len(rows) >= MOST_ROWS:
+            return
+        rows[row.bytes] = row if before is None else before.joined(row)
 
 
 def _number(text: str | None) -> float:

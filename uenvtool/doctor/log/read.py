@@ -7,9 +7,11 @@ import errno
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.doctor.finding import Examination
@@ -25,23 +27,36 @@ if TYPE_CHECKING:
 STANDARD_INPUT = Path("-")
 
 
-def examine_logs(files: Sequence[Path], *, system: str | None = None) -> Examination:
+def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
     """Return what the logs say together; `-` is standard input.
 
-    system: whose network a test of it is compared with, by default this one. Raises BadInput for a file that cannot be
-    opened, and for a system that does not exist.
+    system: whose network a test of it is compared with, by default this one. nodes: of the job, if it is known.
+    Raises BadInput for a file that cannot be opened, and for a system that does not exist.
     """
     known = load_findings()
     seen = read_logs(_opened(files), Scanner(known))
-    return examined(seen, known, _reference(system) if seen.rows.busbw else ())
+    reference, gpus = _reference(system) if seen.rows.by_test else ((), 0)
+    found = examined(seen, known, reference, gpus, nodes)
+    return replace(found, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
 
 
-def _reference(system: str | None) -> Sequence[Bandwidth]:
-    """Return how fast the network of a system has been; of one that nobody names nothing is known."""
+def _origin(files: Sequence[Path]) -> dict[str, Any]:
+    """Return the name of the log of a run, and when it was written; of a pipe that is now."""
+    path = files[0]
+    seconds = path.stat().st_mtime if path.is_file() else time.time()
+    return {"name": path.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))}
+
+
+def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int]:
+    """Return how fast the network of a system has been, and the GPUs of a node, if all have as many."""
     from uenvtool.knowledge.system import load_system
 
     name = system or next(iter(recognised(os.environ) or ()), None)
-    return load_system(name).bandwidth if name else ()
+    if name is None:
+        return (), 0
+    known = load_system(name)
+    counts = {node.gpu.count for node in known.nodes.values() if node.gpu}
+    return known.bandwidth, counts.pop() if len(counts) == 1 else 0
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:

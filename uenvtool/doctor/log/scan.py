@@ -27,6 +27,9 @@ MOST_LOOKS = 100
 """So many lines of a finding give details; cleaning more of them takes long, and says nothing new."""
 MOST_DETAIL = 300
 """Characters of what a line gives that are kept. A bound in a pattern would make it large, and slow."""
+MOST_VARIABLES = 500
+TEST, DEVICES = "test", "devices"
+"""The facts that say which test of the network prints, and a rank of it."""
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
@@ -226,6 +229,15 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
         seen.rows.add(groups)
         return
     value, rank = groups.get("value") or "", groups.get("rank") or ""
+    if variable := groups.get("variable"):
+        if len(seen.variables) < MOST_VARIABLES:
+            seen.variables[variable] = without_secrets(value[:MOST_DETAIL])
+        return
+    if target.name == TEST:
+        seen.rows.test = value
+        seen.rows.add_osu(groups.get("osu") or "")
+    elif target.name == DEVICES and value.isdecimal():
+        seen.rows.ranks = max(seen.rows.ranks, int(value[:9]) + 1)
     if groups.get("group") is None:
         seen.fact(target.name, value, node)
     elif rank.isdecimal() and value.isdecimal():

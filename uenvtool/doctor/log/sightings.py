@@ -53,8 +53,9 @@ class Sighting:
 class Sightings:
     """Everything that was seen: findings by id, the values of facts with the nodes that have each, and who is behind.
 
-    collectives: how often each did not end. progress: the last collective that each rank of a group began. rows: of a
-    test's table. hosts: the nodes that printed a line. refuted: the ids of findings whose `missing` lines were seen.
+    collectives: how often each did not end. progress: the last collective that each rank of a group began. rows: of
+    tests of the network. variables: that NCCL says were set. hosts: the nodes that printed a line. refuted: the ids of
+    findings whose `missing` lines were seen.
     logs, lines: how many were read. unread: why a log could not be read to its end. settled, printed: the texts that
     can say nothing new, of all and of one process.
     """
@@ -64,6 +65,7 @@ class Sightings:
     collectives: dict[str, int] = field(default_factory=dict)
     progress: dict[str, dict[int, int]] = field(default_factory=dict)
     rows: Rows = field(default_factory=Rows)
+    variables: dict[str, str] = field(default_factory=dict)
     hosts: set[str] = field(default_factory=set)
     refuted: set[str] = field(default_factory=set)
     logs: int = 0

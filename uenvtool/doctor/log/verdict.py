@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.log.bandwidth import judged
 from uenvtool.doctor.log.sightings import Sighting, Sightings
+from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
@@ -17,30 +17,55 @@ if TYPE_CHECKING:
 
 WATCHDOG, FAILED = "watchdog-timeout", "failed"
 """The findings whose detail says more than their lines: who is behind, and who ended first."""
+OWN = ("network", "nodes", "ranks")
+"""The facts that a run has a field for."""
 COUNTS = ("nodes", "nodes-at-least")
 """The facts that say how many nodes there are."""
 
 
-def examined(seen: Sightings, known: Known, reference: Sequence[Bandwidth] = ()) -> Examination:
+def examined(
+    seen: Sightings, known: Known, reference: Sequence[Bandwidth] = (), gpus: int = 0, nodes: int = 0
+) -> Examination:
     """Return the findings of what was seen, the worst and of those the first one first, and the facts.
 
-    reference: how fast the network of the system has been.
+    reference, gpus: how fast the network of the system has been, and how many GPUs a node of it has. nodes: of the job,
+    if the log does not say so.
     """
     shown = _shown(seen, known)
     ordered = sorted(shown, key=lambda name: seen.findings[name].order)
     findings = [_finding(known.findings[name], seen.findings[name], seen) for name in ordered]
-    nodes = int(_alternatives(seen)[0].get("nodes") or 0)
-    for fault in judged(seen.rows, reference, next(iter(seen.facts.get("test", ())), ""), nodes):
-        wrong = known.findings[fault.id]
-        explained = {fault.id, FAILED} if wrong.severity == BROKEN else {fault.id}
-        findings = [found for found in findings if found.known.id not in explained]
-        findings.append(Finding(known=wrong, detail=fault.detail))
+    runs = tuple(_runs(seen, known, reference, gpus, nodes))
+    for name, detail in (fault for run in runs for fault in faults(run)):
+        wrong = known.findings[name]
+        explained = {name, FAILED} if wrong.severity == BROKEN else {name}
+        findings = [found for found in findings if found.known.id not in explained or not found.place]
+        findings.append(Finding(known=wrong, detail=detail))
     return Examination(
         findings=tuple(worst_first(findings)),
-        facts=tuple(_facts(seen, known)),
+        facts=(*_facts(seen, known), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
         looked_at=f"{seen.lines:,} lines",
         unseen=tuple(seen.unread),
+        runs=runs,
     )
+
+
+def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: int, nodes: int) -> Iterator[Run]:
+    """Yield each test of the network with its figures; where no line names the nodes, all GPUs of each are taken."""
+    ranks = max([seen.rows.ranks, *(int(size) for size in seen.facts.get("ranks", ()) if size.isdecimal())])
+    nodes = (
+        int(_alternatives(seen)[0].get("nodes") or 0) or nodes or (ranks // gpus if gpus and ranks % gpus == 0 else 0)
+    )
+    shared: dict[str, Any] = {
+        "nodes": nodes,
+        "ranks": ranks,
+        "network": " and ".join(sorted(seen.facts.get("network", ()))),
+        "hosts": folded(seen.hosts),
+        "facts": dict(fact for fact in _facts(seen, known) if fact[0] not in (known.facts[name].label for name in OWN)),
+        "variables": dict(sorted(seen.variables.items())),
+    }
+    for test, rows in seen.rows.by_test.items():
+        ordered = tuple(rows[size] for size in sorted(rows))
+        yield Run(test=test, rows=ordered, figures=figures_for(reference, test, nodes), **shared)
 
 
 def _shown(seen: Sightings, known: Known) -> list[str]:
@@ -123,7 +148,5 @@ def _facts(seen: Sightings, known: Known) -> Iterator[tuple[str, str]]:
         if fact.label and values:
             parts = [f"{value} on {folded(nodes)}" if nodes else value for value, nodes in sorted(values.items())]
             yield fact.label, "; ".join(parts if len(parts) > 1 else values)
-    if seen.rows.busbw:
-        yield "bus bandwidth", seen.rows.summary()
     if len(seen.facts.get("network", ())) and "gpudirect" not in seen.facts:
         yield known.facts["gpudirect"].label, "not seen"

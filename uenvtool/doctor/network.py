@@ -1,0 +1,243 @@
+"""A run of a test of the network: a verdict for each size, kept as a line of JSON, shown beside other runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Any
+
+from uenvtool.core.result import Table
+from uenvtool.core.value import value_class
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.system import Bandwidth
+
+TOLERANCE = 0.2
+"""So far below a figure of the system a run is not called slow: sites' own runs differ as much from size to size."""
+SMALL = 1 << 16
+"""Below this size a test measures the latency, and the bandwidth is left out of what is shown at first."""
+BAR = 24
+TCP = "Socket"
+"""How NCCL names its fall-back."""
+WRONG, WRONG_MPI, UNDER = "wrong-numbers", "mpi-wrong-data", "network-slow"
+GOOD, OF_MPI = "good", "osu_"
+
+
+@value_class
+class Row:
+    """What was measured with messages of so many bytes: GB/s out of place and in place, microseconds, wrong values."""
+
+    bytes: int
+    busbw: float
+    in_place: float = 0.0
+    time: float = 0.0
+    wrong: float = 0.0
+
+    def joined(self, other: Row) -> Row:
+        """Return the faster one of two of a size, with the wrong values of both."""
+        best = max(self, other, key=lambda row: row.busbw)
+        return replace(best, wrong=self.wrong + other.wrong)
+
+
+@value_class
+class Figure:
+    """A bandwidth that the system had with messages of so many bytes, and who says so."""
+
+    bytes: int
+    busbw: float
+    source: str
+
+
+@value_class
+class Run:
+    """One run of a test.
+
+    figures: how fast the system has been in the same test on as many nodes. network: the one that NCCL took. name: of
+    its log. date: when it ran. image: the software, with a digest where there is one. facts: versions and the like.
+    """
+
+    test: str
+    rows: tuple[Row, ...]
+    figures: tuple[Figure, ...] = ()
+    network: str = ""
+    nodes: int = 0
+    ranks: int = 0
+    name: str = ""
+    date: str = ""
+    image: str = ""
+    hosts: str = ""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    def data(self) -> dict[str, Any]:
+        """Return it as data: for --json, and for the line in which it is kept."""
+        fields = ("date", "test", "nodes", "ranks", "network", "hosts", "image", "name")
+        rows = [{"bytes": row.bytes, "busbw": row.busbw, "verdict": verdict(self, row)} for row in self.rows]
+        for made, row in zip(rows, self.rows, strict=True):
+            made |= {name: getattr(row, name) for name in ("in_place", "time", "wrong") if getattr(row, name)}
+        figures = [{"bytes": one.bytes, "busbw": one.busbw, "source": one.source} for one in self.figures]
+        named = {name: getattr(self, name) for name in fields}
+        return {**named, "facts": dict(self.facts), "variables": dict(self.variables), "rows": rows, "figures": figures}
+
+
+def parsed_run(text: str) -> Run | None:
+    """Return the run that a line keeps; None if it keeps none."""
+    try:
+        data = json.loads(text)
+        rows = [{name: value for name, value in row.items() if name != "verdict"} for row in data["rows"]]
+        return Run(
+            test=str(data["test"]),
+            rows=tuple(Row(**{name: float(value) for name, value in row.items()} | _size(row)) for row in rows),
+            figures=tuple(
+                Figure(busbw=float(one["busbw"]), source=str(one["source"]), **_size(one)) for one in data["figures"]
+            ),
+            nodes=int(data["nodes"]),
+            ranks=int(data["ranks"]),
+            network=str(data["network"]),
+            name=str(data["name"]),
+            date=str(data["date"]),
+            image=str(data["image"]),
+            hosts=str(data["hosts"]),
+            facts=_texts(data["facts"]),
+            variables=_texts(data["variables"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        return None
+
+
+def _texts(data: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(text) for name, text in data.items()}
+
+
+def _size(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"bytes": int(row["bytes"])}
+
+
+def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Figure, ...]:
+    """Return what a system has measured in that test on so many nodes; of a test without a name, in any."""
+    return tuple(
+        Figure(bytes=known.bytes, busbw=known.busbw, source=known.source)
+        for known in reference
+        if known.nodes == nodes and test in (known.test, "")
+    )
+
+
+def under(run: Run, row: Row) -> float | None:
+    """Return how far a row lies below the figure of its size, as a part of that; None without one."""
+    return next((1 - row.busbw / figure.busbw for figure in run.figures if figure.bytes == row.bytes), None)
+
+
+def verdict(run: Run, row: Row) -> str:
+    """Return what a row says of the network; nothing if there is nothing to judge it by."""
+    is_tcp = run.network == TCP and run.nodes != 1
+    if row.wrong:
+        return f"broken: {'MPI' if run.test.startswith(OF_MPI) else 'NCCL'} delivers wrong data"
+    part = under(run, row)
+    if part is None:
+        return "TCP" if is_tcp else ""
+    if part <= TOLERANCE:
+        return GOOD
+    return f"{'TCP, ' if is_tcp else ''}{part:.0%} under"
+
+
+def faults(run: Run) -> Iterator[tuple[str, str]]:
+    """Yield the findings of a run: the sizes with wrong data, and where it is furthest below a figure."""
+    wrong = [row for row in run.rows if row.wrong]
+    if wrong:
+        sizes = ", ".join(f"{row.wrong:g} values of {shown(row.bytes)}" for row in wrong[:3])
+        more = f" and {len(wrong) - 3} more sizes" if len(wrong) > 3 else ""
+        yield WRONG_MPI if run.test.startswith(OF_MPI) else WRONG, sizes + more
+    parts = [(part, row.bytes, row) for row in run.rows if (part := under(run, row)) is not None]
+    worst, size, row = max(parts, default=(0.0, 0, None), key=lambda one: one[:2])
+    if row and worst > TOLERANCE:
+        figure = next(figure for figure in run.figures if figure.bytes == size)
+        seen = f"{row.busbw:g} GB/s at {shown(size)}"
+        yield UNDER, f"{seen}, {worst:.0%} under {figure.busbw:g} ({figure.source})"
+
+
+def summary(run: Run) -> str:
+    """Return the largest bandwidth, the sizes that were tried, and the latency."""
+    best = max(run.rows, key=lambda row: row.busbw)
+    sizes = [row.bytes for row in run.rows]
+    tried = f", of {shown(min(sizes))} to {shown(max(sizes))}" if len(sizes) > 1 else ""
+    first = min(run.rows, key=lambda row: row.bytes)
+    latency = f"; {first.time:g} us at {shown(first.bytes)}" if first.time and first.bytes < SMALL else ""
+    return f"{best.busbw:g} GB/s at {shown(best.bytes)}{tried}{latency}"
+
+
+def table(run: Run, *, whole: bool = False) -> Table:
+    """Return a run as a table, with a bar for each size and a mark where the figure of the system is.
+
+    whole: with the sizes that measure the latency.
+    """
+    figures = {figure.bytes: figure.busbw for figure in run.figures}
+    rows = [row for row in run.rows if whole or row.bytes >= SMALL or row.wrong] or list(run.rows)
+    top = max([row.busbw for row in rows] + [figures.get(row.bytes, 0) for row in rows]) or 1
+    cells = [
+        (
+            shown(row.bytes),
+            f"{row.time:g}" if row.time else "",
+            f"{row.busbw:.2f}",
+            f"{row.in_place:.2f}" if row.in_place else "",
+            f"{figures[row.bytes]:.2f}" if row.bytes in figures else "",
+            verdict(run, row),
+            _bar(row.busbw / top, figures.get(row.bytes, 0) / top),
+        )
+        for row in rows
+    ]
+    headings = (run.test or "size", "us", "GB/s", "in place", "has been", "verdict", "")
+    kept = [at for at in range(len(headings)) if at == 0 or any(line[at] for line in cells)]
+    return Table(
+        headings=tuple(headings[at] for at in kept), rows=[[line[at] for at in kept] for line in cells], cut=True
+    )
+
+
+def _bar(part: float, mark: float) -> str:
+    bar = ("#" * round(part * BAR)).ljust(BAR)
+    at = round(mark * BAR) - 1
+    return (f"{bar[:at]}|{bar[at + 1 :]}" if at >= 0 else bar).rstrip()
+
+
+def compared(runs: Sequence[Run]) -> Iterator[Table]:
+    """Yield runs side by side, a table for each test: what differs between them, and the bandwidth of each size."""
+    for test in dict.fromkeys(run.test for run in runs):
+        those = [run for run in runs if run.test == test]
+        heads = tuple(map(label, those))
+        circumstances = [_circumstances(run) for run in those]
+        names = dict.fromkeys(name for one in circumstances for name in one)
+        lines = [(name, *(one.get(name, "") for one in circumstances)) for name in names]
+        if differing := [line for line in lines if len(set(line[1:])) > 1]:
+            yield Table(headings=("what differs", *heads), rows=differing)
+        by_size = [{row.bytes: row.busbw for row in run.rows} for run in those]
+        sizes = sorted({size for rows in by_size for size in rows if size >= SMALL} or set().union(*by_size))
+        cells = [
+            (shown(size), *(f"{rows[size]:.2f}" if size in rows else "" for rows in by_size), _change(by_size, size))
+            for size in sizes
+        ]
+        yield Table(headings=(test or "size", *heads, "last against first"), rows=cells)
+
+
+def label(run: Run) -> str:
+    """Return what tells a run from others: its log and its day."""
+    return f"{run.name} {run.date[:10]}".strip() or run.test
+
+
+def _circumstances(run: Run) -> dict[str, str]:
+    """Return what may explain why a run is faster than another one."""
+    own = {"nodes": str(run.nodes or ""), "ranks": str(run.ranks or ""), "network": run.network, "image": run.image}
+    return {**own, "on": run.hosts, **run.facts, **run.variables}
+
+
+def _change(by_size: Sequence[Mapping[int, float]], size: int) -> str:
+    first, last = by_size[0].get(size), by_size[-1].get(size)
+    return f"{last / first - 1:+.0%}" if first and last is not None and len(by_size) > 1 else ""
+
+
+def shown(size: int) -> str:
+    """Return a size as nccl-tests names it: 8 B, 128 MB."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1024 or unit == "GB":
+            break
+        size = size // 1024 if size % 1024 == 0 else round(size / 1024)
+    return f"{size} {unit}"

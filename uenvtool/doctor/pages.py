@@ -1,0 +1,79 @@
+"""Writes what doctor found where a user wants it: a page, the drawing of a test of the network, a file of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+from uenvtool.core.page import page
+from uenvtool.core.result import Result
+from uenvtool.doctor.finding import Examination, worst_first
+from uenvtool.doctor.network import Run, compared
+from uenvtool.doctor.plot import HEIGHT, WIDTH, shapes, svg
+from uenvtool.doctor.request import DoctorRequest
+from uenvtool.doctor.runs import keep, read_runs
+
+SCRIPT = Path(__file__).parent / "doctor.js"
+PAGE, DRAWING = ".html", ".svg"
+
+
+def write(examination: Examination, request: DoctorRequest, *, what: str) -> Iterator[str]:
+    """Keep the runs, write the file of -o, and yield what was written.
+
+    Raises BadInput without a test of the network in the log, where one is needed, and for a file of somebody else's.
+    """
+    earlier: list[Run] = []
+    if request.keep:
+        earlier = keep(request.keep, _some(examination.runs))
+        yield f"{request.keep}: kept beside {len(earlier)} earlier runs"
+    if request.output:
+        yield _written(request.output, examination, earlier, title=what, force=request.force)
+
+
+def compare(paths: Sequence[Path], request: DoctorRequest) -> Result:
+    """Return runs side by side, and write the file of -o. Raises BadInput for less than two."""
+    runs = list(read_runs(paths, system=request.system))
+    if len(runs) < 2:
+        raise BadInput(f"--compare: {len(runs)} run", hint="name two or more logs, or a file that --keep wrote")
+    notes = []
+    if request.output:
+        notes.append(_written(request.output, Examination(runs=tuple(runs)), [], title="runs", force=request.force))
+    return Result(data=[run.data() for run in runs], tables=tuple(compared(runs)), notes=tuple(notes))
+
+
+def _some(runs: Sequence[Run]) -> Sequence[Run]:
+    if not runs:
+        hint = "the tables of nccl-tests, of PyTorch's all_reduce_bench and of OSU's benchmarks are read"
+        raise BadInput("no test of the network is in the log", hint=hint)
+    return runs
+
+
+def _written(output: Path, examination: Examination, earlier: Sequence[Run], *, title: str, force: bool) -> str:
+    """Write a page or a drawing, by the name of the file, and return what was written."""
+    if output.suffix == DRAWING:
+        last = _some(examination.runs)[-1]
+        text = svg([run for run in (*earlier, *examination.runs) if run.test == last.test])
+    elif output.suffix == PAGE:
+        text = page(f"doctor: {title}", page_data(examination, earlier), SCRIPT)
+    else:
+        raise BadInput(f"-o {output}: its name says what it is", hint="name it FILE.html or FILE.svg")
+    files.write_beside(output.parent, {output.name: text}, force=force)
+    return f"{output}: open it in a browser"
+
+
+def page_data(examination: Examination, earlier: Sequence[Run] = ()) -> dict[str, Any]:
+    """Return what the page shows."""
+    runs = [*earlier, *examination.runs]
+    return {
+        "findings": [finding.data() for finding in worst_first(examination.findings)],
+        "facts": [list(fact) for fact in examination.facts],
+        "unseen": list(examination.unseen),
+        "runs": [run.data() for run in runs],
+        "drawings": [
+            {"test": test, "size": [WIDTH, HEIGHT], "shapes": shapes([run for run in runs if run.test == test])}
+            for test in dict.fromkeys(run.test for run in runs)
+        ],
+    }

@@ -1,0 +1,81 @@
+"""Draws runs of a test of the network: bandwidth over the size of the messages, beside the figures of the system.
+
+A drawing is a list of shapes, each a name of SVG with attributes and text: a file here; a page's script draws them too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from uenvtool.core import quoting
+from uenvtool.core.value import value_class
+from uenvtool.doctor.network import Run, label, shown
+
+WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 56, 24, 32, 44
+STEPS, MOST_RUNS, MOST_SIZES = 5, 12, 10
+STYLE = (
+    "svg{background:#fff;font:11px system-ui,sans-serif;fill:#1f2328}.axis{stroke:#d0d7de}"
+    ".run,.earlier,.reference{fill:none;stroke:#0b57d0;stroke-width:2}.earlier{stroke:#9fb3c8}"
+    ".reference{stroke:#57606a;stroke-dasharray:5 4}@media(prefers-color-scheme:dark)"
+    "{svg{background:#14181d;fill:#e6edf3}.axis{stroke:#3a434e}.run{stroke:#8ab4f8}}"
+)
+Shape = tuple[str, dict[str, str], str]
+
+
+@value_class
+class _Scale:
+    """Where a size and a bandwidth lie: the size by its logarithm."""
+
+    sizes: Sequence[int]
+    top: float
+
+    def x(self, size: int) -> str:
+        span = math.log2(self.sizes[-1] / self.sizes[0]) or 1
+        return f"{LEFT + math.log2(size / self.sizes[0]) / span * (WIDTH - LEFT - RIGHT):.1f}"
+
+    def y(self, value: float) -> str:
+        return f"{HEIGHT - BOTTOM - value / self.top * (HEIGHT - TOP - BOTTOM):.1f}"
+
+
+def shapes(runs: Sequence[Run]) -> list[Shape]:
+    """Return the drawing of runs of one test: the last one stands out, and the figures are those that it has."""
+    *earlier, last = runs[-MOST_RUNS:]
+    lines = [("earlier", {row.bytes: row.busbw for row in run.rows}, label(run)) for run in earlier]
+    if last.figures:
+        figures = {figure.bytes: figure.busbw for figure in last.figures}
+        lines.append(("reference", figures, f"has been: {last.figures[0].source}"))
+    lines.append(("run", {row.bytes: row.busbw for row in last.rows}, label(last)))
+    sizes = sorted({size for _, points, _ in lines for size in points if size > 0}) or [1]
+    most = max(max(points.values()) for _, points, _ in lines) or 1
+    step = 10 ** math.floor(math.log10(most)) / 2
+    scale = _Scale(sizes=sizes, top=math.ceil(most / step) * step)
+    made = list(_axes(scale))
+    for number, (kind, points, name) in enumerate(lines):
+        path = " ".join(f"{scale.x(size)},{scale.y(points[size])}" for size in sorted(points) if size > 0)
+        made.append(("polyline", {"class": kind, "points": path}, ""))
+        y = TOP + 8 + 16 * number
+        made.append(
+            ("line", {"class": kind, "x1": str(LEFT + 8), "x2": str(LEFT + 32), "y1": str(y), "y2": str(y)}, "")
+        )
+        made.append(("text", {"x": str(LEFT + 38), "y": str(y + 4)}, name))
+    return made
+
+
+def _axes(scale: _Scale) -> Iterator[Shape]:
+    for value in (scale.top * step / STEPS for step in range(STEPS + 1)):
+        y = scale.y(value)
+        yield "line", {"class": "axis", "x1": str(LEFT), "x2": str(WIDTH - RIGHT), "y1": y, "y2": y}, ""
+        yield "text", {"x": str(LEFT - 6), "y": y, "text-anchor": "end"}, f"{value:g}"
+    yield "text", {"x": "6", "y": "14"}, "GB/s"
+    for size in scale.sizes[:: math.ceil(len(scale.sizes) / MOST_SIZES)]:
+        yield "text", {"x": scale.x(size), "y": str(HEIGHT - BOTTOM + 18), "text-anchor": "middle"}, shown(size)
+
+
+def svg(runs: Sequence[Run]) -> str:
+    """Return the drawing as a file of its own, light or dark as its reader is."""
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">', f"<style>{STYLE}</style>"]
+    for tag, attributes, text in shapes(runs):
+        given = "".join(f' {name}="{quoting.html(value)}"' for name, value in attributes.items())
+        lines.append(f"<{tag}{given}>{quoting.html(text)}</{tag}>")
+    return "\n".join([*lines, "</svg>", ""])
