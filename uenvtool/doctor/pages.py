@@ -41,7 +41,7 @@ def compare(paths: Sequence[Path], request: DoctorRequest) -> Result:
     notes = []
     if request.output:
         notes.append(_written(request.output, Examination(runs=tuple(runs)), [], title="runs", force=request.force))
-    return Result(data=[run.data() for run in runs], tables=tuple(compared(runs)), notes=tuple(notes))
+    return Result(data={"runs": [run.data() for run in runs]}, tables=tuple(compared(runs)), notes=tuple(notes))
 
 
 def _some(runs: Sequence[Run]) -> Sequence[Run]:

@@ -1,6 +1,6 @@
 """Draws runs of a test of the network: bandwidth over the size of the messages, beside the figures of the system.
 
-A drawing is a list of shapes, each a name of SVG with attributes and text: a file here; a page's script draws them too.
+A drawing is a list of shapes, each a name of SVG with attributes and text: a file here, drawn in a page by its script.
 """
 
 from __future__ import annotations
@@ -52,13 +52,11 @@ def shapes(runs: Sequence[Run]) -> list[Shape]:
     scale = _Scale(sizes=sizes, top=math.ceil(most / step) * step)
     made = list(_axes(scale))
     for number, (kind, points, name) in enumerate(lines):
-        path = " ".join(f"{scale.x(size)},{scale.y(points[size])}" for size in sorted(points) if size > 0)
-        made.append(("polyline", {"class": kind, "points": path}, ""))
-        y = TOP + 8 + 16 * number
-        made.append(
-            ("line", {"class": kind, "x1": str(LEFT + 8), "x2": str(LEFT + 32), "y1": str(y), "y2": str(y)}, "")
-        )
-        made.append(("text", {"x": str(LEFT + 38), "y": str(y + 4)}, name))
+        path = [f"{scale.x(size)},{scale.y(points[size])}" for size in sorted(points) if size > 0]
+        y = str(TOP + 8 + 16 * number)
+        made.append(("polyline", {"class": kind, "points": " ".join(path)}, ""))
+        made.append(("line", {"class": kind, "x1": str(LEFT + 8), "x2": str(LEFT + 32), "y1": y, "y2": y}, ""))
+        made.append(("text", {"x": str(LEFT + 38), "y": str(TOP + 12 + 16 * number)}, name))
     return made
 
 
@@ -74,7 +72,7 @@ def _axes(scale: _Scale) -> Iterator[Shape]:
 
 def svg(runs: Sequence[Run]) -> str:
     """Return the drawing as a file of its own, light or dark as its reader is."""
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">', f"<style>{STYLE}</style>"]
+    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n<style>{STYLE}</style>']
     for tag, attributes, text in shapes(runs):
         given = "".join(f' {name}="{quoting.html(value)}"' for name, value in attributes.items())
         lines.append(f"<{tag}{given}>{quoting.html(text)}</{tag}>")
