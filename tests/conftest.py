@@ -100,7 +100,14 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", path_without_uenv)
     monkeypatch.setenv("NO_COLOR", "1")
-    for name in ("XDG_CONFIG_HOME", "SPACK_ROOT", "CLUSTER_NAME", "SLURM_CLUSTER_NAME", "RUNAI_NUM_OF_GPUS"):
+    for name in (
+        "XDG_CONFIG_HOME",
+        "SPACK_ROOT",
+        "CLUSTER_NAME",
+        "SLURM_CLUSTER_NAME",
+        "RUNAI_NUM_OF_GPUS",
+        "UENVTOOL_SITE",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(work)
     return work

@@ -329,6 +329,7 @@ TESTED_BY = {
     30: "tests/doctor/test_job.py::test_answers_of_scontrol_are_bounded",
     31: "tests/faults/test_kills.py::test_job",
     32: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
+    33: "tests/knowledge/test_site.py::test_the_current_folder_is_not_looked_into",
 }
 """The test of each numbered sentence."""
 

@@ -20,6 +20,7 @@ from uenvtool.image.cache import Cache, Key, named_cache
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.slurm import job_script
 from uenvtool.knowledge.lock import Package
+from uenvtool.knowledge.site import Site
 
 Cli = Callable[..., Answer]
 HOSTILE = "a 'b\" $(touch hacked) \\"
@@ -44,6 +45,8 @@ def script(
         key=Key(name="pytorch-2.6", inputs="0" * 12),
         target=place / f"{name}.squashfs",
         store=place / name,
+        request=request,
+        site=Site(),
         push_caches=push_caches,
     )
     return job_script(request, plan)

@@ -6,15 +6,17 @@ import importlib.util
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Answer
+from tests.support import peers
 from tests.support.image_builds import build_words, spack_variables
 from tests.support.installed import installed_hello
-from tests.support.needs import needs
+from tests.support.needs import need, needs
 
 pytestmark = [
     pytest.mark.real,
@@ -119,8 +121,40 @@ def test_what_one_machine_put_into_a_place_another_one_takes_and_does_not_build(
     second = build("--store", place / "none", "-o", place / "b.squashfs", *kept)
 
     assert first.code == 0, first.stderr
-    assert f"{place}/kept is passed over: there is no such folder" in first.stderr
+    assert f"{place}/kept is ignored: there is no such folder" in first.stderr
     assert json.loads(second.stdout)["taken_from"] == str(place / "kept")
     assert not (place / "none").exists()
     assert (place / "b.squashfs").read_bytes() == (place / "a.squashfs").read_bytes()
     assert cli("image", "verify", place / "b.squashfs").code == 0
+
+
+def test_by_a_site_file_one_build_signs_and_fills_the_cache_that_the_next_one_verifies_and_takes(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[..., Answer]
+) -> None:
+    gpg, home = need("gpg"), place / "gnupg"
+    home.mkdir(mode=0o700)
+    words = [gpg, "--homedir", home, "--batch", "--quiet", "--passphrase", ""]
+    subprocess.run([*words, "--quick-generate-key", "builds@example.org", "rsa2048", "sign"], check=True)
+    for name, option in (("public", "--export"), ("secret", "--export-secret-keys")):
+        subprocess.run([*words, "--armor", "--output", place / f"{name}.asc", option], check=True)
+    shared = (
+        f"spack: {peers.SPACK.need()}\nrepos: {{builtin: {peers.PACKAGES.need()}}}\nstores: {place}/stores\n"
+        f"mirrors:\n  sources: {{url: {peers.SOURCES.need()}, binary: false}}\n"
+        f"  cache: {{url: {place}/cache, source: false}}\n"
+    )
+    (place / "filling.yaml").write_text(f"{shared}push: cache\nkeys: [{place}/public.asc, {place}/secret.asc]\n")
+    (place / "taking.yaml").write_text(f"{shared}keys: [{place}/public.asc]\n")
+    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
+    command = ("image", "build", installed_hello().environment)
+
+    filled = cli(*command, "--store", place / "store", "-o", "first.squashfs", "--site", place / "filling.yaml")
+    monkeypatch.setenv("UENVTOOL_SITE", str(place / "taking.yaml"))
+    taken = cli(*command, "-o", "second.squashfs")
+
+    assert filled.code == 0, filled.stderr
+    assert "15 packages are new in cache" in filled.stderr
+    assert taken.code == 0, taken.stderr
+    assert "built, since" not in taken.stderr
+    assert "15 cached" in taken.stderr or "14 cached" in taken.stderr  # as the last package begins
+    assert len(os.listdir(place / "stores")) == 1
+    assert cli("image", "diff", "first.squashfs", "second.squashfs").code == 0

@@ -23,6 +23,7 @@ from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.locate import from_root
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
+from uenvtool.knowledge.site import site_here
 
 HEADINGS = ("package", "version", "set in", "why")
 
@@ -137,6 +138,7 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)
     environment = plan_environment(recipe, choice.system, choice.uarch)
+    request = dataclasses.replace(request, **site_here().defaults(request.spack, request.repos))
     result = _answer(environment, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
     return dataclasses.replace(result, notes=(note, *result.notes))

@@ -16,12 +16,13 @@ from urllib.parse import unquote, urlsplit
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
-from uenvtool.core.tools import Completed, run
+from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
-from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push, no_key
+from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
 from uenvtool.env.folder import COMPILER
 from uenvtool.env.installable import Installable
 from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.mirrors import keyring_variables
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, user_cache, write_scope
 
@@ -60,16 +61,28 @@ class InstallOptions:
     """How to install. jobs: processes of one build, None for Spack's own choice.
 
     repos: package repositories on disk, by name. mirrors: URLs of source mirrors. caches: URLs of build
-    caches. unsigned: take packages from a cache that nobody signed. beside_others: others install into
-    the same store at the same time; the view is left to the last.
+    caches. site: further mirrors, as Spack's configuration has them. unsigned: take packages from a cache that nobody
+    signed. keyring: see `mirrors.keyring`. beside_others: others install into the same store at the same time; the
+    view is left to the last.
     """
 
     jobs: int | None = None
     repos: Mapping[str, Path] = field(default_factory=dict)
     mirrors: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
+    site: Mapping[str, object] = field(default_factory=dict)
     unsigned: bool = False
+    keyring: Path | None = None
     beside_others: bool = False
+
+    @property
+    def spack_mirrors(self) -> dict[str, object]:
+        """All mirrors, as Spack's configuration has them, in the order in which it asks them."""
+        sources = {"source": True, "binary": False}
+        caches = {"source": False, "binary": True, "signed": not self.unsigned}
+        found: dict[str, object] = {f"source{index}": {"url": url, **sources} for index, url in enumerate(self.mirrors)}
+        found |= {f"cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
+        return found | {name: mirror for name, mirror in self.site.items() if name not in found}
 
 
 @value_class(kw_only=False)
@@ -149,29 +162,23 @@ def install(
         view = False if options.beside_others else _view(environment)
         if view:
             _remove_unfinished_views(store / "env" / environment.view)
-        runner = _staged(spack, environment, store, work, {**environment.manifest, "view": view})
+        runner = _staged(spack, environment, store, work, options, {**environment.manifest, "view": view})
         return _install(runner, environment, store, options, on_step)
 
 
-def require_key(spack: Spack) -> None:
-    """Raise ToolFailed if Spack has no key to sign packages with."""
-    runner = Runner(spack=spack, folder=Path(), scope=Path())
-    listed = run([spack.program, "gpg", "list", "--signing"], env=runner.environment())
-    if listed.code == 0 and not listed.stdout.strip():
-        raise no_key(spack)
-
-
-def push(spack: Spack, environment: Installable, store: Path, url: str, *, unsigned: bool) -> int:
+def push(
+    spack: Spack, environment: Installable, store: Path, url: str, *, unsigned: bool, keyring: Path | None = None
+) -> int:
     """Put the packages of an installed environment into a build cache; gives how many it lacked.
 
-    url: of the cache, as Spack writes one. unsigned: without a signature; else Spack's own key signs. Raises
-    ToolFailed if Spack has no key, or cannot write there.
+    url: of the cache, or the name of a mirror of the site. unsigned: without a signature; else Spack's own key signs,
+    or that of the keyring. Raises ToolFailed if Spack has no key, or cannot write there.
     """
     work = store / WORK
     folder = folder_of(url)
     if folder is not None:
         make_folder(folder)
-    runner = _runner(spack, environment, store, work, work / "environment", [folder] if folder else ())
+    runner = _runner(spack, environment, store, work, work / "environment", keyring, [folder] if folder else ())
     signing = ["--unsigned"] if unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
@@ -203,29 +210,43 @@ def _install_compiler(
     if manifest is None:
         return
     write_all(work / COMPILER, {MANIFEST: isolated_manifest(manifest)})
-    runner = _runner(spack, environment, store, work, work / COMPILER)
+    runner = _runner(spack, environment, store, work, work / COMPILER, options.keyring)
     _judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
     _install(runner, environment, store, options, on_step)
 
 
-def _staged(spack: Spack, environment: Installable, store: Path, work: Path, manifest: Mapping[str, Any]) -> Runner:
+def _staged(
+    spack: Spack,
+    environment: Installable,
+    store: Path,
+    work: Path,
+    options: InstallOptions,
+    manifest: Mapping[str, Any],
+) -> Runner:
     """Return a runner on a copy of an environment, with another manifest."""
     write_all(work / "environment", {**environment.own_texts, MANIFEST: isolated_manifest(manifest)})
-    return _runner(spack, environment, store, work, work / "environment")
+    return _runner(spack, environment, store, work, work / "environment", options.keyring)
 
 
 def _runner(
-    spack: Spack, environment: Installable, store: Path, work: Path, folder: Path, also: Sequence[Path] = ()
+    spack: Spack,
+    environment: Installable,
+    store: Path,
+    work: Path,
+    folder: Path,
+    keyring: Path | None,
+    also: Sequence[Path] = (),
 ) -> Runner:
     """Return a runner whose Spack sees the store at the mount point, and can write there and to its own folders alone.
 
     also: further folders that it may write to.
     """
     root = spack.program.resolve().parent.parent  # its keys lie there
-    named = {work, user_cache(), root, Path(os.environ.get("SPACK_GNUPGHOME", root)), *also}
+    keys = keyring or Path(os.environ.get("SPACK_GNUPGHOME", root))
+    named = {work, user_cache(), root, keys, *also}
     words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
     prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
-    variables = {"LOGNAME": BUILDER, "USER": BUILDER}
+    variables = {"LOGNAME": BUILDER, "USER": BUILDER, **keyring_variables(keyring)}
     return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix, variables=variables)
 
 
@@ -266,19 +287,12 @@ def _kept(completed: Completed, log: Path, environment: Installable, store: Path
 
 def _configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
     """Return Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
-    mirrors: dict[str, object] = {
-        f"source{index}": {"url": url, "source": True, "binary": False} for index, url in enumerate(options.mirrors)
-    }
-    mirrors |= {
-        f"cache{index}": {"url": url, "source": False, "binary": True, "signed": not options.unsigned}
-        for index, url in enumerate(options.caches)
-    }
     places = {
         "install_tree": {"root": environment.mount},
         "build_stage": [f"{environment.mount}/{STAGE}"],  # its name gets into what is built: the same everywhere
         "source_cache": os.fspath(user_cache() / "downloads"),
     }
-    sections: dict[str, object] = {"config": places, "mirrors": mirrors}
+    sections: dict[str, object] = {"config": places, "mirrors": options.spack_mirrors}
     if options.repos:
         sections["repos"] = {name: os.fspath(path) for name, path in options.repos.items()}
     return sections

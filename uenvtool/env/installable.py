@@ -74,15 +74,24 @@ def read_installable(folder: Path) -> Installable:
     lock = read_lock(folder / LOCK, str(folder / LOCK))
     require_installable(lock, str(folder / LOCK))
     views = manifest.get("view")
-    tree = manifest.get("config", {}).get("install_tree", {})
     return Installable(
         folder=folder,
         manifest=manifest,
         lock=lock,
-        mount=str(tree.get("root", MOUNT)),
+        mount=_mount(manifest),
         view=next(iter(views)) if isinstance(views, dict) and views else "default",
         texts=texts,
     )
+
+
+def mount_of(folder: Path) -> str:
+    """Return where the image of an environment in a folder is mounted; "" if no environment is there."""
+    path = folder / MANIFEST
+    return _mount(_manifest(path.read_text(encoding="utf-8"))) if path.is_file() else ""
+
+
+def _mount(manifest: Mapping[str, Any]) -> str:
+    return str(manifest.get("config", {}).get("install_tree", {}).get("root", MOUNT))
 
 
 def _manifest(text: str) -> Mapping[str, Any]:

@@ -66,10 +66,14 @@ class Runner:
 
 
 def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
-    """Write a folder of Spack's configuration, a file a section; Spack reads JSON as the YAML that it is."""
+    """Write a folder of Spack's configuration, a file a section; Spack reads JSON as the YAML that it is.
+
+    A name that ends with `:` has its section stand for all that other configuration says.
+    """
     import json
 
-    write_all(folder, {f"{name}.yaml": json.dumps({name: section}, indent=1) for name, section in sections.items()})
+    texts = {name.rstrip(":"): json.dumps({name: section}, indent=1) for name, section in sections.items()}
+    write_all(folder, {f"{name}.yaml": text for name, text in texts.items()})
 
 
 def user_cache() -> Path:

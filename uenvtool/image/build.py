@@ -15,9 +15,10 @@ from uenvtool.core.words import size_text
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.folder import PURPOSE
-from uenvtool.env.install import Installed, InstallOptions, folder_of, install, push, require_key, usual_stores
+from uenvtool.env.install import Installed, folder_of, install, push, usual_stores
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.mirrors import keyring, require_key
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, how_to_get, repository_folder
 from uenvtool.env.request import BuildRequest
@@ -36,11 +37,13 @@ from uenvtool.image.cache import (
 )
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import Packed, pack
-from uenvtool.image.programs import find_programs
+from uenvtool.image.programs import Programs, find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.image.request import ImageRequest
+from uenvtool.image.site import as_url, install_options, is_unsigned, push_target, require_site, with_site
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.site import Site
 
 SCRATCH_BYTES = 1 << 30
 
@@ -49,8 +52,9 @@ SCRATCH_BYTES = 1 << 30
 class ImagePlan:
     """An image that is to be built.
 
-    found_spack: None where there is none: an image that somebody else built needs none. store: the folder
-    that is installed into. caches, push_caches: those that are asked for the image, and those that get it.
+    found_spack: None where there is none: an image that somebody else built needs none. store: the folder that is
+    installed into. request: with what the site file adds. caches, push_caches: those that are asked for the image, and
+    those that get it.
     """
 
     found_spack: Spack | None
@@ -58,6 +62,8 @@ class ImagePlan:
     key: Key
     target: Path
     store: Path
+    request: ImageRequest
+    site: Site
     caches: tuple[Cache, ...] = ()
     push_caches: tuple[Cache, ...] = ()
 
@@ -93,14 +99,22 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     """
     programs = find_programs()
     plan = planned_image(request, progress)
-    found = cached_result(request, plan, progress)
+    found = cached_result(plan, progress)
     if found.result:
         return found.result
-    spack, marked = plan.spack, tested_sha256(plan.target)
-    if request.push and not request.unsigned:
-        require_key(spack)
+    with progress("asking what the site file names"):
+        require_site(plan.request, plan.site, plan.spack)
+    with keyring(plan.spack, tuple(map(Path, plan.site.keys))) as ring:
+        return _built(plan, programs, found, ring, progress)
+
+
+def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path | None, progress: Progress) -> Result:
+    """Install, pack and publish an image that is nowhere yet."""
+    request, spack, marked = plan.request, plan.spack, tested_sha256(plan.target)
+    if request.push and not is_unsigned(request, plan.site):
+        require_key(spack, ring)
     with files.locked(plan.store, shared=request.install_only):
-        installed = _install(request, plan, spack, progress)
+        installed = _install(plan, ring, progress)
         if request.install_only:
             return Result(
                 data={"store": str(plan.store), "from_cache": list(installed.cached), "built": list(installed.built)},
@@ -114,9 +128,9 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         if marked not in (None, packed.sha256):
             files.remove_file(marker_of(plan.target))  # of the image that was there before
-        notes = _pushed(request, plan, spack, progress) if request.push else ()
+        notes = _pushed(plan, ring, progress) if request.push else ()
     stored = store(plan.push_caches, plan.target, plan.key, progress, sha256=packed.sha256)
-    warnings = (*found.warnings, *_not_as_locked(request, plan, spack), *absent_caches(request))
+    warnings = (*found.warnings, *_not_as_locked(plan), *absent_caches(request))
     warnings = (*warnings, *_not_from_caches(request, installed), *stored)
     return _result(plan, packed, warnings, notes)
 
@@ -126,6 +140,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
     Raises as `build_image` does, before anything is installed.
     """
+    request, site = with_site(request)
     caches, push_caches = tuple(map(named_cache, request.images)), tuple(map(named_cache, request.push_image))
     if (caches or push_caches) and not request.tag:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
@@ -142,7 +157,9 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
         environment=environment,
         key=key,
         target=target,
-        store=Path(os.path.abspath(request.store or _usual_store(environment, name))),
+        store=Path(os.path.abspath(request.store or _usual_store(environment, site, name))),
+        request=request,
+        site=site,
         caches=caches,
         push_caches=push_caches,
     )
@@ -166,31 +183,24 @@ def _environment(request: ImageRequest, spack: Spack | None, progress: Progress)
     return read_installable(outcome.folder), recipe.name
 
 
-def _install(request: ImageRequest, plan: ImagePlan, spack: Spack, progress: Progress) -> Installed:
-    options = InstallOptions(
-        jobs=request.jobs,
-        repos={name: repository_folder(name, path) for name, path in request.repos.items()},
-        mirrors=tuple(map(as_url, request.mirror)),
-        caches=tuple(map(as_url, request.cache)),
-        unsigned=request.unsigned,
-        beside_others=request.install_only,
-    )
+def _install(plan: ImagePlan, ring: Path | None, progress: Progress) -> Installed:
+    options = install_options(plan.request, plan.site, ring)
     with progress(f"installing {len(plan.environment.lock.packages)} packages") as on_step:
-        return install(spack, plan.environment, plan.store, options, on_step=on_step)
+        return install(plan.spack, plan.environment, plan.store, options, on_step=on_step)
 
 
-def _pushed(request: ImageRequest, plan: ImagePlan, spack: Spack, progress: Progress) -> tuple[str, ...]:
+def _pushed(plan: ImagePlan, ring: Path | None, progress: Progress) -> tuple[str, ...]:
     """Fill a build cache. The image is complete by then, and stays if this fails."""
-    url = as_url(request.push)
-    with progress(f"filling {url}"):
-        count = push(spack, plan.environment, plan.store, url, unsigned=request.unsigned)
-    return (f"{count} packages are new in {url}",)
+    target, unsigned = push_target(plan.request, plan.site), is_unsigned(plan.request, plan.site)
+    with progress(f"filling {target}"):
+        count = push(plan.spack, plan.environment, plan.store, target, unsigned=unsigned, keyring=ring)
+    return (f"{count} packages are new in {target}",)
 
 
-def _usual_store(environment: Installable, name: str) -> Path:
-    """Return a store in the user's cache for this lock alone."""
+def _usual_store(environment: Installable, site: Site, name: str) -> Path:
+    """Return a store for this lock alone: where the site keeps stores, else in the user's cache."""
     hashes = "\n".join(sorted(package.hash for package in environment.lock.packages))
-    return usual_stores() / f"{name}-{files.digest(hashes)[:12]}"
+    return Path(site.stores or usual_stores()) / f"{name}-{files.digest(hashes)[:12]}"
 
 
 def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: tuple[str, ...]) -> Result:
@@ -218,12 +228,12 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
     )
 
 
-def cached_result(request: ImageRequest, plan: ImagePlan, progress: Progress) -> CachedResult:
+def cached_result(plan: ImagePlan, progress: Progress) -> CachedResult:
     """Find the image of these inputs, at its place or in a cache; the target and `push_caches` have it then.
 
     Raises as `fetch` and `store` do.
     """
-    if not request.tag:
+    if not plan.request.tag:
         return CachedResult()
     fetched = Fetched()
     if not is_made_of(plan.target, plan.key.inputs):
@@ -251,20 +261,15 @@ def cached_result(request: ImageRequest, plan: ImagePlan, progress: Progress) ->
     return CachedResult(result=result)
 
 
-def as_url(place: str) -> str:
-    """Return a cache or mirror as Spack names it; a folder may be given as its path."""
-    return place if "://" in place else f"file://{os.path.abspath(place)}"
-
-
-def _not_as_locked(request: ImageRequest, plan: ImagePlan, spack: Spack) -> tuple[str, ...]:
+def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
     """Say what was used to install and is not what the environment was resolved with."""
     pins = {
         name: GitPin(url=place["git"], tag=place.get("tag"), commit=place.get("commit"))
         for name, place in (plan.environment.manifest.get("repos") or {}).items()
         if isinstance(place, dict) and place.get("git")
     }
-    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
-    return deviations(spack, GitPin(url=REPOSITORY, tag=f"v{plan.environment.lock.spack}"), repos, pins).seen
+    repos = {name: repository_folder(name, path) for name, path in plan.request.repos.items()}
+    return deviations(plan.spack, GitPin(url=REPOSITORY, tag=f"v{plan.environment.lock.spack}"), repos, pins).seen
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

@@ -40,8 +40,11 @@ def build(request: ImageRequest) -> Result:
     """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
     from uenvtool.core import console
     from uenvtool.image.build import build_image
+    from uenvtool.image.site import check
     from uenvtool.image.slurm import build_on_slurm
 
+    if request.check:
+        return check(request, console.progress)
     work = build_on_slurm if request.slurm else build_image
     return work(request, console.progress)
 

@@ -23,6 +23,11 @@ class ImageRequest:
     output: Annotated[str | None, Option("-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")] = (
         None
     )
+    site: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="What all builds here have in common; default: UENVTOOL_SITE, else your own."),
+    ] = None
+    check: Annotated[bool, Option("--check", help="Check all that the build needs, in seconds, and stop.")] = False
     store: Annotated[
         Path | None,
         Option(metavar="DIR", help="Install into DIR, which later runs go on with; default: one in the cache folder."),

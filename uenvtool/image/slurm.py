@@ -17,8 +17,9 @@ from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import output_or_raise, require_sbatch, submitted
 from uenvtool.env.install import ENVIRONMENT, JOB, WORK
-from uenvtool.image.build import ImagePlan, as_url, cached_result, planned_image
+from uenvtool.image.build import ImagePlan, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
+from uenvtool.image.site import as_url, push_target, require_site
 from uenvtool.knowledge.lock import LOCK
 
 TEMPLATE = Path(__file__).parent / "build-job.sh"
@@ -36,9 +37,10 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     """
     require_sbatch()
     plan = planned_image(request, progress)
-    found = cached_result(request, plan, progress)
+    found = cached_result(plan, progress)
     if found.result:
         return found.result
+    require_site(plan.request, plan.site, plan.spack)
     work, text = plan.store / WORK, job_script(request, plan)
     script = work / "build.sh"
     files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts
@@ -75,7 +77,7 @@ def job_script(request: ImageRequest, plan: ImagePlan) -> str:
         TEMPLATE.read_text(encoding="utf-8"),
         DIRECTIVES="\n".join(aligned(list(_directives(request, plan)))),
         AGAIN=in_comment(shlex.join(again)),
-        BUILD=bash_words([sys.executable, "-m", "uenvtool", *_build_words(request, plan)]),
+        BUILD=bash_words([sys.executable, "-m", "uenvtool", *_build_words(plan)]),
         SHARE=SHARE if request.nodes > 1 else "",
     )
 
@@ -98,11 +100,13 @@ def _directives(request: ImageRequest, plan: ImagePlan) -> Iterator[tuple[str, s
     yield f"#SBATCH --output={OUTPUT}", "in the folder of this script"
 
 
-def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
+def _build_words(plan: ImagePlan) -> Iterator[str]:
     """Return the command of a node: the same build, with nothing left to decide."""
+    request = plan.request
     on_a_node = ImageRequest(
         source=os.fspath(plan.environment.folder.resolve()),
         output=os.fspath(plan.target),
+        site=plan.site.path,
         store=plan.store,
         spack=plan.spack.program.absolute(),
         repo=tuple(f"{name}={path.absolute()}" for name, path in request.repos.items()),
@@ -110,7 +114,7 @@ def _build_words(request: ImageRequest, plan: ImagePlan) -> Iterator[str]:
         mirror=tuple(map(as_url, request.mirror)),
         cache=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
-        push=as_url(request.push) if request.push else "",
+        push=push_target(request, plan.site),
         tag="hash" if plan.push_caches else None,
         push_image=tuple(cache.shown for cache in plan.push_caches),
     )

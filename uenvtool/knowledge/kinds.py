@@ -143,7 +143,14 @@ COMPONENT = Kind(
     heading="versions",
 )
 
-KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
+SITE = Kind(
+    name="site",
+    folder="sites",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.site:load_site",
+)
+
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT, SITE)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 
