@@ -11,6 +11,12 @@ import pytest
 from tests.support.overlays import BaseHere, base
 from tests.support.pythons import newest, pythons
 
+LOADED = (
+    *("PYTHONPATH", "PYTHONUSERBASE", "UENV_", "VIRTUAL_ENV", "APPTAINER", "SINGULARITY", "NVIDIA_", "CONDA_"),
+    "LOADEDMODULES",
+)
+"""How the names of variables begin that show a base."""
+
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -30,9 +36,7 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def no_base(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that could be taken for a base is loaded."""
     for name in list(os.environ):
-        if name.startswith(
-            ("PYTHONPATH", "PYTHONUSERBASE", "UENV_", "VIRTUAL_ENV", "APPTAINER", "SINGULARITY", "NVIDIA_")
-        ):
+        if name.startswith(LOADED):
             monkeypatch.delenv(name)
 
 
@@ -45,6 +49,8 @@ def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Ca
         made = base(tmp_path / "base", layout, pythons()[version], version)
         for name, value in made.environment.items():
             monkeypatch.setenv(name, value)
+        if layout in ("conda", "module"):  # this machine may be a container itself
+            monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
         return made
 
     return load

@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -31,7 +32,7 @@ __all__ = [
     "wheel",
 ]
 
-LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container")
+LAYOUTS = ("pythonpath", "pythonuserbase", "python-venv", "container", "conda", "module")
 
 
 def wheel(
@@ -133,6 +134,8 @@ class BaseHere:
 
 def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
     """An empty base of a layout; `real` is the interpreter that it links to."""
+    if layout in ("conda", "module"):
+        return _of_conda(folder / "miniforge3" / "envs" / "train", layout, real, version)
     root = folder / "user-environment" / "env" / "default"
     site = root / "lib" / f"python{version}" / "site-packages"
     site.mkdir(parents=True)
@@ -154,6 +157,25 @@ def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
             f"home = {real.parent}\ninclude-system-site-packages = true\nversion = {version}\n"
         )
     return BaseHere(root, version, root / "bin" / "python3", site, env)
+
+
+def _of_conda(root: Path, layout: str, real: Path, version: str) -> BaseHere:
+    """A folder as conda lays an environment out: a Python of its own, activated, or put on PATH by a site's module."""
+    library = real.resolve().parents[1] / "lib" / f"python{version}"
+    site = root / "lib" / f"python{version}" / "site-packages"
+    site.mkdir(parents=True)
+    for entry in library.iterdir():
+        if entry.name not in ("site-packages", "__pycache__"):
+            (site.parent / entry.name).symlink_to(entry)
+    (root / "bin").mkdir()
+    shutil.copy2(real.resolve(), root / "bin" / f"python{version}")
+    for name in ("python", "python3"):
+        (root / "bin" / name).symlink_to(f"python{version}")
+    (root / "conda-meta").mkdir()
+    record = {"name": "pytorch", "version": "2.6.0", "build": "cuda126_py312_h1_300", "build_number": 300}
+    (root / "conda-meta" / "pytorch-2.6.0-cuda126_py312_h1_300.json").write_text(json.dumps(record))
+    shown = {"CONDA_PREFIX": str(root)} if layout == "conda" else {"LOADEDMODULES": "craype:pytorch/2.6.0"}
+    return BaseHere(root, version, root / "bin" / "python3", site, {"PATH": f"{root}/bin:/usr/bin:/bin", **shown})
 
 
 def clean_environment(**more: str) -> dict[str, str]:

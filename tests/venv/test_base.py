@@ -15,7 +15,7 @@ from tests.conftest import ROOT, Answer
 from tests.support.overlays import BaseHere, install, run, wheel
 from uenvtool.venv.base import read_base
 from uenvtool.venv.reload import this_command
-from uenvtool.venv.where import find, label
+from uenvtool.venv.where import PLAIN, find, label
 
 
 @pytest.fixture
@@ -70,6 +70,37 @@ def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Callable[.
     assert found.folders[0] == str(here.site)
     assert found.packages["tool"].version == "1.0"
     assert found.found.load == "uenv start /images/stack.squashfs --view=default"
+
+
+@pytest.mark.parametrize(
+    ("layout", "load"), [("conda", "conda activate {root}"), ("module", "module load craype pytorch/2.6.0")]
+)
+def test_an_environment_that_the_host_puts_on_path_is_the_base(
+    loaded: Callable[..., BaseHere], layout: str, load: str
+) -> None:
+    here = loaded(layout)
+    install(here.site, wheel(here.root.parent, "torch", "2.6.0.post300"))
+
+    found = read_base(find(None, os.environ), os.environ)
+
+    assert found.folders == (str(here.site),)
+    assert set(found.packages) == {"torch"}
+    assert found.found.load == load.format(root=here.root)
+
+
+def test_condas_own_environment_without_torch_is_no_base(loaded: Callable[..., BaseHere]) -> None:
+    loaded("conda")
+
+    assert find(None, os.environ).kind == PLAIN
+
+
+def test_a_python_of_the_system_or_the_user_is_no_modules(
+    loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = loaded("module")
+    monkeypatch.setenv("HOME", str(here.root.parent))
+
+    assert find(None, os.environ).kind == PLAIN
 
 
 def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(

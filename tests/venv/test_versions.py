@@ -13,7 +13,7 @@ from uenvtool.core.words import canonical
 from uenvtool.venv.requirements import logical_lines
 from uenvtool.venv.versions import as_release, counts_as_release, satisfies
 
-NGC, SPACK = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d"
+NGC, SPACK, CONDA = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d", "2.4.1.post300"
 
 
 @pytest.mark.parametrize(
@@ -27,12 +27,16 @@ NGC, SPACK = "2.6.0a0+ecf3bae40a.nv25.1", "2.3.0.dev0+dd4c17d"
         (NGC, "<2.6", False, False),
         (SPACK, ">=2.3", True, True),
         (SPACK, "<2.3", False, False),
+        (CONDA, "==2.4.1", True, True),
+        (CONDA, ">2.4,<=2.4.1", True, True),
+        (CONDA, ">=2.5", False, False),
+        ("2.7.4.post1", "==2.7.4", False, False),
         ("2.9.1+cpu", "==2.9.1", True, False),
         ("2.9.1", ">2.9.1", False, False),
         ("not a version", ">=99", True, False),
     ],
 )
-def test_a_vendors_pre_release_counts_as_its_release(version: str, specifier: str, holds: bool, counted: bool) -> None:
+def test_a_vendors_build_counts_as_its_release(version: str, specifier: str, holds: bool, counted: bool) -> None:
     assert satisfies(SpecifierSet(specifier), version) == holds
     assert counts_as_release(SpecifierSet(specifier), version) == counted
 

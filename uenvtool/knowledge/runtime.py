@@ -39,6 +39,15 @@ class Use:
 
 
 @value_class
+class BaseUse:
+    """What makes the Python on PATH the base of an overlay, and the command that loads it; see its schema."""
+
+    load: str
+    below: str = ""
+    has: str = ""
+
+
+@value_class
 class JobUse:
     """How a job uses a runtime, see its schema. scheduler: empty if no job is written for it."""
 
@@ -60,9 +69,9 @@ class Runtime:
     """One runtime, as its file in `runtimes/` describes it.
 
     container: one is inside a container where it shows. images: the kinds of images that show themselves.
-    libraries: VIEWS or SYSTEM. forms: the files of variables that it reads. mount: how a squashfs image is mounted.
-    paths: a regular expression for a character that a path must not have there. limits: what it cannot do.
-    common: sites that are not known here have it too.
+    base: of overlays, by what it puts on PATH. libraries: VIEWS or SYSTEM. forms: the files of variables that it reads.
+    mount: how a squashfs image is mounted. paths: a regular expression for a character that a path must not have there.
+    limits: what it cannot do. common: sites that are not known here have it too.
     """
 
     name: str
@@ -71,6 +80,7 @@ class Runtime:
     signs: tuple[Sign, ...] = ()
     images: dict[str, Sign] = field(default_factory=dict)
     libraries: Literal["views", "system"]
+    base: BaseUse | None = None
     forms: tuple[str, ...]
     use: tuple[Use, ...] = ()
     mount: Verbatim = ""

@@ -19,6 +19,7 @@ from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.runtime import Runtime, all_runtimes
+from uenvtool.venv.where import ENVIRONMENT
 
 VIEW = "venv"
 
@@ -37,8 +38,10 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
     """Say how to use an image. name: of the uenv that it is. base: what the overlay's record says of it.
 
     Each ends in what to run. A base in a container is nowhere else, and a uenv or a Python of the host is not in a
-    container.
+    container. Nothing mounts an image beside the host's modules: there a job unpacks it on each node.
     """
+    if base.get("kind") == ENVIRONMENT:
+        return
     for runtime in all_runtimes():
         if runtime.container == bool(base.get("in_container")):
             yield from _of_runtime(runtime, os.path.abspath(image), name, mount, base)

@@ -47,7 +47,7 @@ def outcome(
         package = base.packages.get(name)
         if package is not None and name not in versions:
             who = "; ".join(counted.get(name, ())[:2])
-            note = f"a vendor's pre-release, counts as its release: {who}" if who else ""
+            note = f"a vendor's build, counts as its release: {who}" if who else ""
             rows.append(replace(_row(package, name, package.version, who_asks), how=FROM_BASE, note=note))
     return tuple(sorted(rows, key=lambda row: row.name))
 

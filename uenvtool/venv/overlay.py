@@ -83,7 +83,7 @@ def _config(base: Base, home: str, precedence: str) -> str:
         "uenvtool-base": os.pathsep.join(base.folders),
         "uenvtool-base-site": os.pathsep.join(base.sites),
         "uenvtool-base-mount": base.mount,
-        "uenvtool-base-listing": listing(base.folders) if base.mount else "",
+        "uenvtool-base-listing": "" if base.found.in_container else listing(base.folders),
         "uenvtool-root": base.found.root,
         "uenvtool-name": base.found.name,
         "uenvtool-load": base.found.load,

@@ -23,6 +23,7 @@ from uenvtool.venv.where import NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""
+LOAD_ONE = "load a uenv (uenv start IMAGE --view=VIEW), a container, a module or an environment of conda that has torch"
 
 
 @value_class
@@ -142,8 +143,7 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
     if here:
         raise AnswerIsNo(
             f"no torch lies under this: nothing is loaded on {here}, and {found.python} is a bare Python",
-            hint="load a uenv (uenv start IMAGE --view=VIEW) or start a container, name a base with --base PYTHON, "
-            "or make a plain environment with --no-base",
+            hint=f"{LOAD_ONE}, name a base with --base PYTHON, or make a plain environment with --no-base",
         )
     return read_base(found, environ)
 

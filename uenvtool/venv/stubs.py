@@ -53,7 +53,7 @@ def stub_requirements(distribution: Distribution, base: Base, environment: dict[
         package, marker = base.packages.get(canonical(requirement.name)), requirement.marker
         if package is not None and satisfies(requirement.specifier, package.version) and not requirement.url:
             if is_version(package.version) and as_release(package.version) != package.version:
-                requirement.specifier = type(requirement.specifier)()  # the stub gives a pre-release as its release
+                requirement.specifier = type(requirement.specifier)()  # the stub gives a vendor's build as its release
             yield str(requirement)
         elif marker is not None and "extra" in str(marker) and not marker.evaluate({**environment, "extra": ""}):
             yield str(requirement)

@@ -11,18 +11,23 @@ if TYPE_CHECKING:
 
     from uenvtool.venv.base import Base, Distribution
 
+CONDA_BUILD = 100
+"""From here on the number of a post-release is a build of conda-forge's; makers count theirs from 1."""
+
 
 def as_release(version: str) -> str:
-    """Return the release that a vendor's pre-release was built from: 2.6.0a0+d883142 -> 2.6.0+d883142.
+    """Return the release that a vendor's build was made from: 2.6.0a0+d883142 -> 2.6.0+d883142.
 
     NVIDIA and Spack build a release's sources, which call themselves a pre-release until they are
-    tagged; PEP 440 sorts them before the release, so that `>=2.6` would not hold.
+    tagged; PEP 440 sorts them before the release, so that `>=2.6` would not hold. conda-forge gives torch its
+    build number, 2.4.1.post300, so that `==2.4.1` would not hold (pytorch-cpu-feedstock issue 315, 2025-01).
     """
     from packaging.version import Version
 
     parsed = Version(version)
     local = f"+{parsed.local}" if parsed.local else ""
-    return f"{parsed.base_version}{local}" if parsed.is_prerelease else version
+    is_build = parsed.is_prerelease or (parsed.post or 0) >= CONDA_BUILD
+    return f"{parsed.base_version}{local}" if is_build else version
 
 
 def is_version(text: str) -> bool:
@@ -58,14 +63,14 @@ def floor(version: str) -> str:
 
 
 def satisfies(specifier: SpecifierSet, version: str) -> bool:
-    """Tell if a version in the base satisfies a requirement; a pre-release counts as its release too."""
+    """Tell if a version in the base satisfies a requirement; a vendor's build counts as its release too."""
     if not is_version(version):
         return True  # nothing can be said of it, and the base works with it
     return specifier.contains(version, prereleases=True) or specifier.contains(as_release(version), prereleases=True)
 
 
 def counts_as_release(specifier: SpecifierSet, version: str) -> bool:
-    """Tell if it satisfies only because a pre-release counts as its release."""
+    """Tell if it satisfies only because a vendor's build counts as its release."""
     return is_version(version) and not specifier.contains(version, prereleases=True) and satisfies(specifier, version)
 
 

@@ -29,6 +29,7 @@ LABEL = "UENVTOOL_UENV"
 STARTED_BY = "UENVTOOL_STARTED_BY"
 """Set by `--uenv` and `--edf` for the command that they start: the words that start one there, for a shell."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
@@ -70,9 +71,8 @@ def find(python: str | None, environ: Mapping[str, str]) -> FoundBase:
     if plain.in_container:
         load = f"start the container {plain.image}" if plain.image else "start its container"
         return replace(plain, kind=CONTAINER, name=plain.image, load=load)
-    if environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"):
-        return replace(plain, kind=ENVIRONMENT, load="load the modules that this was made with")
-    return plain
+    load = _load_on_host(plain.python, environ)
+    return replace(plain, kind=ENVIRONMENT, load=load) if load else plain
 
 
 def plain_python(environ: Mapping[str, str]) -> FoundBase:
@@ -111,6 +111,28 @@ def is_loaded(base: Mapping[str, Any]) -> str:
     """Return the test of bash for a place where a base is loaded, or nothing can load it: no uenv starts in another."""
     uenv = base.get("kind") == UENV
     return "[[ ${UENV_MOUNT_LIST-}${UENV_VIEW-} ]]" if uenv else "! command -v apptainer >/dev/null"
+
+
+def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
+    """Return how a Python on PATH is loaded that the host's modules or conda put there; empty for a bare one."""
+    from uenvtool.knowledge.runtime import all_runtimes
+
+    exported = bool(environ.get("PYTHONPATH") or environ.get("PYTHONUSERBASE"))
+    for runtime in all_runtimes():
+        use = runtime.base
+        if use is None or not any(environ.get(sign.env) for sign in runtime.signs):
+            continue
+        bare = ("/usr", "/bin", environ.get("HOME") or "/usr")
+        is_there = _is_below(python, environ.get(use.below, "")) if use.below else not _is_below(python, *bare)
+        has_it = not use.has or any(Path(python).parents[1].glob(f"lib/python3*/site-packages/{use.has}-*-info"))
+        if (is_there and has_it) or (exported and not use.below):
+            words = _VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), use.load).split()
+            return shlex.join(words)
+    return "load the modules that this was made with" if exported else ""
+
+
+def _is_below(path: str, *folders: str) -> bool:
+    return any(folder and path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
 def _named_python(python: str, environ: Mapping[str, str]) -> str:

@@ -49,7 +49,8 @@ def order() -> None:
         os.environ.pop("PYTHONHOME", None)  # bin/python set it, for this Python alone
     recorded = [folder for folder in found.get("uenvtool-base", "").split(os.pathsep) if folder]
     load = found.get("uenvtool-load", "")
-    base, others = mounted_now(recorded, found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", ""))
+    mount, known = found.get("uenvtool-base-mount", ""), found.get("uenvtool-base-listing", "")
+    base, others = mounted_now(recorded, mount, known)
     if others:
         refuse_unless_wanted(others[0], load)
     moved = dict(zip(recorded, base, strict=True))
@@ -59,6 +60,8 @@ def order() -> None:
         sys.stderr.write(
             f"uenvtool: the base of this overlay is not here: {gone}{load and '; load it first: ' + load}\n"
         )
+    elif known and not mount and listing(base) != known:
+        say_once(f"its base has other packages than when this overlay was made; look at it: uenvtool venv {sys.prefix}")
     standard, own, rest = parts(before, here)
     editables_first()
     first = standard + own + [folder for folder in present if folder not in own]
