@@ -839,7 +839,7 @@ OVERLAYS = {
         CE,
         "was made on the uenv pytorch: a container has another Python",
     ),
-    "in a container": ({"in_container": "yes"}, UENV, "was made in a container: a uenv has another Python"),
+    "in a container": ({"in_container": "yes"}, UENV, "was made in a container: uenv has another Python"),
     "stale": ({}, UENV, "is older than mine: pack it again"),
 }
 

@@ -213,10 +213,11 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
     platform, target = str(base.get("platform") or ""), _machine(system.nodes[uarch].target)
     if target and platform and target not in platform.replace("-", "_"):
         yield f"{path} was made for {platform}, and the nodes of {system.name} are {target}: make it anew there"
-    if plan.use.image == CONTAINER and base.get("kind") == "uenv":
-        yield f"{path} was made on the uenv {base.get('name')}: a container has another Python, make it anew inside"
-    if plan.use.image == UENV and base.get("in_container"):
-        yield f"{path} was made in a container: a uenv has another Python, make it anew with the uenv loaded"
+    if base and plan.use.image == CONTAINER and not base.get("in_container"):
+        of_uenv = "the uenv " if base.get("kind") == "uenv" else ""
+        yield f"{path} was made on {of_uenv}{base.get('name')}: a container has another Python, make it anew inside"
+    if base.get("in_container") and plan.use.image != CONTAINER and plan.use.scheduler != KUBERNETES:
+        yield f"{path} was made in a container: {plan.runtime.name} has another Python, make it anew outside"
 
 
 def _machine(target: str) -> str:

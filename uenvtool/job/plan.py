@@ -29,6 +29,9 @@ REGISTRY = re.compile(
 )
 """An image of a registry: a host name with a dot, as docker knows it."""
 
+ARCHIVES = (".tar.gz", ".tgz")
+"""How the name of an environment ends that conda-pack made."""
+
 
 @value_class
 class Overlay:
@@ -95,7 +98,12 @@ class JobPlan:
     @property
     def is_sent(self) -> bool:
         """Tell if an environment goes to each node as an archive."""
-        return self.use.image == ENVIRONMENT and self.image.endswith((".tar.gz", ".tgz"))
+        return self.use.image == ENVIRONMENT and self.image.endswith(ARCHIVES)
+
+    @property
+    def unpacks(self) -> bool:
+        """Tell if each node unpacks the overlay: it is packed, and nothing of this runtime mounts it."""
+        return bool(self.overlay and self.overlay.mount) and self.use.image in (ENVIRONMENT, NO_IMAGE)
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -267,6 +275,9 @@ def image_for(
     """
     use = runtime.job
     named = request.image
+    if use.scheduler == HERE and overlay and overlay.mount:
+        hint = f"unpack it, and name its folder: uenvtool venv unpack {overlay.path}"
+        raise BadInput(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
     if use.image == NO_IMAGE:
         if named:
             raise BadInput(
@@ -275,6 +286,9 @@ def image_for(
         return ""
     of_registry = REGISTRY.fullmatch(named)
     if use.image == ENVIRONMENT:
+        if overlay and named.endswith(ARCHIVES):
+            hint = "install its packages in the environment before it is packed, or name the environment's folder"
+            raise BadInput(f"--venv {overlay.path}: its base is not where an archive is unpacked", hint=hint)
         return named
     if use.image == CONTAINER:
         found = named or knowledge.image
@@ -364,7 +378,7 @@ def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     network = ",".join(needed) or (knowledge.extended.network if knowledge.extended and plan.extended else "")
     if network:
         yield Explained("network", network, "FI_CXI_RDZV_PROTO=alt_read needs it")
-    if plan.local and plan.local.constraint and (plan.is_sent or request.stage):
+    if plan.local and plan.local.constraint and (plan.is_sent or plan.unpacks or request.stage):
         yield Explained("constraint", plan.local.constraint, plan.local.reason)
     if request.large and system.jobs.large:
         yield Explained("constraint", system.jobs.large.constraint, system.jobs.large.reason)

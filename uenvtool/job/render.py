@@ -226,13 +226,17 @@ def _modules(plan: JobPlan) -> str:
 
 
 def _environment(plan: JobPlan) -> str:
-    """Return the lines that put an environment first: a folder, or an archive that each node unpacks."""
+    """Return the lines that put an environment first, a folder or an archive, and before it a packed overlay."""
+    on_nodes = {"FOLDER": _local(plan), "CORES": _cores_option(plan)}
+    overlay = ""
+    if plan.overlay and plan.unpacks:
+        overlay = filled(template("overlay-unpacked.sh"), IMAGE=bash_word(plan.overlay.image), **on_nodes)
     if plan.use.image != ENVIRONMENT or not plan.image:
-        return "\n" if plan.knowledge.modules else ""
+        return f"\n{overlay}" if plan.knowledge.modules else overlay
     image = bash_word(plan.image)
     if not plan.is_sent:
-        return filled(template("environment.sh"), IMAGE=image)
-    return filled(template("environment-sent.sh"), IMAGE=image, FOLDER=_local(plan), CORES=_cores_option(plan))
+        return filled(template("environment.sh"), IMAGE=image) + overlay
+    return filled(template("environment-sent.sh"), IMAGE=image, **on_nodes)
 
 
 def _local(plan: JobPlan) -> str:
@@ -343,7 +347,7 @@ def _path_line(plan: JobPlan, indent: str = "") -> str:
 
     Raises BadInput for a path that bash would not take as it is.
     """
-    if plan.overlay is None:
+    if plan.overlay is None or plan.unpacks:
         return ""
     folder = plan.overlay.bin
     if not quoting.PLAIN_WORD.fullmatch(folder):
@@ -452,8 +456,8 @@ def _at_the_end(plan: JobPlan) -> str:
     if plan.request.stage:
         copies = " ".join(f'"{copy_of(plan, index, image)}"' for index, image in enumerate(plan.images))
         parts.append(f"{on_each_node} rm -f {copies}")
-    if plan.is_sent:
-        parts.append(f'{on_each_node} rm -rf "$environment"')
+    sent = [name for name, is_there in (("environment", plan.is_sent), ("overlay", plan.unpacks)) if is_there]
+    parts += [f'{on_each_node} rm -rf "${name}"' for name in sent]
     start = f'{monitor} >"$LOGS/gpu.csv" &\nmonitor=$!\n' if monitor else ""
     return start + template("at-the-end.sh").replace("@PARTS@", "; ".join(parts)) if parts else ""
 

@@ -1,0 +1,117 @@
+"""Overlays on what the host has: an environment in conda's layout, and the Python of a module, to their end."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from tests.real.test_modules import init
+from tests.support.needs import needs
+from tests.support.overlays import BaseHere, base, clean_environment, install, wheel
+from tests.support.project import ROOT
+from tests.support.pythons import newest, pythons
+from tests.support.slurm import Slurm, running_slurm
+
+pytestmark = [pytest.mark.real, *needs("mksquashfs"), pytest.mark.xdist_group("slurm")]
+Cli = Callable[..., Answer]
+__all__ = ["init"]
+LOOK = """
+import os, sys, inbase, tool, torch
+print("rank", os.environ.get("RANK"), tool.__version__, inbase.__version__, torch.__version__, sys.prefix)
+"""
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
+        yield found
+
+
+def fill(here: BaseHere, wheels: Path) -> None:
+    """Give a base torch as conda-forge numbers it, tool 1 and inbase 1; tool 2, which wants torch, can be installed."""
+    old = wheels.parent / "old"
+    install(
+        here.site, *(wheel(old, *each) for each in (("torch", "2.6.0.post300"), ("tool", "1.0"), ("inbase", "1.0")))
+    )
+    wheel(wheels, "tool", "2.0", requires=["torch==2.6.0"])
+    wheel(wheels, "torch", "2.6.0")
+
+
+@pytest.fixture
+def conda(loaded: Callable[..., BaseHere], wheels: Path) -> BaseHere:
+    here = loaded("conda")
+    fill(here, wheels)
+    return here
+
+
+def test_a_packed_overlay_on_conda_runs_on_each_node(slurm: Slurm, conda: BaseHere, cli: Cli, place: Path) -> None:
+    for folder in (place, *place.parents):
+        if folder.stat().st_uid == place.stat().st_uid:
+            folder.chmod(0o755)
+    made = cli("venv", "v", "tool==2.0", "--squash")
+    assert made.code == 0, made.stderr
+    assert "uenv start" not in made.stderr  # which mounts nothing on this host
+    (place / "look.py").write_text(LOOK)
+    words = ("job", "-s", "frontier", "-A", "a", "--venv", "v.squashfs", "--nodes", "2", "--time", "9")
+    answer = cli(*words, "--", "python", "look.py")
+    lacking = r"#SBATCH --(partition|constraint|network|gpu-bind)=.*\n|module .*\n"  # what the test's Slurm lacks
+    script = re.sub(lacking, "", answer.stdout).replace("--ntasks-per-node=8", "--ntasks-per-node=4")
+    (place / "job.sh").write_text(script)
+    (place / "left.sh").write_text("#!/bin/sh\n#SBATCH -N 2 -o slurm-left.log\nsrun ls -A /mnt/bb/root\n")
+
+    sent = slurm.submit(str(place / "job.sh"), cwd=place, env={"USER": "root"}, timeout=1200)
+    slurm.submit(str(place / "left.sh"), cwd=place, timeout=1200)
+
+    output = next(place.glob("slurm-look-*.log")).read_text()
+    assert sent.returncode == 0, output
+    ranks = sorted(re.findall(r"rank (\d) 2\.0 1\.0 2\.6\.0\.post300 /mnt/bb/root/overlay-\d+\n", output))
+    assert ranks == list("01234567"), output
+    assert (place / "slurm-left.log").read_text() == ""  # nothing stays on a node's disk
+
+
+def test_a_change_of_conda_below_an_overlay_is_said(conda: BaseHere, cli: Cli, place: Path) -> None:
+    assert cli("venv", "v", "tool==2.0").code == 0
+    words = [str(place / "v" / "bin" / "python"), "-c", "print('ran')"]
+    before = subprocess.run(words, env=clean_environment(), capture_output=True, text=True, check=True)
+
+    install(conda.site, wheel(place / "more", "more", "1.0"))
+    after = subprocess.run(words, env=clean_environment(), capture_output=True, text=True, check=True)
+    again = cli("venv", "v")
+
+    assert (before.stdout, before.stderr) == ("ran\n", "")
+    assert after.stdout == "ran\n"
+    assert (
+        f"its base has other packages than when this overlay was made; look at it: uenvtool venv {place}/v"
+        in after.stderr
+    )
+    assert "the base has changed since this overlay was made" in again.stderr
+
+
+def test_the_python_of_a_module_is_the_base(init: Path, wheels: Path, no_base: None, place: Path) -> None:
+    version = newest()
+    here = base(place.parent / "software", "module", pythons()[version], version)
+    fill(here, wheels)
+    module = place.parent / "modules" / "pytorch" / "2.6.0"
+    module.parent.mkdir(parents=True)
+    module.write_text(f"#%Module1.0\nprepend-path PATH {here.root}/bin\n")
+    (place / "look.py").write_text(LOOK)
+    (place / "venv.py").write_text(
+        "import sys, uenvtool.core.session\nuenvtool.core.session.CONTAINER_MARKS = ()\n"
+        "from uenvtool.cli import call\nsys.exit(call(sys.argv[1:]))\n"
+    )
+    script = f". {init}\nmodule use {module.parents[1]}\nmodule load pytorch/2.6.0\n"
+    script += f'"{sys.executable}" venv.py venv v tool==2.0 && v/bin/python look.py\n'
+    env = clean_environment(HOME=str(place), PATH="/usr/bin:/bin", PYTHONPATH="", LOOK=str(ROOT))
+    env.pop("PYTHONPATH")
+
+    ran = subprocess.run(["bash", "-c", script], env=env, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+    assert "rank None 2.0 1.0 2.6.0.post300" in ran.stdout
+    assert "uenvtool-load = module load pytorch/2.6.0\n" in (place / "v" / "pyvenv.cfg").read_text()
