@@ -1,7 +1,8 @@
-"""The page of `uenvtool doctor -o` in a real browser: a test of the network, hostile names, without a network."""
+"""The page of `uenvtool doctor -o` in a real browser: ranks by keyboard, runs drawn, hostile names, no network."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from tests.conftest import Answer
 from tests.doctor.test_bandwidth import table
 from tests.support.browser import Page, open_browser
+from uenvtool.doctor.ranks import RankReport
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("browser")]
 Cli = Callable[..., Answer]
@@ -41,3 +43,81 @@ def test_runs_of_a_test_are_drawn_with_their_numbers(cli: Cli, write: Write, pla
     page.show(f"file://{place}/report.html", dark=True)
     assert page.value("getComputedStyle(document.querySelector('svg .run')).stroke") == "rgb(138, 180, 248)"
     page.picture(place / "dark.png")
+
+
+FOCUS = "document.activeElement.textContent"
+SHOWN = "[...document.querySelectorAll('.rank')].filter(one => !one.hidden).map(one => one.textContent)"
+RANK = "document.getElementById('rank').textContent"
+
+
+def reports(folder: Path, size: int) -> None:
+    """What that many ranks left; 37 has another variable and a fault, the last one began and did not report."""
+    folder.mkdir()
+    for rank in range(size - 1):
+        odd = rank == 37
+        values = {"NCCL_CROSS_NIC": "0" if odd else "1", "NCCL_NET": "AWS Libfabric", "torch": "2.9.1"}
+        faults = (("plugin-not-found", "<b>no libnccl-net.so"),) if odd else ()
+        it = RankReport(rank=rank, node=f"nid{rank // 4:06}", faults=faults, values=values)
+        (folder / f"{rank}.json").write_text(json.dumps(it.data()))
+    (folder / f"{size - 1}.begun").write_text(json.dumps({"node": f"nid{(size - 1) // 4:06}"}))
+
+
+def key(page: Page, name: str) -> None:
+    for kind in ("keyDown", "keyUp"):
+        page("Input.dispatchKeyEvent", type=kind, key=name, code=name)
+
+
+def test_four_thousand_ranks_are_read_by_keyboard(cli: Cli, place: Path, page: Page, tmp_path: Path) -> None:
+    reports(place / "ranks", 4_000)
+
+    assert cli("doctor", "--ranks", "--folder", "ranks", "-o", "report.html").code == 1
+    page.show(f"file://{place}/report.html", height=1200)
+    page.wait(f"{SHOWN}.length === 4000")
+
+    assert page.value("document.querySelectorAll('.rank[tabindex=\"0\"]').length") == 1  # one stop for Tab
+    page.value("document.querySelector('.rank[tabindex=\"0\"]').focus()")
+    for name in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft"):
+        key(page, name)
+    assert page.value(FOCUS) == "8"
+    assert page.value(RANK).startswith("Rank 8 on nid000002")
+    key(page, "End")
+    assert page.value(RANK).startswith("Rank 3999 on nid000999it did not report")
+    page.value("[...document.querySelectorAll('button')].find(one => one.textContent.startsWith('Only')).click()")
+    assert page.value(SHOWN) == ["37!", "3999!"]
+    page.value("document.getElementById('search').focus()")
+    page("Input.insertText", text="NID000009")
+    assert page.value(SHOWN) == ["37!"]
+    assert "<b>no libnccl-net.so" in page.value(RANK)
+    assert "0 on rank 37" in page.value("document.querySelector('[aria-label=\"1 differ\"]').textContent")
+    assert "AWS Libfabric" in page.value("document.querySelector('[aria-label=\"What all ranks have\"]').textContent")
+    assert page.requested == [f"file://{place}/report.html"]
+
+
+@pytest.mark.parametrize(("dark", "ground"), [(False, "rgb(255, 255, 255)"), (True, "rgb(20, 24, 29)")])
+def test_ranks_are_seen_in_light_and_dark(
+    cli: Cli, place: Path, page: Page, tmp_path: Path, dark: bool, ground: str
+) -> None:
+    image = pytest.importorskip("PIL.Image", reason="needs pillow: pip install pillow")
+    reports(place / "ranks", 64)
+    cli("doctor", "--ranks", "--folder", "ranks", "-o", "report.html")
+
+    page.show(f"file://{place}/report.html", height=1200, dark=dark)
+    page.wait(f"{SHOWN}.length === 64")
+
+    assert page.value("getComputedStyle(document.body).backgroundColor") == ground
+    with image.open(page.picture(tmp_path / "ranks.png")) as shot:
+        assert len(shot.convert("RGB").getcolors(maxcolors=1 << 24)) > 50
+
+
+def test_a_finding_shows_its_ranks(cli: Cli, place: Path, page: Page) -> None:
+    reports(place / "ranks", 64)
+    cli("doctor", "--ranks", "--folder", "ranks", "-o", "report.html")
+
+    page.show(f"file://{place}/report.html", height=1200)
+    page.wait(f"{SHOWN}.length === 64")
+    page.value(
+        "[...document.querySelectorAll('button.link')].find(one => one.textContent.includes('nid000009')).click()"
+    )
+
+    assert page.value(SHOWN) == ["37!"]
+    assert page.value(FOCUS) == "37!"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.page import page
 from uenvtool.core.result import Result
-from uenvtool.doctor.finding import Examination, worst_first
+from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.network import Run, compared
+from uenvtool.doctor.nodes import ranges
 from uenvtool.doctor.plot import HEIGHT, WIDTH, shapes, svg
 from uenvtool.doctor.request import DoctorRequest
 from uenvtool.doctor.runs import keep, read_runs
 
 SCRIPT = Path(__file__).parent / "doctor.js"
 PAGE, DRAWING = ".html", ".svg"
+MOST_VALUES = 50
+"""So many values of a variable are shown; one that each rank has of its own says nothing."""
 
 
 def write(examination: Examination, request: DoctorRequest, *, what: str) -> Iterator[str]:
@@ -64,11 +68,48 @@ def _written(output: Path, examination: Examination, earlier: Sequence[Run], *, 
     return f"{output}: open it in a browser"
 
 
+def _rank_data(examination: Examination, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the ranks as rows (number, node, state, findings by their place), what all have, and what differs."""
+    ranks = examination.ranks
+    by_name: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for view in ranks:
+        for name, value in view.values.items():
+            by_name[name][value].append(view.rank)
+    size = sum(bool(view.values) for view in ranks)
+    same = {name: next(iter(of)) for name, of in by_name.items() if len(of) == 1 and size == len(*of.values())}
+    return {
+        "ranks": [
+            [
+                view.rank,
+                view.node,
+                view.state,
+                [
+                    place
+                    for place, finding in enumerate(findings)
+                    if view.rank in finding.ranks or (not finding.ranks and view.node in finding.nodes)
+                ],
+            ]
+            for view in ranks
+        ],
+        "same": sorted(same.items()),
+        "differs": [
+            [name, [[value, ranges(of)] for value, of in sorted(by_name[name].items(), key=_most)[:MOST_VALUES]]]
+            for name in sorted(by_name.keys() - same)
+        ],
+    }
+
+
+def _most(item: tuple[str, list[int]]) -> int:
+    return -len(item[1])
+
+
 def page_data(examination: Examination, earlier: Sequence[Run] = ()) -> dict[str, Any]:
     """Return what the page shows."""
     runs = [*earlier, *examination.runs]
+    findings = worst_first(examination.findings)
     return {
-        "findings": [finding.data() for finding in worst_first(examination.findings)],
+        "findings": [finding.data() for finding in findings],
+        **_rank_data(examination, findings),
         "facts": [list(fact) for fact in examination.facts],
         "unseen": list(examination.unseen),
         "runs": [run.data() for run in runs],

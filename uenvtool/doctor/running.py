@@ -13,7 +13,7 @@ from pathlib import Path
 from uenvtool.core import tools
 from uenvtool.core.errors import UenvtoolError
 from uenvtool.core.words import listed
-from uenvtool.doctor.finding import Examination, Finding
+from uenvtool.doctor.finding import Examination, Finding, RankView
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.doctor.nodes import folded, ranges
@@ -43,7 +43,8 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
     unseen += [] if lines else [NO_STACKS]
     facts = (("lines of the ranks", _shown(alike)),) if lines else ()
-    return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen))
+    ranks = tuple(RankView(rank=rank, node=node, state=f"at {line}") for rank, (node, line) in sorted(lines.items()))
+    return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen), ranks=ranks)
 
 
 def _stacks(job: str, nodes: Sequence[str]) -> str:
