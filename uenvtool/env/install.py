@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write, write_all
+from uenvtool.core.files import make_folder, mark_used, remove_file, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
@@ -157,6 +157,7 @@ def install(
             hint=f"make it (`mkdir {environment.mount}` as root); it stays empty",
         )
     with _work_folder(store, options) as work:
+        mark_used(store / WORK)  # what is pruned was not used for long
         write_scope(work / "configuration", _configuration(environment, options))
         _install_compiler(spack, environment, store, work, options, on_step)
         view = False if options.beside_others else _view(environment)

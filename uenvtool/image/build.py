@@ -240,6 +240,7 @@ def cached_result(plan: ImagePlan, progress: Progress) -> CachedResult:
         fetched = fetch(plan.caches, plan.key, plan.target, progress)
         if not fetched.cache:
             return CachedResult(warnings=fetched.warnings)
+    files.mark_used(plan.target)
     others = [cache for cache in plan.push_caches if cache.shown != fetched.cache]
     warnings = (*fetched.warnings, *store(others, plan.target, plan.key, progress))
     tested = tested_sha256(plan.target) is not None and not has_mark_of_another(plan.target)

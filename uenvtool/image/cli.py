@@ -105,6 +105,21 @@ def sbom(path: Path = typer.Argument(..., metavar="FILE|LOCK", help="An image, o
     return console.show(work(path))
 
 
+@image.command()
+def prune(
+    folders: list[Path] = typer.Argument(None, metavar="[DIR]...", help="Stores and images, or folders of them."),
+    older: int = typer.Option(30, "--older", min=0, metavar="DAYS", help="Those that were not used for so long."),
+    keep: int = typer.Option(1, "--keep", min=0, metavar="N", help="Of each name the newest N stay."),
+    delete: bool = typer.Option(False, "--delete", help="Remove them; without it they are only shown."),
+    json_: bool = JSON,
+) -> int:
+    """Show the stores and images that were not used for long, and remove them with --delete; default: your stores."""
+    from uenvtool.core import console
+    from uenvtool.image.prune import prune as work
+
+    return console.show(work(folders or [], older, keep, delete=delete, progress=console.progress), as_json=json_)
+
+
 @image.command("mark-tested")
 def mark_tested(
     path: Path = typer.Argument(..., metavar="FILE", help="An image."),

@@ -87,6 +87,15 @@ def status(store: Path) -> Result:
     )
 
 
+def in_use(store: Path) -> str:
+    """Return who works on a store: a run on this machine, or its Slurm job, also one whose state is not known."""
+    if _is_locked(store):
+        return "a run works on it"
+    job = _job(store).get("job")
+    state = _job_state(str(job))[0] if job else ENDED
+    return f"job {job} of it: {state}" if state != ENDED else ""
+
+
 def _installed(store: Path) -> set[str]:
     """Return the hashes of the packages that Spack has registered."""
     try:

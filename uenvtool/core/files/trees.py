@@ -74,6 +74,12 @@ def claim(path: Path) -> bool:
     return True
 
 
+def mark_used(path: Path) -> None:
+    """Give a folder the time of now, if it is there and may be changed."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
 def remove_file(path: Path) -> None:
     """Remove a file, if it exists."""
     path.unlink(missing_ok=True)
