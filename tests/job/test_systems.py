@@ -171,6 +171,22 @@ class TestBeverin:
 
         assert "fabric == slingshot and runtime == ce and image == alps and gpu == amd" in shown
 
+    def test_a_partition_has_the_nodes_of_its_type(self, cli: Cli) -> None:
+        words = ("-s", "beverin", "-A", "g1", "--runtime", "ce", "--image", "rocm/pytorch")
+        usual = job(cli, *words)
+        named = job(cli, *words, "--partition", "mi200")
+
+        for text, lines in (
+            (usual, ("partition=mi300", "ntasks-per-node=4", "cpus-per-task=24", "gpus-per-node=4")),
+            (named, ("partition=mi200", "ntasks-per-node=8", "cpus-per-task=8", "gpus-per-node=8")),
+        ):
+            assert [line for line in lines if f"#SBATCH --{line}" not in text] == []
+
+    def test_what_is_of_gh200_is_not_said_of_its_nodes(self, cli: Cli) -> None:
+        answer = cli("job", "-s", "beverin", "-A", "g1", "--runtime", "ce", "--image", "rocm/pytorch", "--json", *TRAIN)
+
+        assert "GH200" not in json.loads(answer.stdout)["files"]["job.toml"]
+
     def test_its_hook_is_rocms(self, cli: Cli) -> None:
         files = json.loads(
             cli(

@@ -30,6 +30,7 @@ from uenvtool.job.plan import (
     nodes_of,
     plan_job,
     refuse_unfit,
+    uarch_of,
 )
 from uenvtool.job.render import SUBMIT, job_files
 from uenvtool.job.request import JobRequest, check
@@ -89,7 +90,7 @@ def planned(request: JobRequest) -> Job:
     """Return a job, rendered. Raises BadInput for a name that nobody knows and for what cannot be."""
     check(request)
     system = on_this_machine(load_system(request.system or _here(request.runtime)))
-    uarch = next(iter(system.nodes))
+    uarch = uarch_of(request, system)
     runtime = _runtime(request, system)
     knowledge = system.jobs.of(runtime.name)
     refuse_unfit(request, system, runtime)
@@ -106,7 +107,7 @@ def planned(request: JobRequest) -> Job:
     if runtime.job.image == UENV and not request.image:
         published = _published(read_recipe(request.recipe), system, uarch) if request.recipe else _loaded_image()
     image = image_for(request, runtime, knowledge, overlay, published)
-    settings = _settings(system, runtime, knowledge, request, image)
+    settings = _settings(system, uarch, runtime, knowledge, request, image)
     inside = runtime.job.variables in ("edf", "activation")  # others export outside
     plan = plan_job(
         request, system, uarch, runtime,
@@ -129,7 +130,7 @@ def _runtime(request: JobRequest, system: System) -> Runtime:
 
 
 def _settings(
-    system: System, runtime: Runtime, knowledge: RuntimeJob, request: JobRequest, image: str
+    system: System, uarch: str, runtime: Runtime, knowledge: RuntimeJob, request: JobRequest, image: str
 ) -> Settings | None:
     """Return the settings that hold for a job; None if it sets nothing."""
     if runtime.job.variables == "nowhere":
@@ -137,6 +138,7 @@ def _settings(
     extended = knowledge.extended and knowledge.extended.image.search(image)
     return settings_for(
         system.name,
+        uarch=uarch,
         runtime=runtime.name,
         recipe=request.recipe or (recipe_of_label(image) if runtime.job.image == UENV else None),
         facts={"nodes": str(nodes_of(request, system, runtime.job)), **({"image": "alps"} if extended else {})},

@@ -11,7 +11,7 @@ from uenvtool.core.value import value_class
 from uenvtool.job.launch import Command, command_of
 from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.jobs import Explained, Local, RuntimeJob
+from uenvtool.knowledge.jobs import Explained, Local, Partition, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime
 from uenvtool.knowledge.system import Binding, NodeType, System
 from uenvtool.knowledge.tuning import Setting
@@ -182,6 +182,17 @@ def plan_job(
     return replace(plan, directives=_joined(_directives(plan, system))) if use.scheduler == SLURM else plan
 
 
+def partition_of(request: JobRequest, system: System) -> Partition | None:
+    """Return what is known of a job's partition: of the one that is named, else of the system's usual one."""
+    return system.jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
+
+
+def uarch_of(request: JobRequest, system: System) -> str:
+    """Return the node type that a job runs on: its partition's, else the system's first."""
+    partition = partition_of(request, system)
+    return (partition.uarch if partition else "") or next(iter(system.nodes))
+
+
 def nodes_of(request: JobRequest, system: System, use: JobUse) -> int:
     """Return how many nodes a job has: what is asked for, else the system's usual number."""
     if use.scheduler == HERE or request.interactive:
@@ -245,7 +256,7 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
     if lacking:
         missing = ", ".join(f"--{name}" for name in lacking)
         raise BadInput(f"{system.name} runs no job without {missing}", hint="your project's name, as in --account g123")
-    limit = jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
+    limit = partition_of(request, system)
     nodes = nodes_of(request, system, use) + (request.spare or 0)
     if in_slurm and limit and nodes > limit.nodes:
         raise BadInput(

@@ -52,12 +52,13 @@ class Extended:
 
 @value_class
 class Partition:
-    """The most that a job may have in a partition, and why."""
+    """The most that a job may have in a partition, and why. uarch: its node type, if it is not the system's first."""
 
     name: Key
     nodes: int
     reason: str
     source: str
+    uarch: str = ""
 
 
 @value_class
