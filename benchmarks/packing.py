@@ -1,187 +1,173 @@
-"""Packing an environment beside the published guide's command, as ratios in one run.
+"""Packing an environment beside the published guide's command, Stackinator's, conda-pack and venv-pack.
 
-    python benchmarks/packing.py VENV [ROUNDS [MODULE...]]
-
-VENV is a virtual environment with its bytecode, for example of torch, transformers and scipy; the
-modules are what is imported (those three). Prints a table: seconds to pack, size, seconds of the
-first import after the kernel's caches were dropped, what its processes take for themselves and in
-the kernel (which decompresses), and seconds of the next import, also from VENV as it lies on disk;
-the budgets are those of the design. What uenvtool takes has bytecode, read-back and a sum in it; the
-row below is mksquashfs alone. What is packed is in the kernel's cache. Imports need root and loop
-devices. Rounds are interleaved, so that what else the machine does weighs on all alike; the median
-is taken.
+VENV names a virtual environment with its bytecode, for example of torch, transformers and scipy; else one is made.
+uenvtool's time has bytecode, the comparison of every byte and a sum in it. What is packed is in the kernel's cache.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
 import shutil
-import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
-from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from overlay import GUIDE
+from side_by_side import Comparison, Place, Way
+from uv import find_uv_bin
 
 from uenvtool.core import files
-from uenvtool.image import pack as packing
 from uenvtool.image.bytecode import compile_tree
-from uenvtool.image.write import write_image
 from uenvtool.venv.image import packed as packed_image
 
-GUIDE = ["-no-recovery", "-noappend", "-Xcompression-level", "3"]
-"""The options with which the published guide packs a virtual environment."""
-LABELS = {
-    "guide": "mksquashfs as the guide has it",
-    "overlay": "uenvtool, an overlay that it made",
-    "alone": "  of that, mksquashfs",
-    "guide all": "compileall, then mksquashfs",
-    "any": "uenvtool, any environment (compiles)",
-    "place": "files in place",
-}
-BUDGETS = {"pack": 0.6, "size": 0.95, "cold": 0.75}
-WRITING: list[float] = []
-"""The seconds of mksquashfs in what uenvtool packed."""
-FIGURES = ("pack", "size", "cold", "own", "kernel", "warm")
+MODULES = os.environ.get("MODULES", "scipy pandas matplotlib").split()
+"""What the environment is made of, and what is imported from it."""
 
 
-def main() -> None:
-    """Measure and print."""
-    venv = Path(sys.argv[1]).resolve()
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
-    modules = sys.argv[3:] or ["torch", "transformers", "scipy"]
-    found: dict[str, dict[str, list[float]]] = {label: {name: [] for name in FIGURES} for label in LABELS}
-    with tempfile.TemporaryDirectory(dir=venv.parent) as temporary:
-        folder = Path(temporary)
-        ways = prepared(venv, folder)
-        for _ in range(rounds):
-            for label, (pack, image) in ways.items():
-                image.unlink(missing_ok=True)
-                cached(venv if label in ("guide", "any") else folder / ("made" if label == "overlay" else "plain"))
-                found[label]["pack"].append(elapsed(pack))
-                if label == "overlay":
-                    found["alone"]["pack"].append(WRITING.pop())
-                found[label]["size"].append(image.stat().st_size / 1e6)
-        for _ in range(rounds if os.getuid() == 0 else 0):  # afterwards: it drops the caches of what packs, too
-            for label in ("guide", "overlay", "place"):
-                in_place = contextlib.nullcontext(venv)
-                with mounted(ways[label][1], folder / "mount") if label in ways else in_place as place:
-                    for name, seconds in imported(place, modules).items():
-                        found[label][name].append(seconds)
-    show(found)
+def comparisons(place: Place) -> Iterator[Comparison]:
+    """Yield one of each tool's usual way, and one where the bytecode has to be compiled."""
+    if not place.has("mksquashfs", "apt-get install squashfs-tools"):
+        return
+    venv = environment(place)
+    images = Images(place, venv)
+    about = f"{venv.name}: {len(list(venv.rglob('*')))} names."
+    ways = [images.guide(), images.overlay(goal=0.55), images.stackinator(), *images.archives()]
+    yield Comparison("Packing an environment", ways, about, rounds=3)
+    compiled = [images.compiled(), Way("uenvtool, any environment", images.packed(venv), images.cached(venv))]
+    yield Comparison("Packing what has no bytecode", compiled, about, rounds=3)
 
 
-def prepared(venv: Path, folder: Path) -> dict[str, tuple[Callable[[], object], Path]]:
-    """What packs in each way, and the image that it writes."""
-    made, plain = folder / "made", folder / "plain"
-    for copy in (made, plain):
-        shutil.copytree(venv, copy, symlinks=True)
-    compile_tree(made / "bin" / "python", made, checked=True)
-    images = {label: folder / f"{label.replace(' ', '-')}.squashfs" for label in LABELS}
+def environment(place: Place) -> Path:
+    """Return the environment that is packed: VENV, or one of MODULES that is made with its bytecode."""
+    made = place.folder / "environment"
+    if "VENV" in os.environ:
+        return Path(os.environ["VENV"]).resolve()
+    if not made.is_dir():
+        uv = os.fspath(find_uv_bin())
+        packages = ["rich"] if place.small else MODULES
+        place.run(uv, "venv", "--relocatable", "--python", sys.executable, made)()
+        place.run(uv, "pip", "install", "--compile-bytecode", "--python", made / "bin/python", *packages)()
+    return made
 
-    def guide(label: str) -> Callable[[], object]:
-        return lambda: subprocess.run(["mksquashfs", venv, images[label], *GUIDE], check=True, capture_output=True)
 
-    def compiled() -> None:
+class Images:
+    """The ways of packing one environment, each into an image of its own."""
+
+    def __init__(self, place: Place, venv: Path) -> None:
+        self.place, self.venv = place, venv
+        self.made, self.plain = (self._copy(name) for name in ("made-venv", "plain-venv"))
+        compile_tree(self.made / "bin" / "python", self.made, checked=True)
+        self.of_guide, self.of_stackinator, self.ours = (
+            place.folder / f"{name}.squashfs" for name in ("guide", "stackinator", "ours")
+        )
+
+    def guide(self) -> Way:
+        """Return mksquashfs as the guide has it."""
+        return Way("mksquashfs as the guide has it", self._squash(self.venv, self.of_guide), self.cached(self.venv))
+
+    def stackinator(self) -> Way:
+        """Return it with the options of Stackinator 7 (templates/Makefile), whose times make bytecode stale."""
+        options = ["-force-uid", "65534", "-force-gid", "65534", "-all-time", str(int(time.time())), *GUIDE]
+        work = self._squash(self.venv, self.of_stackinator, options)
+        return Way("mksquashfs as Stackinator has it", work, self.cached(self.venv))
+
+    def overlay(self, goal: float) -> Way:
+        """Return what `uenvtool venv --squash` does with an overlay that it made."""
+        return Way("uenvtool, an overlay that it made", self.packed(self.made), self.cached(self.made), goal)
+
+    def compiled(self) -> Way:
+        """Return compileall, then the guide's command."""
         jobs = str(len(os.sched_getaffinity(0)))
-        words: list[str | Path] = [plain / "bin" / "python", "-m", "compileall", "-q", "-f", "-j", jobs, plain / "lib"]
-        subprocess.run(words, check=False, capture_output=True)  # it fails where a file is no Python
-        guide("guide all")()
+        words: list[str | Path] = [
+            self.plain / "bin/python",
+            "-m",
+            "compileall",
+            "-q",
+            "-f",
+            "-j",
+            jobs,
+            self.plain / "lib",
+        ]
+        compile_ = self.place.run(*words, fine=(0, 1))  # 1 where a file is no Python
+        squash = self._squash(self.plain, self.place.folder / "compiled.squashfs")
+        return Way("compileall, then mksquashfs", lambda: compile_() or squash(), self.cached(self.plain))
 
-    def packed(source: Path, label: str) -> Callable[[], object]:
-        return lambda: pack_overlay(source, images[label])
+    def archives(self) -> Iterator[Way]:
+        """Yield conda-pack and venv-pack with what they do unless told otherwise, which is an archive to unpack."""
+        tools = self.place.folder / "tools"
+        uv = os.fspath(find_uv_bin())
+        done = subprocess.run([uv, "venv", "-q", tools], check=False, capture_output=True)
+        wanted: list[str | Path] = [
+            uv,
+            "pip",
+            "install",
+            "-q",
+            "--python",
+            tools / "bin/python",
+            "conda-pack",
+            "venv-pack",
+            "setuptools<81",
+        ]
+        if done.returncode or subprocess.run(wanted, check=False, capture_output=True).returncode:
+            self.place.missing.append("conda-pack, venv-pack: an index that has them")
+            return
+        (self.plain / "conda-meta").mkdir(exist_ok=True)
+        (self.plain / "conda-meta/history").touch()  # conda-pack then takes the folder for an environment of conda
+        for program in ("conda-pack", "venv-pack"):
+            target = self.place.folder / f"{program}.tar.gz"
+            words: list[str | Path] = [
+                tools / "bin" / program,
+                "-q",
+                "-f",
+                "-p",
+                self.plain,
+                "-o",
+                target,
+                "--n-threads",
+                "-1",
+            ]
+            if program == "venv-pack":
+                words = words[:-2]  # it packs in one thread
+            yield Way(f"{program} (tar.gz)", _weighed(target, self.place.run(*words)), self.cached(self.plain))
 
-    pack: dict[str, Callable[[], object]] = {
-        "guide": guide("guide"),
-        "overlay": packed(made, "overlay"),
-        "guide all": compiled,
-        "any": packed(venv, "any"),
-    }
-    return {label: (pack[label], images[label]) for label in pack}
+    def packed(self, source: Path) -> Callable[[], Mapping[str, float]]:
+        """Return the work of packing a folder as `uenvtool venv --squash` does."""
 
+        def work() -> None:
+            with packed_image(source, self.ours, on_note=print) as new:
+                files.publish([files.Replacement(new=new.path, target=self.ours.absolute())])
 
-def pack_overlay(source: Path, image: Path) -> None:
-    """Pack as `uenvtool venv --squash` does, and note what mksquashfs takes of it."""
+        return _weighed(self.ours, work)
 
-    def timed(*arguments: Any) -> None:
-        WRITING.append(elapsed(lambda: write_image(*arguments), synced=False))
+    def cached(self, tree: Path) -> Callable[[], None]:
+        """Return what has the kernel cache a tree, as it is when it was just made: the disk is not what is compared."""
 
-    with mock.patch.object(packing, "write_image", timed), packed_image(source, image, on_note=print) as new:
-        files.publish([files.Replacement(new=new.path, target=image.absolute())])
+        def read() -> None:
+            os.sync()
+            for path in tree.rglob("*"):
+                if path.is_file() and not path.is_symlink():
+                    path.read_bytes()
 
+        return read
 
-def cached(tree: Path) -> None:
-    """Have the kernel cache a tree, as it is when it was just made: how fast the disk reads is not what is compared."""
-    for here, _, names in os.walk(tree):
-        for name in names:
-            path = os.path.join(here, name)
-            if not os.path.islink(path):
-                with open(path, "rb") as stream:
-                    while stream.read(1 << 20):
-                        continue
+    def _copy(self, name: str) -> Path:
+        folder = self.place.folder / name
+        if not folder.is_dir():
+            shutil.copytree(self.venv, folder, symlinks=True)
+        return folder
 
-
-def elapsed(work: Callable[[], object], *, synced: bool = True) -> float:
-    """The wall-clock seconds of one run; what an earlier one left to be written to disk is written first."""
-    if synced:
-        os.sync()
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def imported(place: Path, modules: list[str]) -> dict[str, float]:
-    """The seconds of an import from an environment, without and with what the kernel has cached."""
-    os.sync()
-    with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as stream:
-        stream.write("3")
-    words: list[str | Path] = [place / "bin" / "python", "-B", "-c", f"import {', '.join(modules)}"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cold = elapsed(lambda: subprocess.run(words, check=True, capture_output=True))
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "cold": cold,
-        "own": after.ru_utime - before.ru_utime,
-        "kernel": after.ru_stime - before.ru_stime,
-        "warm": elapsed(lambda: subprocess.run(words, check=True, capture_output=True)),
-    }
-
-
-@contextlib.contextmanager
-def mounted(image: Path, place: Path) -> Iterator[Path]:
-    """The image, mounted by the kernel; where."""
-    place.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "squashfs", "-o", "loop,ro", image, place], check=True)
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", place], check=True)
-
-
-def show(found: dict[str, dict[str, list[float]]]) -> None:
-    """Print medians, and ratios to the way of the guide that does the same."""
-    print(f"{'':38} {'pack s':>8} {'size MB':>8} {'cold s':>8} {'own s':>8} {'kernel s':>8} {'warm s':>8}")
-    median = {
-        label: {name: statistics.median(values) for name, values in figures.items() if values}
-        for label, figures in found.items()
-    }
-    for label, text in LABELS.items():
-        cells = [f"{median[label][name]:8.2f}" if name in median[label] else f"{'':8}" for name in FIGURES]
-        print(f"{text:38} {' '.join(cells)}")
-    for ours, theirs in (("overlay", "guide"), ("alone", "guide"), ("any", "guide all"), ("place", "guide")):
-        ratios = {name: value / median[theirs][name] for name, value in median[ours].items()}
-        cells = [f"{ratios[name]:7.2f}x" if name in ratios else f"{'':8}" for name in FIGURES]
-        print(f"{'ratio: ' + LABELS[ours].split(', ')[-1]:38} {' '.join(cells)}")
-    cells = [f"{BUDGETS[name]:7.2f}x" if name in BUDGETS else f"{'':8}" for name in FIGURES]
-    print(f"{'budget':38} {' '.join(cells)}")
+    def _squash(self, tree: Path, image: Path, options: list[str] | None = None) -> Callable[[], Mapping[str, float]]:
+        return _weighed(image, self.place.run("mksquashfs", tree, image, *(options or GUIDE)))
 
 
-if __name__ == "__main__":
-    main()
+def _weighed(image: Path, work: Callable[[], Mapping[str, float] | None]) -> Callable[[], Mapping[str, float]]:
+    """Return a work that replaces a file and gives its size."""
+
+    def weighed() -> Mapping[str, float]:
+        image.unlink(missing_ok=True)
+        work()
+        return {"MB": image.stat().st_size / 1e6}
+
+    return weighed

@@ -1,0 +1,48 @@
+"""Rendering recipes of 10 to 10,000 specs, with the exponent that fits the time beyond the smallest."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+
+from side_by_side import Comparison, Place, Way
+
+LARGE = """\
+description: A recipe with many specs.
+home: clariden
+uarchs: [any]
+spack: {{url: https://github.com/spack/spack.git, tag: v1.1.0}}
+repos: {{builtin: {{url: https://github.com/spack/spack-packages.git, tag: v2026.06.0}}}}
+groups: {{all: {{specs: [{specs}]}}}}
+view: {{link: all}}
+"""
+
+
+def comparisons(place: Place) -> Iterator[Comparison]:
+    """Yield it."""
+    sizes = (10, 100, 1_000) if place.small else (10, 30, 100, 300, 1_000, 3_000, 10_000)
+    for size in sizes:
+        recipe = place.folder / "recipes" / f"r{size}" / "recipe.yaml"
+        recipe.parent.mkdir(parents=True)
+        recipe.write_text(LARGE.format(specs=", ".join(f"pkg-{i}@1.{i} +shared" for i in range(size))))
+    ways = [
+        Way(f"{size} specs", place.tool("build", f"r{size}", "--no-concretize", "-o", f"out{size}")) for size in sizes
+    ]
+    yield Comparison("Rendering, by the number of specs", ways, "`uenvtool build`, start and all.", remarks=_growth)
+
+
+def _growth(medians: Mapping[str, float]) -> Iterator[str]:
+    """Yield what a spec more costs in CPU seconds, and the exponent over the sizes that take longer than the start."""
+    sizes = {int(label.split()[0]): seconds for label, seconds in medians.items()}
+    first = min(sizes)
+    beyond = {size: sizes[size] - sizes[first] for size in sizes if sizes[size] - sizes[first] > 0.1 * sizes[first]}
+    yield from (
+        f"beyond the first {first}, a spec of {size} costs {1e6 * seconds / (size - first):.0f} us"
+        for size, seconds in beyond.items()
+    )
+    if len(beyond) > 1:
+        slope = statistics.linear_regression(
+            *zip(*((math.log(n), math.log(s)) for n, s in beyond.items()), strict=True)
+        )
+        yield f"the time beyond that grows with the number of specs to the power of {slope.slope:.2f}"
