@@ -80,7 +80,9 @@ def judged(
         for rank, number in behind.items():
             late.setdefault(rank, (group, number))
         if behind:
-            ahead = {rank for rank, number in group.last.items() if number > min(group.last[rank] for rank in behind)}
+            last = group.last
+            least = min(last[rank] for rank in behind)
+            ahead = {rank for rank, number in last.items() if number > least}
             blocked |= dict.fromkeys(ahead, group.name)
     partners = dict(_without_partner(dumps, groups))
     blocked |= {rank: call.name for rank, call in partners.values()}
