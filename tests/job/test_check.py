@@ -355,6 +355,9 @@ BY_HOST = IMAGE + 'com.hooks.netstack.source = "host"\n'
         ("job.sh", APPTAINER.replace("cxi", "efa"), "olivia", True),
         ("job.sh", APPTAINER.format("--env NCCL_PROTO=${NCCL_PROTO:-^LL128}"), "olivia", False),
         ("job.sh", "module load NCCL/2.29.2-GCCcore-14.2.0\n" + APPTAINER, "olivia", False),
+        ("job.sh", "#SBATCH --nodes=1\n" + APPTAINER, "olivia", False),  # the network is not used
+        ("job.sh", "#SBATCH --ntasks=1\n" + APPTAINER, "olivia", False),
+        ("job.sh", "#SBATCH --nodes=2 --ntasks=1\n" + APPTAINER, "olivia", True),
         ("env.toml", IMAGE, None, True),
         ("env.toml", IMAGE, "santis", True),
         ("env.toml", IMAGE, "daint", False),  # its hook sets it

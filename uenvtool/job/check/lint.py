@@ -145,7 +145,7 @@ def _settings(system: str | None, source: Source) -> Settings | None:
     images = [part.text for part in source.parts if part.kind == "entry" and part.name == "image"]
     image = "alps" if any(re.search(r"alps\d", image) for image in images) else None  # by the tag
     netstack = _netstack(source, _system(system) if system else None)
-    facts = {"image": image, "netstack": netstack, **_versions(source, systems[0])}
+    facts = {"image": image, "netstack": netstack, **_versions(source, systems[0]), **_one_node(source)}
     return _settings_of(system, runtime, tuple(facts.items()))
 
 
@@ -188,6 +188,16 @@ def _netstack(source: Source, system: System | None) -> str | None:
         return None
     default = system.jobs.of(runtime_of(source) or "").netstack if system else ""
     return entries.get("annotations.com.hooks.netstack.source", default) or None
+
+
+def _one_node(source: Source) -> Facts:
+    """Return that a job has one node, if its script says so; else nothing, since sbatch may be given more."""
+    directives = {part.name: part.text for part in source.parts if part.kind == "directive"}
+    return (
+        {"nodes": "1"}
+        if "1" in (directives.get("nodes"), "nodes" not in directives and directives.get("ntasks"))
+        else {}
+    )
 
 
 @functools.cache
