@@ -22,6 +22,7 @@ from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.blocks import BLOCK_BYTES
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
+from uenvtool.doctor.report import settings_of
 from uenvtool.knowledge.finding import load_findings
 
 Cli = Callable[..., Answer]
@@ -70,7 +71,8 @@ def test_nothing_is_found_in_the_log_of_a_run_in_which_all_is_well(log: str) -> 
 def test_every_workaround_that_a_finding_names_exists() -> None:
     from uenvtool.knowledge.tuning import load_all
 
-    assert {known.workaround for known in KNOWN.findings.values()} - {""} <= set(load_all().workarounds)
+    remedies = filter(None, (known.workaround for known in KNOWN.findings.values()))
+    assert {remedy.name for remedy in remedies} <= set(load_all().workarounds)
 
 
 def test_no_finding_has_the_name_of_a_rule_of_job_check() -> None:
@@ -207,8 +209,10 @@ def test_torchrun_s_own_record_names_the_rank_that_failed_first() -> None:
 def test_the_variables_of_a_network_are_given_only_where_it_is() -> None:
     slingshot = "libfabric:5:6::cxi:core:cxip_x():1<warn> n1: odd\n"
 
-    assert ids(read(WATCHDOG.format(0))) == {"watchdog-timeout"}
-    assert ids(read(slingshot + WATCHDOG.format(0))) == {"watchdog-timeout", "watchdog-slingshot"}
+    (elsewhere,), (there,) = (read(log + WATCHDOG.format(0)).findings for log in ("", slingshot))
+
+    assert (elsewhere.known.workaround, settings_of(elsewhere.known)) == (None, [])
+    assert ("FI_CXI_RDZV_GET_MIN", "0") in settings_of(there.known)
 
 
 def test_what_is_broken_stands_in_the_order_in_which_it_happened() -> None:

@@ -16,7 +16,7 @@ Write = Callable[[str, str], object]
 KNOWN = load_findings().findings
 ECC = "n2:12:34 [0] NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n"
 STOPPED = "ModuleNotFoundError: No module named 'einops'\n"
-STALLED = FIRES["watchdog-slingshot"][0]
+STALLED = FIRES["watchdog-timeout"][0]
 
 
 def decided(cli: Cli, write: Write, log: str) -> tuple[int, list[str]]:

@@ -125,8 +125,8 @@ def _mended(finding: Finding, system: str | None) -> Finding:
 
 def settings_of(known: KnownFinding) -> list[tuple[str, str]]:
     """Return the variables of the workaround that mends a finding, with their values."""
-    if not known.workaround:
+    if known.workaround is None:
         return []
     from uenvtool.knowledge.tuning import load_all
 
-    return [(setting.name, setting.value or "") for setting in load_all().workarounds[known.workaround].settings]
+    return [(setting.name, setting.value or "") for setting in load_all().workarounds[known.workaround.name].settings]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.value import value_class
@@ -38,6 +38,15 @@ class LogLine:
 
 
 @value_class
+class Remedy:
+    """A workaround of the tuning files that mends a finding, and the condition over the facts of a log for it."""
+
+    shorthand: ClassVar[str] = "name"
+    name: str
+    when: Condition = ALWAYS
+
+
+@value_class
 class KnownFinding:
     """One thing that can be wrong.
 
@@ -56,7 +65,7 @@ class KnownFinding:
     source: str
     position: Position
     command: str = ""
-    workaround: str = ""
+    workaround: Remedy | None = None
     log: tuple[LogLine, ...] = ()
     missing: tuple[LogLine, ...] = ()
     when: Condition = ALWAYS
@@ -153,7 +162,7 @@ def findings_named(names: Sequence[str]) -> list[dict[str, Any]]:
             "why": known[name].why,
             "fix": known[name].fix,
             "paste": known[name].command,
-            "workaround": known[name].workaround,
+            "workaround": _shown(known[name].workaround),
             "lines": [line.text.strip() for line in known[name].log],
             "source": known[name].source,
             "file": str(known[name].position),
@@ -161,6 +170,12 @@ def findings_named(names: Sequence[str]) -> list[dict[str, Any]]:
         for name in names
         if name in known
     ]
+
+
+def _shown(remedy: Remedy | None) -> str:
+    if remedy is None:
+        return ""
+    return f"{remedy.name}, if {remedy.when}" if remedy.when.terms else remedy.name
 
 
 def finding_text(entry: dict[str, Any]) -> str:

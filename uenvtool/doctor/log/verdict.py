@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
@@ -33,7 +34,8 @@ def examined(
     """
     shown = _shown(seen, known)
     ordered = sorted(shown, key=lambda name: seen.findings[name].order)
-    findings = [_finding(known.findings[name], seen.findings[name], seen) for name in ordered]
+    alternatives = _alternatives(seen)
+    findings = [_finding(_mendable(known.findings[name], alternatives), seen.findings[name], seen) for name in ordered]
     runs = tuple(_runs(seen, known, reference, gpus, nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         wrong = known.findings[name]
@@ -82,6 +84,14 @@ def _shown(seen: Sightings, known: Known) -> list[str]:
         return list(causes)
     first = min(fallbacks, key=lambda name: (seen.findings[name].order, name == FAILED))
     return [*causes, first]
+
+
+def _mendable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFinding:
+    """Return what is known of a finding without a workaround whose condition the log does not show."""
+    remedy = known.workaround
+    if remedy is None or any(remedy.when.holds(facts) is True for facts in alternatives):
+        return known
+    return replace(known, workaround=None)
 
 
 def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
