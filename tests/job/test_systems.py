@@ -197,6 +197,41 @@ class TestBeverin:
         assert 'com.hooks.aws_ofi_nccl.variant = "rocm6"' in files["job.toml"]
 
 
+PBS = """
+description: Derecho, of which each job is one of PBS.
+site: NCAR
+fabric: slingshot
+runtimes: [modules]
+scheduler: {name: none}
+tuning: [slingshot, cuda, pytorch, nccl]
+nodes:
+  a100: {target: zen3, os: sles15, cores: 64, gpu: {vendor: nvidia, model: A100, arch: 80, count: 4}}
+"""
+
+
+def test_a_system_without_slurm_gets_no_job_of_slurm_but_its_variables(cli: Cli) -> None:
+    Path("systems").mkdir()
+    Path("systems", "derecho.yaml").write_text(PBS)
+
+    answer = cli("job", "-s", "derecho", *TRAIN)
+    Path("mine.sh").write_text(cli("activate", "--system", "derecho").stdout)
+    env = {"PATH": "/usr/bin:/bin", "PBS_JOBID": "17", "UENVTOOL_QUIET": "1"}
+    shown = subprocess.run(["bash", "-c", ". ./mine.sh && env"], env=env, capture_output=True, text=True, check=True)
+
+    assert (answer.code, answer.stdout) == (2, "")
+    assert "derecho has no Slurm, for which jobs of modules are written" in answer.stderr
+    assert "uenvtool activate --system derecho" in answer.stderr
+    assert "NCCL_NET=AWS Libfabric\n" in shown.stdout
+    assert "FI_CXI_RX_MATCH_MODE=hybrid\n" in shown.stdout
+
+
+def test_an_option_without_a_value_is_left_out(cli: Cli) -> None:
+    Path("systems").mkdir()
+    Path("systems", "mine.yaml").write_text(PBS.replace("name: none", "name: slurm"))
+
+    assert "#SBATCH --time" not in job(cli, "-s", "mine")
+
+
 def test_what_a_system_and_its_local_disk_both_ask_for_is_one_constraint(cli: Cli) -> None:
     folder = Path("systems")
     folder.mkdir()

@@ -29,6 +29,7 @@ REGISTRY = re.compile(
 )
 """An image of a registry: a host name with a dot, as docker knows it."""
 
+NEW_SITE = "docs/new-site.md has one for PBS"
 ARCHIVES = (".tar.gz", ".tgz")
 """How the name of an environment ends that conda-pack made."""
 
@@ -242,6 +243,9 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
         "account", "partition", "array", "dependency", "requeue", "until_done", "vet", "spare", "stage", "large",
         "option", "jit_cache",
     )  # fmt: skip
+    if use.scheduler == SLURM and not in_slurm:
+        hint = f"take its variables (uenvtool activate --system {system.name}) into a script of your own: {NEW_SITE}"
+        raise BadInput(f"{system.name} has no Slurm, for which jobs of {runtime.name} are written", hint=hint)
     only_pods = ("pvc", "project", "uid", "interactive")
     for is_there, names, where in (
         (in_slurm, only_slurm, "Slurm"),
@@ -353,7 +357,8 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("partition", request.partition or defaults["partition"], "")
     spare = request.spare or 0
     yield Explained("nodes", str(plan.nodes + spare), f"{spare} more than training needs, see --vet" if spare else "")
-    yield Explained("time", plan.time, "")
+    if plan.time:
+        yield Explained("time", plan.time, "")
     once = {NONE: "the command starts its ranks itself"}.get(
         plan.command.launcher, f"{plan.command.launcher} starts the ranks"
     )
