@@ -119,6 +119,28 @@ def test_a_new_site_has_its_first_job_by_the_commands_of_the_page(cli: Cli, clus
     assert load_system("mine").nodes
 
 
+def test_a_system_without_its_cores_says_what_its_jobs_lack(cli: Cli) -> None:
+    assert cli("new", "system", "mine", *CLUSTERS["RoCE, modules"][0]).code == 0
+    assert cli("new", "system", "ours", *CLUSTERS["RoCE, modules"][0], "--cores", "128").code == 0
+
+    lacking = cli("job", "--system", "mine", *TRAIN)
+    whole = cli("job", "--system", "ours", *TRAIN)
+
+    assert "mine does not say how many cores a node has" in lacking.stderr
+    assert "# cores: 64" in Path("systems/mine.yaml").read_text()
+    assert "--cpus-per-task=16" in whole.stdout
+    assert "cores a node" not in whole.stderr
+
+
+def test_what_nobody_looked_at_is_marked_as_guessed(cli: Cli) -> None:
+    assert cli("new", "system", "mine", "--fabric", "roce").code == 0
+
+    lines = Path("systems/mine.yaml").read_text().splitlines()
+    for name in ("target:", "os:", "packages:"):
+        at = next(number for number, line in enumerate(lines) if line.strip().startswith(name))
+        assert "# guessed:" in lines[at - 1]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -22,6 +22,7 @@ from uenvtool.job.plan import (
     CONTAINER,
     HERE,
     KUBERNETES,
+    SLURM,
     UENV,
     JobPlan,
     Overlay,
@@ -204,6 +205,8 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
             if package not in names:
                 yield f"-m {word}: {package} is not here; the image or the overlay must have it"
             break
+    if plan.use.scheduler == SLURM and not plan.cores:
+        yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
         yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
     if not overlay:

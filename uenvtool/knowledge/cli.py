@@ -56,6 +56,7 @@ def system(
     here: bool = typer.Option(False, "--here", help="Look at this machine: sinfo, GPUs, network, containers, modules."),
     fabric: str = typer.Option("", metavar="NAME", help="The network: slingshot, infiniband, roce or ethernet."),
     gpu: str = typer.Option("", metavar="MODEL:COUNT", help="The GPUs of a node, as in A100:4."),
+    cores: int = typer.Option(0, metavar="N", min=0, help="The cores of a node, which its ranks share."),
     runtime: list[str] = typer.Option(
         [], metavar="NAME", help="How software is brought to the nodes; may be repeated."
     ),
@@ -69,7 +70,7 @@ def system(
     from uenvtool.knowledge import here as seen
     from uenvtool.knowledge import new as command
 
-    found = seen.from_options(here=here, fabric=fabric, gpu=gpu, runtimes=runtime)
+    found = seen.from_options(here=here, fabric=fabric, gpu=gpu, cores=cores, runtimes=runtime)
     return console.show(command.new_system(name, from_, found), as_json=json_)
 
 

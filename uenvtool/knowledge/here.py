@@ -154,14 +154,17 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     )
 
 
-def from_options(*, here: bool, fabric: str, gpu: str, runtimes: Sequence[str]) -> Found | None:
+NOBODY_LOOKED = "nobody looked; `uenvtool build` alone asks for it"
+
+
+def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> Found | None:
     """Return what a user asks a new system to say: what this machine shows, and over it what the options say.
 
     None if that is nothing. Raises BadInput for a network, GPUs or a runtime that nobody knows.
     """
-    if not (here or fabric or gpu or runtimes):
+    if not (here or fabric or gpu or cores or runtimes):
         return None
-    found = look() if here else Found(runtimes=("conda",))
+    found = look() if here else Found(runtimes=("conda",), guessed=dict.fromkeys(("target", "os"), NOBODY_LOOKED))
     model, _, count = gpu.partition(":")
     gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
     known = available(RUNTIME)
@@ -178,6 +181,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, runtimes: Sequence[str]) 
         found,
         fabric=fabric or found.fabric,
         gpus=gpus or found.gpus,
+        cores=cores or found.cores,
         runtimes=tuple(runtimes) or found.runtimes,
         guessed={name: why for name, why in found.guessed.items() if not options.get(name)},
     )

@@ -18,6 +18,7 @@ from uenvtool.knowledge.here import Found
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.schema import SCHEMA_FOLDER, schema_text
 from uenvtool.knowledge.source import instead_of_file
 
@@ -26,6 +27,9 @@ OWNED = "# Yours to change; made by uenvtool."
 TEMPLATES = Path(__file__).parent / "templates"
 STARTER = "hello"
 """The recipe whose Spack and package repositories a new recipe starts with."""
+
+
+NO_CORES = "    # cores: 64 # those of a node; without them jobs ask for no CPUs, and Slurm may give a task one\n"
 
 
 def new_recipe(name: str, extended: str | None = None) -> Result:
@@ -40,7 +44,8 @@ def new_system(name: str, extended: str | None = None, found: Found | None = Non
     Raises BadInput for a name that is none, or is taken in this folder.
     """
     lines = _extending(SYSTEM, extended) if extended else _system_alone(found or Found())
-    first = f"uenvtool job --system {name} --nodes 2 -- python train.py" if found else ""
+    image = " --image IMAGE" if found and load_runtime(found.runtimes[0]).container else ""
+    first = f"uenvtool job --system {name} --nodes 2{image} -- python train.py" if found else ""
     result = _written(SYSTEM, name, lines, first or f"uenvtool build hello --system {name}")
     guessed = [f"guessed: {what}, {why}" for what, why in (found.guessed if found else {}).items()]
     return replace(result, notes=(*([f"seen by {', '.join(found.seen)}"] if found and found.seen else []), *guessed))
@@ -109,7 +114,8 @@ def _system_alone(found: Found) -> list[str]:
         NODE=re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-") if gpus else "cpu",
         TARGET=found.target,
         OS=found.os,
-        HARDWARE="".join(f"    {name}: {value}\n" for name, value in node.items() if value),
+        HARDWARE=("" if found.cores else NO_CORES)
+        + "".join(f"    {name}: {value}\n" for name, value in node.items() if value),
     ).splitlines()
     return [line for one in lines for line in (*_guess(found, one), one)]
 
