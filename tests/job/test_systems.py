@@ -232,6 +232,23 @@ def test_an_option_without_a_value_is_left_out(cli: Cli) -> None:
     assert "#SBATCH --time" not in job(cli, "-s", "mine")
 
 
+@pytest.mark.parametrize(
+    "words", [("perlmutter", "-A", "a"), ("isambard-ai", "--runtime", "podman-hpc", "--image", "a")]
+)
+def test_a_packed_overlay_is_refused_where_nothing_mounts_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    Path("mine.squashfs").touch()
+    data = {"base": {"in_container": True}, "mount": "/user-tools", "name": "mine"}
+    monkeypatch.setattr("uenvtool.venv.info.described", lambda path: data)
+
+    answer = cli("job", "-s", *words, "--venv", "mine.squashfs", *TRAIN)
+
+    assert answer.code == 2
+    assert "mounts no image" in answer.stderr
+    assert "uenvtool venv unpack mine.squashfs" in answer.stderr
+
+
 def test_what_a_system_and_its_local_disk_both_ask_for_is_one_constraint(cli: Cli) -> None:
     folder = Path("systems")
     folder.mkdir()

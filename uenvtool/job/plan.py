@@ -290,7 +290,7 @@ def image_for(
     """
     use = runtime.job
     named = request.image
-    if use.scheduler == HERE and overlay and overlay.mount:
+    if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
         hint = f"unpack it, and name its folder: uenvtool venv unpack {overlay.path}"
         raise BadInput(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
     if use.image == NO_IMAGE:
