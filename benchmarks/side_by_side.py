@@ -75,11 +75,15 @@ class Place:
         return self.run(Path(sys.executable).parent / "uenvtool", *words, fine=fine)
 
     def run(self, *words: str | Path, fine: Sequence[int] = (0,)) -> Work:
-        """Return the work of running a program, with an empty home. fine: the exit codes that are no failure."""
+        """Return the work of running a program, with an empty home. fine: the exit codes that are no failure.
+
+        This Python is the first on PATH, as in a shell where an environment is active.
+        """
 
         def work() -> None:
             kept = {name: value for name, value in os.environ.items() if "CACHE" not in name}
-            env = {**kept, "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+            path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+            env = {**kept, "HOME": str(self.folder), "LC_ALL": "C.UTF-8", "PATH": path}
             done = subprocess.run(list(map(str, words)), cwd=self.folder, capture_output=True, env=env, check=False)
             if done.returncode not in fine:
                 raise RuntimeError(f"{words}: {done.returncode}: {done.stderr.decode()[-400:]}")

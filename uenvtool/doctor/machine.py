@@ -6,7 +6,6 @@ import fnmatch
 import os
 import platform
 import resource
-import socket
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -60,6 +59,8 @@ def unresolved(names: Iterable[str]) -> tuple[str, ...]:
     failed: dict[str, bool] = {}
 
     def resolve(name: str) -> None:
+        import socket
+
         try:
             socket.getaddrinfo(name, None)
         except (OSError, UnicodeError):

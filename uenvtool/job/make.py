@@ -122,12 +122,22 @@ def planned(request: JobRequest) -> Job:
 
 def _runtime(request: JobRequest, system: System) -> Runtime:
     """Return the runtime of a job: the one that is named, or the system's first. Raises BadInput for one it lacks."""
-    everywhere = [found for found in all_runtimes() if found.job.scheduler == HERE]
-    own = [load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes]
-    known = {found.name: found for found in (*own, *everywhere) if found.job.scheduler}
-    if request.runtime and request.runtime not in known:
-        raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
-    return known[request.runtime] if request.runtime else image_runtime(request.image, list(known.values()))
+    runtimes = _runtimes(system)
+    if not request.runtime:
+        return image_runtime(request.image, runtimes)
+    known: dict[str, Runtime] = {}
+    for found in runtimes:
+        if found.name == request.runtime:
+            return found
+        known[found.name] = found
+    raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
+
+
+def _runtimes(system: System) -> Iterator[Runtime]:
+    """Yield the runtimes that a job can be written for, each read when it is wanted: the system's, then all's."""
+    place = system.tree.at(("runtimes",)).position
+    yield from (found for name in system.runtimes if (found := load_runtime(name, place)).job.scheduler)
+    yield from (found for found in all_runtimes() if found.job.scheduler == HERE)
 
 
 def _settings(

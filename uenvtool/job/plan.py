@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.value import value_class
@@ -421,14 +422,11 @@ def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
     return tuple(found.values())
 
 
-def image_runtime(image: str, runtimes: Sequence[Runtime]) -> Runtime:
-    """Return the first runtime of a system that a job can be written for; for an image of a registry, a container's.
-
-    Raises BadInput if there is none.
-    """
-    written = [runtime for runtime in runtimes if runtime.job.scheduler]
-    if REGISTRY.fullmatch(image):
-        written = [runtime for runtime in written if runtime.job.image == CONTAINER] or written
-    if not written:
-        raise BadInput([unknown("runtime that jobs are written for", "", [runtime.name for runtime in runtimes])])
-    return written[0]
+def image_runtime(image: str, runtimes: Iterator[Runtime]) -> Runtime:
+    """Return the first of the runtimes; for an image of a registry, a container's. Raises BadInput if there is none."""
+    first = next(runtimes, None)
+    if first is None:
+        raise BadInput([unknown("runtime that jobs are written for", "", [])])
+    if not REGISTRY.fullmatch(image):
+        return first
+    return next((runtime for runtime in chain([first], runtimes) if runtime.job.image == CONTAINER), first)

@@ -21,6 +21,7 @@ from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union
 
 from uenvtool.core.errors import BadInput, Position, Problem
+from uenvtool.core.value import types_of_fields
 from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
 from uenvtool.knowledge.extend import NOT_INHERITED, Extended, is_abstract
@@ -152,7 +153,7 @@ class _Plan(NamedTuple):
 
 @cache
 def _plan(kind: type) -> _Plan:
-    hints = typing.get_type_hints(kind, include_extras=True)
+    hints = types_of_fields(kind)
     fields = [known for known in dataclasses.fields(kind) if known.init]
     entries = tuple(
         _Entry(

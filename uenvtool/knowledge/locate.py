@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -42,6 +43,7 @@ class Location:
         return self.is_built_in or self.path.is_relative_to(config_folder())
 
 
+@functools.cache
 def data_root() -> Path:
     """Return the folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""
     package = Path(__file__).resolve().parent.parent

@@ -414,6 +414,9 @@ def _sources(tree: Node) -> dict[str, Source]:
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
     """Yield settings that can hold at once, of one variable or of two that must not be set together."""
     for one, other in combinations(tuning.settings, 2):
+        clash = one.name in other.conflicts or other.name in one.conflicts
+        if one.name != other.name and not clash:
+            continue
         if one.name == other.name and can_hold_together(one.when, other.when):
             yield Problem(
                 f"{one.name} is set here and at {one.position}, and both can hold at once",
@@ -421,7 +424,6 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
                 "give them conditions that exclude each other",
             )
         sets = not {one.policy, other.policy} & set(VALUELESS)
-        clash = one.name in other.conflicts or other.name in one.conflicts
         if sets and clash and can_hold_together(one.when, other.when):
             yield Problem(
                 f"{other.name} is set here and {one.name} at {one.position}, which must not be set together",

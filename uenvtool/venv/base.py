@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import zlib
@@ -82,6 +81,8 @@ class Base:
 
     def fingerprint(self) -> str:
         """Sum up the packages, the Python and the folders of the base; the mount of a uenv does not change it."""
+        import hashlib
+
         folders = [folder.removeprefix(self.mount) for folder in self.folders]
         lines = [f"python {self.version} {self.platform}", *(f"folder {folder}" for folder in folders)]
         lines += sorted(f"{package.key}=={package.version}" for package in self.packages.values())

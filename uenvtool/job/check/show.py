@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import textwrap
 from collections import Counter
@@ -141,4 +140,6 @@ def code_quality(found: Iterable[Finding]) -> str:
 
 def _fingerprint(finding: Finding) -> str:
     """Return what stays the same when lines are put above a finding."""
+    import hashlib
+
     return hashlib.sha256(f"{finding.position.file}\0{finding.rule.id}\0{finding.line.strip()}".encode()).hexdigest()
