@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
@@ -16,6 +19,21 @@ from tests.support import needs, outputs, samples
 from tests.support.bases import loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
+from uenvtool.knowledge import finding, lock, rule, tuning
+from uenvtool.knowledge.locate import Location
+
+T = TypeVar("T")
+
+
+def bound_once(load: Callable[[Location], T]) -> Callable[[Location], T]:
+    """A reader of knowledge that gives what ships again: a thousand commands of this process read it."""
+    kept = functools.cache(lambda location, _shown: load(location))
+    return lambda location: kept(location, location.shown) if location.is_built_in else load(location)
+
+
+for module in (finding, rule, tuning):
+    module._load = bound_once(module._load)
+lock.parse_lock = functools.cache(lock.parse_lock)
 
 EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
@@ -79,9 +97,11 @@ class Answer:
 def path_without_uenv(tmp_path_factory: pytest.TempPathFactory) -> str:
     """PATH as it is, but that a folder with a uenv client is one of links to all else in it.
 
-    With the client, this would be a login node, where a plain environment is refused.
+    With the client, this would be a login node, where a plain environment is refused. A shim of pyenv starts forty
+    processes to find a Python: that of the tests is there in its place.
     """
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    folders = [f"{sys.base_prefix}/bin" if Path(folder).name == "shims" else folder for folder in folders]
     for at, folder in enumerate(folders):
         if shutil.which("uenv", path=folder):
             folders[at] = str(tmp_path_factory.mktemp("path"))

@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.xdist_group("house")  # one process parses each file, once
 SOURCES = sorted((ROOT / "uenvtool").rglob("*.py"))
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support import toml
+from tests.support.samples import share
 from tests.support.shells import ALL, EVERY, run
 from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
@@ -28,7 +29,7 @@ HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"
 
 
 @pytest.mark.parametrize("shell", ALL)
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(value=VALUES)
 def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
     quoted = shells()[shell.partition("-")[0]].quote(value).replace("\nSNAP", "\n SNAP")
@@ -39,7 +40,7 @@ def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
 
 
 @pytest.mark.parametrize("shell", [param for param in EVERY if param.values[0] == "tcsh"])
-@settings(max_examples=100)
+@settings(max_examples=share(100))
 @given(value=VALUES)
 def test_a_line_of_csh_sets_the_value_and_keeps_the_users(shell: str, value: str) -> None:
     line = f"if ( ! $?V ) setenv V {quoting.csh(value)}\n".replace("\nSNAP", "\n SNAP")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.needs import how_to_get, needs, skip_without
-from tests.support.samples import sampled
+from tests.support.samples import WHOLE, sampled
 from tests.support.shells import ALL, COMMANDS, EXTENSION, activated, run, script
 from uenvtool.activation.shells import shells
 from uenvtool.activation.template import RANK, sections
@@ -389,9 +389,10 @@ def test_every_script_runs(shell: str) -> None:
 
 @needs("shellcheck")[0]
 def test_shellcheck_has_nothing_to_say() -> None:
-    scripts = [str(path) for path in (*SCRIPTS, shells()["bash"].template) if path.suffix == ".sh"]
+    scripts = [path for path in SCRIPTS if path.suffix == ".sh"][:: 1 if WHOLE else 4]
 
-    answer = subprocess.run(["shellcheck", *scripts], capture_output=True, text=True, check=False)
+    words = ["shellcheck", shells()["bash"].template, *scripts]
+    answer = subprocess.run(words, capture_output=True, text=True, check=False)
 
     assert answer.stdout == ""
 

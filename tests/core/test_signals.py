@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.samples import sampled
+from tests.support.samples import sampled, share
 from uenvtool.core import signals
 
 STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
@@ -144,7 +144,7 @@ main()
 def test_ctrl_c_at_any_moment_gives_no_traceback(place: Path) -> None:
     chance = random.Random(1)
     ends = set()
-    for _ in range(30):
+    for _ in range(share(50)):
         when = chance.uniform(0.001, 0.3)
         command = [sys.executable, "-c", AT_ANY_MOMENT, str(when), "list"]
         done = subprocess.run(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, SMALL
-from tests.support.samples import sampled
+from tests.support.samples import pairwise, sampled
 
 UENVTOOL = [sys.executable, "-m", "uenvtool"]
 
@@ -43,8 +43,9 @@ def test_an_answer_that_cannot_be_written_is_an_error(place: Path, words: str) -
     )
 
 
-@pytest.mark.parametrize("words", ANSWERS)
-@pytest.mark.parametrize("redirection", [">&-", "| true", "| head -c 1 > /dev/null"])
+@pytest.mark.parametrize(
+    ("words", "redirection"), pairwise(ANSWERS, [">&-", "| true", "| head -c 1 > /dev/null"], each=1)
+)
 def test_a_reader_that_is_not_there_or_leaves_is_no_error(place: Path, words: str, redirection: str) -> None:
     done = sh(f"set -o pipefail; $UENVTOOL {words} {redirection}", place)
 

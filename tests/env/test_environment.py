@@ -28,7 +28,7 @@ def planned(recipe: str, system: str, uarch: str) -> Environment:
 
 
 def data(environment: Environment) -> Any:
-    return yaml.safe_load(render_manifest(environment))["spack"]
+    return yaml.load(render_manifest(environment), yaml.CSafeLoader)["spack"]
 
 
 @pytest.mark.parametrize(
@@ -396,7 +396,7 @@ class TestConfiguration:
 
         assert files["configuration/site/packages.yaml"] == "packages:\n  zstd: {variants: +programs}\n"
         assert data(environment)["include"] == ["configuration/site/packages.yaml"]
-        resolving = yaml.safe_load(render_manifest(environment, resolving=True))["spack"]
+        resolving = yaml.load(render_manifest(environment, resolving=True), yaml.CSafeLoader)["spack"]
         assert resolving["include:"] == ["configuration/site/packages.yaml"]
 
     def test_a_lock_is_old_if_it_changes_but_not_if_a_comment_does(self, site: Callable[[str], Environment]) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from tests.conftest import Answer
 from tests.job.stand_ins import recorded
 from tests.support.needs import needs
+from tests.support.samples import share
 
 Cli = Callable[..., Answer]
 UENV = ("--system", "clariden", "--account", "g123", "--recipe", "pytorch-2.6")
@@ -434,7 +435,7 @@ def test_torchrun_gets_a_command_as_it_takes_it(cli: Cli, command: str, shown: s
 ANY = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(ANY, min_size=1, max_size=4))
 def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
     """The array of a job, as bash reads it, is the words of the command line."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
-from tests.support.needs import need
+from tests.conftest import SMALL, Answer
 from tests.support.samples import sampled
 from uenvtool.knowledge import extend
 
@@ -28,8 +25,8 @@ TEXTS = {
     "aliases of aliases": "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9) if i else 1}]\n" for i in range(12)),
     "a tag": "a: !!python/object:os.system x\n",
     "two documents": "a: 1\n---\nb: 2\n",
-    "many values": "a: [" + "1," * 400_000 + "]",
-    "many unknown keys": "".join(f"k{i}: 1\n" for i in range(100_000)),
+    "many values": "a: [" + "1," * 101_000 + "]",
+    "many unknown keys": "".join(f"k{i}: 1\n" for i in range(20_000)),
     "a number of 5,000 digits": SMALL.replace("link: all", "link: " + "9" * 5_000),
     "a NUL in a path": 'extends: "./a\\0b"\n',
     "a space in a package's name": SMALL + 'require: {"a: b": "1"}\n',
@@ -133,33 +130,6 @@ def test_a_file_that_is_extended_in_many_ways_is_read_once(cli: Cli, write: Writ
     write("recipes/s14/recipe.yaml", SMALL)
 
     assert cli("validate", "recipes/r0").code == 0
-
-
-@pytest.mark.parametrize("variable", ["HOME", "XDG_CONFIG_HOME"])
-def test_commands_work_with_a_home_that_may_not_be_read(place: Path, variable: str) -> None:
-    need("setpriv")
-    closed = place / "closed"
-    closed.mkdir(mode=0)
-    as_user = "setpriv --bounding-set=-dac_override,-dac_read_search --inh-caps=-all" if os.geteuid() == 0 else ""
-
-    for words in ("list", "show hello", "build hello --no-concretize", "activate --system rcp"):
-        done = sh(f"{as_user} $UENVTOOL {words}", {variable: str(closed)})
-        assert done.returncode == 0, done.stderr
-
-
-def test_commands_work_in_a_folder_that_was_deleted(place: Path) -> None:
-    gone = place / "gone"
-    for words in ("list", "show hello", f"validate {ROOT}/recipes/hello", "activate --system rcp"):
-        gone.mkdir()
-        done = sh(f"cd {gone} && rmdir {gone} && $UENVTOOL {words}", {})
-        assert done.returncode == 0, done.stderr
-
-
-def sh(line: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash, in which $UENVTOOL is the program."""
-    program = f"{sys.executable} -m uenvtool"
-    known = {**os.environ, "PYTHONPATH": str(ROOT), "UENVTOOL": program, **env}
-    return subprocess.run(["bash", "-c", line], env=known, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(

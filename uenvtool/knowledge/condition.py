@@ -9,6 +9,7 @@ Terms are joined by `and`. What cannot be known here is unknown: neither true no
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
@@ -89,6 +90,7 @@ class Condition:
 ALWAYS = Condition()
 
 
+@functools.cache  # many settings share their conditions
 def can_hold_together(one: Condition, other: Condition) -> bool:
     """Tell if some facts make both conditions true.
 
