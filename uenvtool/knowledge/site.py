@@ -15,7 +15,7 @@ from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.extend import Extended, load_extended
 from uenvtool.knowledge.kinds import SITE
 from uenvtool.knowledge.locate import config_folder, locate
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.source import Node, is_file
 
 VARIABLE = "UENVTOOL_SITE"
 """The variable that names the site file."""
@@ -74,7 +74,7 @@ def site_here(named: Path | None = None, environ: Mapping[str, str] = os.environ
     for each variable that it needs and that is not set.
     """
     own = config_folder() / "site.yaml"
-    path = os.fspath(named) if named else environ.get(VARIABLE) or (os.fspath(own) if own.is_file() else "")
+    path = os.fspath(named) if named else environ.get(VARIABLE) or (os.fspath(own) if is_file(own) else "")
     if not path:
         return Site()
     extended = load_extended(locate(SITE, os.path.abspath(path)), SITE)
