@@ -134,6 +134,51 @@ def test_every_value_that_a_view_sets_is_text() -> None:
         assert all(isinstance(value, str) for value in values)
 
 
+SEVERAL = """\
+extends: hello
+unify: when_possible
+groups:
+  tools: {specs: ["zstd@1.5.6 +programs"]}
+  libraries: {specs: ["zstd@1.5.5 ~programs"]}
+require: {zstd: null}
+view: {link: all, exclude: [zstd, "pigz@2.8"]}
+views:
+  programs: {link: roots, select: [zstd +programs], reason: for those who compress by hand}
+"""
+
+
+def test_views_select_and_exclude_as_spack_itself_reads_it(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SEVERAL)
+    write("systems/here.yaml", "extends: clariden\n")
+
+    spack = data(planned("mine", "here", "gh200"))
+
+    assert spack["concretizer"]["unify"] == "when_possible"
+    assert spack["view"] == {
+        "default": {"root": "/user-environment/env/default", "link": "all", "exclude": ["zstd", "pigz@2.8"]},
+        "programs": {"root": "/user-environment/env/programs", "link": "roots", "select": ["zstd +programs"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("unify: when_possible\n", "", "zstd is a root spec here and at"),
+        ("require: {zstd: null}", "require: {zstd: =1.5.6}", "zstd is asked for at"),
+        ("  programs: {link", "  spack: {link", "'spack' is the name of another view"),
+        ("  programs: {link", "  default: {link", "'default' is the name of another view"),
+        ("unify: when_possible", "unify: false", "False is not one of True, when_possible"),
+    ],
+)
+def test_what_views_cannot_tell_apart_is_refused(write: Write, old: str, new: str, message: str) -> None:
+    write("recipes/mine/recipe.yaml", SEVERAL.replace(old, new))
+
+    with pytest.raises(BadInput) as raised:
+        load_recipe("mine")
+
+    assert message in str(raised.value)
+
+
 def test_the_pinned_vulnerabilities_are_named_beside_the_setting_that_lets_them_in() -> None:
     environment = planned("pytorch-2.6", "clariden", "gh200")
     text = render_manifest(environment)

@@ -140,8 +140,11 @@ class Environment:
 
     @property
     def view_root(self) -> str:
-        """The view's folder: in the image if the system mounts one, else in the environment."""
-        view = self.recipe.view.name
+        """The folder of the view that all its users see."""
+        return self.root_of(self.recipe.view.name)
+
+    def root_of(self, view: str) -> str:
+        """Return a view's folder: in the image if the system mounts one, else in the environment."""
         return f"{self.system.mount}/env/{view}" if self.system.mount else f".spack-env/{view}"
 
 

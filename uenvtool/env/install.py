@@ -160,9 +160,9 @@ def install(
         mark_used(store / WORK)  # what is pruned was not used for long
         write_scope(work / "configuration", _configuration(environment, options))
         _install_compiler(spack, environment, store, work, options, on_step)
-        view = False if options.beside_others else _view(environment)
-        if view:
-            _remove_unfinished_views(store / "env" / environment.view)
+        view = False if options.beside_others else _views(environment)
+        for name in environment.views if view else ():
+            _remove_unfinished_views(store / "env" / name)
         runner = _staged(spack, environment, store, work, options, {**environment.manifest, "view": view})
         return _install(runner, environment, store, options, on_step)
 
@@ -299,11 +299,11 @@ def _configuration(environment: Installable, options: InstallOptions) -> dict[st
     return sections
 
 
-def _view(environment: Installable) -> object:
-    """Return the environment's view, at its place in the image."""
+def _views(environment: Installable) -> object:
+    """Return the environment's views, at their places in the image."""
     views = environment.manifest.get("view")
-    own = views.get(environment.view, {}) if isinstance(views, dict) else {}
-    return {environment.view: {**own, "root": environment.view_root}}
+    own = views if isinstance(views, dict) else {}
+    return {name: {**own.get(name, {}), "root": environment.root_of(name)} for name in environment.views}
 
 
 def _remove_unfinished_views(view: Path) -> None:

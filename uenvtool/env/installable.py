@@ -23,14 +23,15 @@ class Installable:
     """A resolved environment on disk.
 
     manifest: the `spack:` part of its spack.yaml. mount: where it is installed, and its image mounted.
-    view: the name of its view. texts: its files that Spack reads, relative name to text.
+    views: the names of its views, first that which is loaded if none is named. texts: its files that Spack reads,
+    relative name to text.
     """
 
     folder: Path
     manifest: Mapping[str, Any]
     lock: Lock
     mount: str
-    view: str
+    views: tuple[str, ...]
     texts: Mapping[str, str]
 
     @property
@@ -41,9 +42,13 @@ class Installable:
         return " ".join(words.partition(": ")[2].split())
 
     @property
-    def view_root(self) -> str:
-        """Where the view lies."""
-        return f"{self.mount}/env/{self.view}"
+    def view(self) -> str:
+        """The view that is loaded if none is named."""
+        return self.views[0]
+
+    def root_of(self, view: str) -> str:
+        """Return where a view lies."""
+        return f"{self.mount}/env/{view}"
 
     @property
     def own_texts(self) -> dict[str, str]:
@@ -79,7 +84,7 @@ def read_installable(folder: Path) -> Installable:
         manifest=manifest,
         lock=lock,
         mount=_mount(manifest),
-        view=next(iter(views)) if isinstance(views, dict) and views else "default",
+        views=tuple(views) if isinstance(views, dict) and views else ("default",),
         texts=texts,
     )
 

@@ -18,6 +18,7 @@ from uenvtool.env.environment import (
 )
 from uenvtool.env.folder import COMPILER
 from uenvtool.knowledge.locate import Location
+from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External
 
 MANIFEST = "spack.yaml"
@@ -190,9 +191,11 @@ def _specs(environment: Environment) -> list[str]:
 
 
 def _concretizer(environment: Environment) -> list[str]:
+    unify = environment.recipe.unify.lower()
+    why = "one version of each package, as one view needs" if unify == "true" else "several, which views tell apart"
     return [
         "concretizer:",
-        "  unify: true  # one version of each package, as one view needs",
+        f"  unify: {unify}  # {why}",
         *indented(beside("reuse: false", "the same inputs give the same versions, whatever is installed here"), 2),
         "  targets:",
         *indented(beside("host_compatible: false", "the nodes' CPU is not this machine's"), 4),
@@ -286,8 +289,11 @@ def _repos(environment: Environment, local: Local, additions: bool = True) -> li
 
 
 def _view(environment: Environment) -> list[str]:
-    view = environment.recipe.view
-    lines = ["view:", f"  {view.name}:", f"    root: {scalar(environment.view_root)}", f"    link: {view.link}"]
+    view, further = environment.recipe.view, environment.recipe.views.values()
+    lines = ["view:", f"  {view.name}:", f"    root: {scalar(environment.view_root)}", *indented(linked(view), 4)]
+    for other in further:
+        root = environment.root_of(other.name)
+        lines += [*beside(f"  {other.name}:", other.reason), f"    root: {scalar(root)}", *indented(linked(other), 4)]
     if view.prefix_paths:
         folders: dict[str, list[str]] = {}
         for variable, paths in view.prefix_paths.items():
@@ -296,6 +302,13 @@ def _view(environment: Environment) -> list[str]:
         lines += ["modules:", "  prefix_inspections:"]
         lines += [f"    {scalar(path)}: {flow(variables)}" for path, variables in folders.items()]
     return lines
+
+
+def linked(view: View | FurtherView) -> list[str]:
+    """Return which packages a view links, as Spack and Stackinator read it."""
+    lines = [f"link: {view.link}"]
+    lines += [f"select: {flow(view.select)}"] if view.select else []
+    return [*lines, *([f"exclude: {flow(view.exclude)}"] if view.exclude else [])]
 
 
 def _env_vars(environment: Environment) -> list[str]:

@@ -17,7 +17,7 @@ from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
-from uenvtool.env.manifest import again, header_lines
+from uenvtool.env.manifest import again, header_lines, linked
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.spec import parse_spec
 
@@ -170,7 +170,7 @@ def _environments(environment: Environment) -> list[str]:
         if network:
             lines.append("    specs:")
             lines += [f"    - {scalar(_with_pin(environment, root.package, root.text))}" for root in network]
-    lines.append("  unify: true")
+    lines.append(f"  unify: {environment.recipe.unify.lower()}")
     if environment.cves:
         listed = ", ".join(cve.id for cve in environment.cves)
         lines += indented(beside("deprecated: true", f"pinned versions with known vulnerabilities: {listed}"), 2)
@@ -234,7 +234,10 @@ def _settings(settings: PackageSettings) -> Iterator[str]:
 
 def _views(environment: Environment) -> list[str]:
     view = environment.recipe.view
-    lines = ["  views:", f"    {view.name}:", f"      link: {view.link}", "      uenv:"]
+    lines = ["  views:"]
+    for other in environment.recipe.views.values():
+        lines += [f"    {other.name}:", *indented(linked(other), 6)]
+    lines += [f"    {view.name}:", *indented(linked(view), 6), "      uenv:"]
     lines.append(f"        add_compilers: {'true' if view.add_compilers else 'false'}")
     if view.prefix_paths:
         lines.append("        prefix_paths:")

@@ -26,6 +26,7 @@ from uenvtool.image.pseudo import header_bytes, is_quotable
 from uenvtool.image.tree import Bundle, Entry, Tree, walk
 from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.recipe import SPACK_VIEW
 
 SBANG = "bin/sbang"
 """What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
@@ -46,7 +47,6 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
     ".": ("CMAKE_PREFIX_PATH",),
 }
 """Folders of a view and the variables that get them: Spack v1.1.0, etc/spack/defaults/base/modules.yaml."""
-SPACK_VIEW = "spack"
 
 
 def image_tree(environment: Installable, store: Path, name: str, inputs: str, scratch: Path) -> Tree:
@@ -60,14 +60,14 @@ def image_tree(environment: Installable, store: Path, name: str, inputs: str, sc
     installs = _cut_database(environment, store)
     below = f"{environment.mount}/"
     prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
-    view = _view_folder(environment, store)
-    left_out = set(_others(store, {*prefixes, view, f"env/{environment.view}", SBANG}))
+    views = {name: _view_folder(environment, store, name) for name in environment.views}
+    left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG}))
     left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
     entries = walk(store, left_out=left_out)
     bundles = _bytecode(environment, store, _python(environment, installs), entries, scratch)
     made = {name for bundle in bundles for name in bundle.contents}
     stale = _stale_bytecode(entries, made, os.fsencode(below))
-    texts = _files(environment, store, view, name, inputs)
+    texts = _files(environment, store, views, name, inputs)
     if (compiler := _compiler_lock(environment, store)) is not None:
         texts[f"{RECIPE}/{COMPILER}/{LOCK}"] = compiler.read_text(encoding="utf-8")
     texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
@@ -179,10 +179,10 @@ def _target(name: bytes, link: Entry) -> bytes:
     return os.path.normpath(os.path.join(os.path.dirname(name), link.target))
 
 
-def _files(environment: Installable, store: Path, folder: str, name: str, inputs: str) -> dict[str, str]:
-    """Return the files that make an image of a store, by their name in it. folder: of the view."""
-    view = _view(environment, store / folder)
-    uenv = _uenv(environment, view, uenv_name(name, "environment"))
+def _files(environment: Installable, store: Path, folders: Mapping[str, str], name: str, inputs: str) -> dict[str, str]:
+    """Return the files that make an image of a store, by their name in it. folders: of the views."""
+    views = {view: _view(environment, view, store / folder) for view, folder in folders.items()}
+    uenv = _uenv(environment, views, uenv_name(name, "environment"))
     scope = {
         "upstreams": {uenv.name: {"install_tree": environment.mount}},
         "packages": _externals(environment.manifest),
@@ -191,7 +191,7 @@ def _files(environment: Installable, store: Path, folder: str, name: str, inputs
     return {
         ENV: env_json(uenv),
         PACKED: packed_json(environment.mount, kind="environment", inputs=inputs, bytecode="unchecked-hash"),
-        f"{folder}/activate.sh": _activation(view),
+        **{f"{folder}/activate.sh": _activation(views[view]) for view, folder in folders.items()},
         **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
         **{f"{RECIPE}/{file}": text for file, text in environment.texts.items()},
     }
@@ -204,26 +204,26 @@ def _repositories(environment: Installable) -> dict[str, Any]:
     return {"repos": {**repos, **own}} if repos else {}
 
 
-def _view_folder(environment: Installable, store: Path) -> str:
+def _view_folder(environment: Installable, store: Path, view: str) -> str:
     """Return the folder of a view, relative to the store: Spack makes the view's name a link to the newest one."""
-    name = f"env/{environment.view}"
+    name = f"env/{view}"
     if not (store / name).is_symlink():
         return name
     return os.readlink(store / name).removeprefix(f"{environment.mount}/")
 
 
-def _uenv(environment: Installable, view: View, name: str) -> Uenv:
+def _uenv(environment: Installable, views: Mapping[str, View], name: str) -> Uenv:
     spack = View(
         description="configuration for a Spack of one's own that uses this image as an upstream",
         root=environment.mount,
-        activate=view.activate,
+        activate=views[environment.view].activate,
         scalars={"UENV_SPACK_CONFIG_PATH": f"{environment.mount}/config", **_spack_variables(environment)},
     )
     return Uenv(
         name=name,
         description=environment.description or f"{len(environment.lock.roots)} packages, made by uenvtool",
         mount=environment.mount,
-        views={environment.view: view, SPACK_VIEW: spack},
+        views={**views, SPACK_VIEW: spack},
         default_view=environment.view,
     )
 
@@ -251,18 +251,19 @@ def _spack_variables(environment: Installable) -> dict[str, str]:
     return {name: str(value) for name, value in named.items() if value}
 
 
-def _view(environment: Installable, folder: Path) -> View:
-    """Return the view with the paths that it has; only its own are named, before what the user has."""
+def _view(environment: Installable, name: str, folder: Path) -> View:
+    """Return a view with the paths that it has; only its own are named, before what the user has."""
+    root = environment.root_of(name)
     lists = {
-        variable: [ListUpdate(op="prepend", paths=[_below(environment.view_root, part) for part in parts])]
+        variable: [ListUpdate(op="prepend", paths=[_below(root, part) for part in parts])]
         for variable, parts in _inspected(environment.manifest, folder).items()
     }
     return View(
         description=f"{len(environment.lock.roots)} packages with what they need",
-        root=environment.view_root,
-        activate=f"{environment.view_root}/activate.sh",
+        root=root,
+        activate=f"{root}/activate.sh",
         lists=lists,
-        scalars=_variables(environment),
+        scalars=_variables(environment, name),
     )
 
 
@@ -278,13 +279,13 @@ def _inspected(manifest: Mapping[str, Any], folder: Path) -> dict[str, list[str]
     return found
 
 
-def _variables(environment: Installable) -> dict[str, str | None]:
-    """Return the variables that the environment sets, and None for those that it unsets."""
+def _variables(environment: Installable, view: str) -> dict[str, str | None]:
+    """Return the variables that the environment sets, and None for those that it unsets; in a further view, with paths
+    of its own."""
     section = environment.manifest.get("env_vars") or {}
-    elsewhere = f"$env/.spack-env/{environment.view}"
-    values = {
-        name: str(value).replace(elsewhere, environment.view_root) for name, value in section.get("set", {}).items()
-    }
+    root, usual = environment.root_of(view), environment.root_of(environment.view)
+    elsewhere = re.compile(rf"(\$env/\.spack-env/{re.escape(environment.view)}|{re.escape(usual)})(?![\w.-])")
+    values = {name: elsewhere.sub(lambda _: root, str(value)) for name, value in section.get("set", {}).items()}
     return {**values, **dict.fromkeys(section.get("unset", ()))}
 
 

@@ -114,13 +114,15 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
 
 def _contradictions(recipe: Recipe) -> Iterator[Problem]:
     hard: dict[str, list[VersionRequest]] = {}
+    several = {root.position for root in recipe.roots} if recipe.has_several_versions else set()
     for request in version_requests(recipe):
         if request.hard:
             hard.setdefault(request.package, []).append(request)
     for package, requests in hard.items():
-        first = requests[0]
-        for other in requests[1:]:
-            if not first.versions.intersects(other.versions):
+        pairs = combinations(requests, 2) if several else ((requests[0], other) for other in requests[1:])
+        for first, other in pairs:
+            may_differ = first.position in several and other.position in several
+            if not first.versions.intersects(other.versions) and not may_differ:
                 yield Problem(
                     f"{package} is asked for at {other.versions} here and at {first.versions} elsewhere",
                     other.position,
@@ -130,6 +132,8 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
 
 def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
     """Yield root specs of one package that are in force at once: Spack would join them, or find no solution."""
+    if recipe.has_several_versions:
+        return
     roots: dict[str, list[RootSpec]] = {}
     for root in recipe.roots:
         roots.setdefault(root.spec.package, []).append(root)
@@ -139,7 +143,8 @@ def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
                 yield Problem(
                     f"{package} is a root spec here and at {first.position}",
                     second.position,
-                    "keep one; to change an inherited spec, write yours in the group that it is in",
+                    "keep one; to change an inherited spec, write yours in the group that it is in; for both in one "
+                    "image: `unify: when_possible`, and views that tell them apart",
                 )
 
 

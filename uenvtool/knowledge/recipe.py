@@ -21,6 +21,9 @@ from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.version import Versions
 
 ANY_UARCH = "any"
+SPACK_VIEW = "spack"
+"""The view that each image has for a Spack of one's own."""
+Link = Literal["all", "run", "roots"]
 
 
 @value_class
@@ -99,15 +102,30 @@ class Variable:
 class View:
     """The folder of links that users see.
 
-    prefix_paths: variable to folders below the view. tuning: whether it also sets the system's tuning.
+    select, exclude: specs that it links alone, and that it does not link. prefix_paths: variable to folders below the
+    view. tuning: whether it also sets the system's tuning.
     """
 
     name: str = "default"
-    link: Literal["all", "run", "roots"] = "all"
+    link: Link = "all"
+    select: tuple[SpecText, ...] = ()
+    exclude: tuple[SpecText, ...] = ()
     add_compilers: bool = False
     prefix_paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
     env: tuple[Variable, ...] = ()
     tuning: bool = False
+
+
+@value_class
+class FurtherView:
+    """Another folder of links to the same packages; fields as of View."""
+
+    name: Key
+    position: Position
+    reason: str = ""
+    link: Link = "all"
+    select: tuple[SpecText, ...] = ()
+    exclude: tuple[SpecText, ...] = ()
 
 
 @value_class
@@ -191,7 +209,8 @@ class Recipe:
     """A recipe with everything that it inherits.
 
     mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
-    global_variants: the variant groups that every package prefers.
+    global_variants: the variant groups that every package prefers. unify: `when_possible` if there may be several
+    versions of a package.
     """
 
     name: str
@@ -210,6 +229,8 @@ class Recipe:
     prefer: dict[str, Pin] = field(default_factory=dict)
     couplings: tuple[Coupling, ...] = ()
     view: View
+    views: dict[str, FurtherView] = field(default_factory=dict)
+    unify: Literal["True", "when_possible"] = "True"
     cves: tuple[Vulnerability, ...] = ()
     yanked: tuple[Yanked, ...] = ()
     deployment: Deployment = field(default_factory=Deployment)
@@ -227,6 +248,11 @@ class Recipe:
     def roots(self) -> tuple[RootSpec, ...]:
         """Every root spec, in order."""
         return tuple(root for group in self.groups for root in group.specs)
+
+    @property
+    def has_several_versions(self) -> bool:
+        """Whether there may be several versions of a package."""
+        return self.unify == "when_possible"
 
     def supports(self, uarch: str) -> bool:
         """Tell if the recipe is meant for a node type."""
@@ -248,6 +274,9 @@ def read_recipe(name: str) -> Recipe:
     for root in (*recipe.roots, *([recipe.compiler] if recipe.compiler else [])):
         if not root.spec.package and not binder.problems:
             binder.problem("the spec names no package", root.position, "begin it with the package's name")
+    for view in recipe.views.values():
+        if view.name in (recipe.view.name, SPACK_VIEW):
+            binder.problem(f"{view.name!r} is the name of another view", view.position, "give it another one")
     lists = [tree.get("global_variants"), *(group.get("variants") for _, group in children(tree, "groups"))]
     for _, node in (entry for listed in lists for entry in children(listed)):
         if node.value not in recipe.variants:
