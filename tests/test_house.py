@@ -92,6 +92,7 @@ def test_a_class_variable_names_its_type() -> None:
 
 FILE_BY_FILE = {
     "doctor/ranks.py": "a rank says that it begins, and later what it saw: the reader knows both",
+    "env/after.py": "a script that is run, and then its log",
     "env/folder.py": "the files, the lock, the table: the record says at every instant what is there",
     "env/install.py": "in a folder of its own, and a log",
     "env/resolve.py": "in a scratch folder, and a log",

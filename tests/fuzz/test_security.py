@@ -330,6 +330,7 @@ TESTED_BY = {
     31: "tests/faults/test_kills.py::test_job",
     32: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
     33: "tests/knowledge/test_site.py::test_the_current_folder_is_not_looked_into",
+    35: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
     34: "tests/image/test_prune.py::test_what_is_not_ours_or_in_use_stays",
 }
 """The test of each numbered sentence."""

@@ -117,6 +117,26 @@ def test_the_slurm_plugin_loads_it_in_a_job(image: Path, place: Path) -> None:
     assert all(path.startswith(f"{MOUNT}/env/default") for path in json.loads(python.stdout)), python.stderr
 
 
+def test_what_a_script_of_the_users_adds_is_loaded_with_the_view(image: Path, place: Path, cli: Cli) -> None:
+    script = place / "setup.sh"
+    script.write_text(
+        '#!/bin/sh\nmkdir bin\nln -s "$UENV_VIEW/bin/pigz" bin/mine\n"$UENV_VIEW/bin/python" -V > version\n'
+    )
+    (place / "tests.yaml").write_text("features: [python]\n")
+    more = ("--post-install", script, "--meta", place / "tests.yaml")
+
+    built = cli(*build_words("--store", place / "store", "-o", "with.squashfs", *more))
+    again = cli(*build_words("--store", place / "store", "-o", "without.squashfs"))
+
+    assert (built.code, again.code) == (0, 0), built.stderr + again.stderr
+    found = loaded(str(place / "with.squashfs"), "default", "bash", "-c", "command -v mine; mine --version")
+    assert found.splitlines() == [f"{MOUNT}/local/bin/mine", "pigz 2.8"]
+    assert loaded(str(place / "with.squashfs"), "default", "cat", f"{MOUNT}/local/version").startswith("Python 3.")
+    assert "python" in loaded(str(place / "with.squashfs"), "default", "cat", f"{MOUNT}/meta/extra/tests.yaml")
+    assert cli("image", "verify", place / "with.squashfs").code == 0
+    assert (place / "without.squashfs").read_bytes() == image.read_bytes()
+
+
 def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: Path) -> None:
     """The overlay is of einops as the index has it."""
     index = {name: value for name, value in os.environ.items() if name.lower().startswith(OF_AN_INDEX)}

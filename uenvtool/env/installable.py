@@ -10,7 +10,7 @@ from typing import Any
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER
+from uenvtool.env.folder import COMPILER, EXTRA
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 
@@ -110,6 +110,6 @@ def _names(folder: Path) -> list[str]:
     """Return the files of an environment that Spack reads, relative to its folder."""
     names = [MANIFEST, LOCK, f"{COMPILER}/{MANIFEST}"]
     found = [name for name in names if (folder / name).is_file()]
-    folders = (folder / REPOSITORY, folder / CONFIGURATION)
+    folders = (folder / REPOSITORY, folder / CONFIGURATION, folder / EXTRA)
     copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]
     return [*found, *(path.relative_to(folder).as_posix() for path in copied)]

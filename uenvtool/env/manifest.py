@@ -16,12 +16,13 @@ from uenvtool.env.environment import (
     Environment,
     PackageSettings,
 )
-from uenvtool.env.folder import COMPILER
+from uenvtool.env.folder import COMPILER, EXTRA
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External
 
 MANIFEST = "spack.yaml"
+REFRAME = "reframe.yaml"
 CONFIGURATION = "configuration"
 """The folder of the site's configuration that the environment includes."""
 VIRTUAL = ("mpi", "iconv", *LANGUAGES)
@@ -45,8 +46,22 @@ def render(environment: Environment) -> dict[str, str]:
         files[f"{CONFIGURATION}/{configuration.target}"] = configuration.text()
     if environment.compiler and environment.compiler.first:
         files[f"{COMPILER}/{MANIFEST}"] = render_compiler(environment, environment.compiler)
+    if reframe := render_reframe(environment):
+        header = [f"# {line}" for line in header_lines(environment, again(environment))]
+        files[f"{EXTRA}/{REFRAME}"] = "\n".join([*header, *reframe]) + "\n"
     files[MANIFEST] = render_manifest(environment)
     return files
+
+
+def render_reframe(environment: Environment) -> list[str]:
+    """Return what the site's ReFrame tests find in the views (eth-cscs/alps-uenv, docs/pkg-reframe.md), if anything."""
+    reframe, view = environment.recipe.deployment.reframe, environment.recipe.view.name
+    if not reframe.features:
+        return []
+    compilers = {"cc": reframe.cc, "cxx": reframe.cxx, "ftn": reframe.ftn}
+    lines = [f"{scalar(view)}:", f"  features: {flow(reframe.features)}"]
+    lines += [f"  {name}: {scalar(command)}" for name, command in compilers.items() if command]
+    return [*lines, f"  views: {flow([view])}"]
 
 
 def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolving: bool = False) -> str:

@@ -17,7 +17,8 @@ from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
-from uenvtool.env.manifest import again, header_lines, linked
+from uenvtool.env.folder import EXTRA
+from uenvtool.env.manifest import REFRAME, again, header_lines, linked, render_reframe
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.spec import parse_spec
 
@@ -57,7 +58,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         ("packages.yaml", _packages(environment)),
         ("modules.yaml", MODULES if version == 2 else []),
         ("environments.yaml", _environments(environment)),
-        ("extra/reframe.yaml", _reframe(environment)),
+        (f"{EXTRA}/{REFRAME}", render_reframe(environment)),
         (DEPLOYMENT, _deployment(environment)),
     ):
         if lines:
@@ -116,18 +117,6 @@ def _config(environment: Environment, version: int) -> list[str]:
 def _commit(pin: GitPin) -> str:
     """Return what Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
     return pin.commit or pin.revision
-
-
-def _reframe(environment: Environment) -> list[str]:
-    """Return what the site's ReFrame tests find in the view (eth-cscs/alps-uenv, docs/pkg-reframe.md)."""
-    deployment, view = environment.recipe.deployment, environment.recipe.view.name
-    if not deployment.reframe.features:
-        return []
-    lines = [f"{scalar(view)}:", f"  features: {flow(deployment.reframe.features)}"]
-    reframe = deployment.reframe
-    compilers = {"cc": reframe.cc, "cxx": reframe.cxx, "ftn": reframe.ftn}
-    lines += [f"  {name}: {scalar(command)}" for name, command in compilers.items() if command]
-    return [*lines, f"  views: {flow([view])}"]
 
 
 def _deployment(environment: Environment) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core import files
@@ -12,9 +14,10 @@ from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
+from uenvtool.env.after import POST_INSTALL, run_post_install
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.folder import PURPOSE
+from uenvtool.env.folder import EXTRA, PURPOSE
 from uenvtool.env.install import Installed, folder_of, install, push, usual_stores
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
@@ -36,9 +39,10 @@ from uenvtool.image.cache import (
     tested_sha256,
 )
 from uenvtool.image.environment import image_tree
+from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import Programs, find_programs
-from uenvtool.image.read import refuse_foreign
+from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.site import as_url, install_options, is_unsigned, push_target, require_site, with_site
 from uenvtool.knowledge.choice import choose, load_recipe
@@ -121,6 +125,7 @@ def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path 
                 text=str(plan.store),
                 notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
             )
+        run_post_install(plan.environment, plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:
                 tree = image_tree(plan.environment, plan.store, plan.key.name, plan.key.inputs, scratch)
@@ -146,6 +151,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
     spack = find_spack(request.spack)
     environment, name = _environment(request, spack, progress)
+    environment = _with_files(environment, request)
     key = Key(name=name, inputs=inputs_hash(environment))
     usual = key.file_name if request.tag else f"{name}.squashfs"
     output = request.output or usual
@@ -181,6 +187,26 @@ def _environment(request: ImageRequest, spack: Spack | None, progress: Progress)
         kind = BadInput if spack else ToolMissing
         raise kind(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
     return read_installable(outcome.folder), recipe.name
+
+
+def _with_files(environment: Installable, request: ImageRequest) -> Installable:
+    """Return an environment with the script and the metadata that the user names, which are inputs as its own files.
+
+    Raises BadInput for what is no text, or has a name that an image cannot have there.
+    """
+    named = {f"{EXTRA}/{file.name}": file for file in request.meta}
+    named |= {POST_INSTALL: request.post_install} if request.post_install else {}
+    odd = [name for name in named if not re.fullmatch(r"(extra/)?[A-Za-z0-9_][A-Za-z0-9_.-]*", name)]
+    if odd or f"{EXTRA}/{Path(PACKED).name}" in named:
+        wrong = odd[0] if odd else PACKED
+        raise BadInput(f"{wrong} cannot be metadata of yours", hint="give the file another name")
+    try:
+        texts = {name: files.read_named(file, LARGEST_TEXT).decode("utf-8") for name, file in named.items()}
+    except FileNotFoundError as error:
+        raise BadInput(f"there is no file {error}", hint="check the name") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"a script or metadata is no text: {error}", hint="save it as UTF-8") from error
+    return replace(environment, texts={**environment.texts, **texts})
 
 
 def _install(plan: ImagePlan, ring: Path | None, progress: Progress) -> Installed:

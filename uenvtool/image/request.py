@@ -57,6 +57,15 @@ class ImageRequest:
     push_image: Annotated[
         Names, Option(metavar="PLACE", help="With --tag hash: put the image into such a place; repeatable.")
     ] = ()
+    post_install: Annotated[
+        Path | None,
+        Option(
+            metavar="FILE", help="Run a script of yours when all is installed; what it puts into `local` is packed."
+        ),
+    ] = None
+    meta: Annotated[
+        tuple[Path, ...], Option(metavar="FILE", help="Put a file of yours into the image's meta/extra; repeatable.")
+    ] = ()
     install_only: Annotated[
         bool, Option("--install-only", help="Stop before packing; any number may run at once on one --store.")
     ] = False

@@ -115,6 +115,8 @@ def _build_words(plan: ImagePlan) -> Iterator[str]:
         cache=tuple(map(as_url, request.cache)),
         unsigned=request.unsigned,
         push=push_target(request, plan.site),
+        post_install=request.post_install.absolute() if request.post_install else None,
+        meta=tuple(file.absolute() for file in request.meta),
         tag="hash" if plan.push_caches else None,
         push_image=tuple(cache.shown for cache in plan.push_caches),
     )

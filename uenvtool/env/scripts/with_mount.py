@@ -1,11 +1,14 @@
-"""Runs a command that alone sees one folder at another place: [--writable DIR]... STORE MOUNT COMMAND...
+"""Runs a command that alone sees one folder at another place:
+[--read-only] [--in DIR] [--writable DIR]... STORE MOUNT COMMAND...
 
 In a mount namespace of its own, and without rights in a user namespace too, see mount_namespaces(7)
 and user_namespaces(7). The folder MOUNT must exist; nobody else sees what is mounted there.
 
 Everything else is read-only for the command, since a build can do what it likes: all but the store, the
-folders that --writable names, and those for temporary files and devices. The home folder is, wherever it
-lies. On a kernel before 5.12, which cannot do this (mount_setattr(2)), the command is not kept in.
+folders that --writable names, and those for temporary files and devices. With --read-only the store is it
+too, but for folders in it that --writable names. The home folder is, wherever it lies. On a kernel before
+5.12, which cannot do this (mount_setattr(2)), the command is not kept in. --in names the folder that the
+command starts in.
 
 The command and all that it starts live in a process namespace of their own, see pid_namespaces(7): when
 this process ends, also by SIGKILL, the kernel ends them all. So no build goes on in a store that the
@@ -36,9 +39,11 @@ CANNOT = 125
 
 def main(*words: str) -> None:
     """Mount, run the command, and end as it does."""
-    writable = []
-    while words[0] == "--writable":
-        writable.append(words[1])
+    options: dict[str, list[str]] = {"--writable": [], "--in": []}
+    is_read_only = words[0] == "--read-only"
+    words = words[1:] if is_read_only else words
+    while words[0] in options:
+        options[words[0]].append(words[1])
         words = words[2:]
     store, mount, *command = words
     libc = ctypes.CDLL(None, use_errno=True)
@@ -52,7 +57,13 @@ def main(*words: str) -> None:
     _call(libc.mount, None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None, step="a private mount namespace")
     source, target = os.fsencode(store), os.fsencode(mount)
     _call(libc.mount, source, target, None, ctypes.c_ulong(MS_BIND), None, step=f"{store} at {mount}")
-    _keep_in(libc, [*SHARED, os.environ.get("TMPDIR", SHARED[0]), *writable, store, mount])
+    temporary, named = [*SHARED, os.environ.get("TMPDIR", SHARED[0])], options["--writable"]
+    if is_read_only:
+        _keep_in(libc, [*temporary, store, mount, *named], read_only=(store, mount))
+    else:
+        _keep_in(libc, [*temporary, *named, store, mount])
+    for folder in options["--in"]:
+        os.chdir(folder)
     first = os.fork()
     if first == 0:
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -60,11 +71,11 @@ def main(*words: str) -> None:
     sys.exit(_ended(os.waitpid(first, 0)[1]))
 
 
-def _keep_in(libc: ctypes.CDLL, writable: list[str]) -> None:
+def _keep_in(libc: ctypes.CDLL, writable: list[str], read_only: tuple[str, ...] = ()) -> None:
     """Make everything read-only but these folders, and what is mounted below them; the home folder is it too.
 
     The folders are set aside as they are, and put back over the read-only ones, the home folder below
-    all others: folders in it may be writable.
+    all others: folders in it may be writable. read_only: those that are put back so, though they lie in others.
     """
     home = os.path.expanduser("~")
     above = [folder for folder in writable if home.startswith(f"{folder}/")]
@@ -74,7 +85,7 @@ def _keep_in(libc: ctypes.CDLL, writable: list[str]) -> None:
         sys.stderr.write(f"with_mount: builds are not kept in: {os.strerror(ctypes.get_errno())}\n")
         return
     for folder, tree in kept:
-        if folder == home and not _set_read_only(libc, tree, b""):
+        if folder in (home, *read_only) and not _set_read_only(libc, tree, b""):
             continue
         arguments = (tree, b"", AT_FDCWD, os.fsencode(folder), MOVE_MOUNT_F_EMPTY_PATH)
         if libc.syscall(MOVE_MOUNT, *arguments) != 0:
