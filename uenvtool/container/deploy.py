@@ -9,8 +9,11 @@ from uenvtool.container.identity import Identity
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
+from uenvtool.core.pipeline import Job, end_of_script, gitlab
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.container import NodeTest
+
+STAGES = ("build", "test", "apps", "test-apps", "publish")
 
 
 @value_class
@@ -49,14 +52,12 @@ def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deploymen
     """How the image is built, by hand and in pipelines. base: the canonical name of the image below, if it is ours."""
     again = deployment.again
     folder = f"containers/{plan.name}"
-    apps = plan.below is not None
     words = {
         "CANONICAL_WORD": quoting.sh_word(identity.canonical),
         "TESTED_WORD": quoting.sh_word(identity.tested),
         "STABLE_WORD": quoting.sh_word(identity.stable),
         "BASE_WORD": quoting.sh_word(base) if base else "''",
     }
-    needs = f'[{{job: "{plan.below.name} test", optional: true}}]' if plan.below else "[]"
     return {
         "build.sh": filled(
             template("build.sh"),
@@ -65,17 +66,10 @@ def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deploymen
             FILE_WORD=quoting.sh_word(squashfs_name(plan)),
             AGAIN=again,
         ),
-        "ci.sh": filled(template("ci.sh"), STABLE=identity.stable, EDF=deployment.edf, AGAIN=again, **words),
-        "gitlab-ci.yml": filled(
-            template("gitlab-ci.yml"),
-            STABLE=identity.stable,
-            AGAIN=again,
-            NAME=plan.name,
-            FOLDER=folder,
-            BUILD_STAGE="apps" if apps else "build",
-            TEST_STAGE="test-apps" if apps else "test",
-            BUILD_NEEDS=needs,
+        "ci.sh": filled(
+            template("ci.sh"), STABLE=identity.stable, EDF=deployment.edf, AGAIN=again, END=end_of_script(), **words
         ),
+        "gitlab-ci.yml": _gitlab(plan, identity, again, folder),
         "github-workflow.yml": filled(
             template("github-workflow.yml"),
             STABLE=identity.stable,
@@ -85,6 +79,26 @@ def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deploymen
             RUNNER=_runner(plan),
         ),
     }
+
+
+def _gitlab(plan: ContainerPlan, identity: Identity, again: str, folder: str) -> str:
+    """Return the pipeline. An image on one of ours is built and tested after that one."""
+    name, below = plan.name, plan.below
+    head = [
+        f"The pipeline of {identity.stable}",
+        f"Made by uenvtool, again: {again}",
+        "Use it from .gitlab-ci.yml with the files of other images: "
+        "include: [{local: containers/NAME/gitlab-ci.yml}, ...]",
+        "Variables of the project: REGISTRY, and the tags of two runners: "
+        "BUILDER has podman and skopeo, NODES starts srun.",
+    ]
+    needs = f'[{{job: "{below.name} test", optional: true}}]' if below else "[]"
+    jobs = (
+        Job(step="build", stage="apps" if below else "build", runner="BUILDER", needs=needs),
+        Job(step="test", stage="test-apps" if below else "test", runner="NODES", needs=f'["{name} build"]'),
+        Job(step="publish", stage="publish", runner="BUILDER", needs=f'["{name} test"]', is_for_all=True),
+    )
+    return gitlab(name, folder, head, STAGES, jobs, watched=[f"{folder}/**/*"])
 
 
 def _runner(plan: ContainerPlan) -> str:

@@ -106,8 +106,7 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     found = cached_result(plan, progress)
     if found.result:
         return found.result
-    with progress("asking what the site file names"):
-        require_site(plan.request, plan.site, plan.spack)
+    require_site(plan.request, plan.site, plan.spack, progress)
     with keyring(plan.spack, tuple(map(Path, plan.site.keys))) as ring:
         return _built(plan, programs, found, ring, progress)
 

@@ -19,6 +19,7 @@ from uenvtool.image import registry
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import file_sha256
 from uenvtool.image.read import read_texts, refuse_foreign, require_image
+from uenvtool.image.reframe import require_passed
 
 SCHEME = "oci://"
 PIECE_BYTES = 1 << 20
@@ -187,8 +188,13 @@ class Registry:
         return True
 
     def _reference(self, key: Key) -> str:
-        separated = re.sub(r"[^a-z0-9]+", lambda run: run[0] if run[0] in "._-" else "-", key.name.lower())
-        return f"{self.address}/{separated.strip('._-') or 'environment'}:{key.inputs}"
+        return f"{self.address}/{repository_name(key.name)}:{key.inputs}"
+
+
+def repository_name(name: str) -> str:
+    """Return the name of an image as registries take it."""
+    separated = re.sub(r"[^a-z0-9]+", lambda run: run[0] if run[0] in "._-" else "-", name.lower())
+    return separated.strip("._-") or "environment"
 
 
 def named_cache(text: str) -> Cache:
@@ -263,10 +269,13 @@ def store(
                 yield f"{cache.shown} has another image of these inputs, which stays: another run built it"
 
 
-def mark_tested(image: Path, push_images: Sequence[str] = (), progress: Progress = silent) -> Result:
+def mark_tested(
+    image: Path, push_images: Sequence[str] = (), progress: Progress = silent, *, reframe: Path | None = None
+) -> Result:
     """Write beside an image that it was tested: FILE.tested, which `sha256sum --check` reads.
 
-    push_images: caches that get the image and the mark. Raises BadInput if the file is not an image, or
+    push_images: caches that get the image and the mark. reframe: the report of the tests, which decides. Raises
+    AnswerIsNo if that does not say that they passed; BadInput if the file is not an image, or
     is to be put into a cache and not named by its inputs; ToolFailed if the disk or a cache fails.
     """
     require_image(image)
@@ -275,11 +284,12 @@ def mark_tested(image: Path, push_images: Sequence[str] = (), progress: Progress
     if caches and (not name or inputs != inputs_of(image)):
         hint = "places keep what `uenvtool image build --tag hash` made, under the name that it got"
         raise BadInput(f"{image} is not named NAME-HASH.squashfs after its inputs", hint=hint)
+    notes = (require_passed(reframe, image),) if reframe else ()
     digest = file_sha256(image)
     marker = mark(image, digest)
     warnings = tuple(store(caches, image, Key(name=name, inputs=inputs), progress, sha256=digest))
     data = {"image": str(image), "sha256": digest, "marker": str(marker)}
-    return Result(data=data, text=str(marker), warnings=warnings)
+    return Result(data=data, text=str(marker), warnings=warnings, notes=notes)
 
 
 def _publish(new: Path, target: Path) -> None:

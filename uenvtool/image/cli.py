@@ -8,6 +8,7 @@ import typer
 
 from uenvtool.core.options import JSON, command
 from uenvtool.core.result import Result
+from uenvtool.image.pipeline import PipelineRequest
 from uenvtool.image.request import ImageRequest
 
 image = typer.Typer(
@@ -106,6 +107,15 @@ def sbom(path: Path = typer.Argument(..., metavar="FILE|LOCK", help="An image, o
 
 
 @image.command()
+@command(PipelineRequest)
+def pipeline(request: PipelineRequest) -> Result:
+    """Write the pipeline of a uenv for GitLab: resolve and compare, build on nodes, test, mark, publish."""
+    from uenvtool.image.pipeline import write_pipeline
+
+    return write_pipeline(request)
+
+
+@image.command()
 def prune(
     folders: list[Path] = typer.Argument(None, metavar="[DIR]...", help="Stores and images, or folders of them."),
     older: int = typer.Option(30, "--older", min=0, metavar="DAYS", help="Those that were not used for so long."),
@@ -129,10 +139,13 @@ def mark_tested(
         metavar="PLACE",
         help="Put the image and its mark into a folder or oci://REGISTRY/PATH too; repeatable.",
     ),
+    reframe: Path | None = typer.Option(
+        None, "--reframe", metavar="REPORT", help="Only if ReFrame's report says that all tests passed on this image."
+    ),
     json_: bool = JSON,
 ) -> int:
     """Write FILE.tested beside an image that was tested; `image verify` holds it against the image."""
     from uenvtool.core import console
     from uenvtool.image.cache import mark_tested as work
 
-    return console.show(work(path, push_image, console.progress), as_json=json_)
+    return console.show(work(path, push_image, console.progress, reframe=reframe), as_json=json_)

@@ -90,11 +90,12 @@ def is_unsigned(request: ImageRequest, site: Site) -> bool:
     return request.unsigned or (isinstance(mirror, dict) and mirror.get("signed") is False)
 
 
-def require_site(request: ImageRequest, site: Site, spack: Spack) -> None:
+def require_site(request: ImageRequest, site: Site, spack: Spack, progress: Progress = silent) -> None:
     """Raise AnswerIsNo with all that the site file names and that is not there; nothing was begun yet."""
     if site.path is None:
         return
-    found = [check.problem for check in _site_checks(request, site, spack) if check.problem]
+    with progress("asking what the site file names"):
+        found = [check.problem for check in _site_checks(request, site, spack) if check.problem]
     if problems := [problem for problem in found if problem.position]:
         raise AnswerIsNo(problems)
 

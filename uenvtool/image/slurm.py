@@ -40,7 +40,7 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     found = cached_result(plan, progress)
     if found.result:
         return found.result
-    require_site(plan.request, plan.site, plan.spack)
+    require_site(plan.request, plan.site, plan.spack, progress)
     work, text = plan.store / WORK, job_script(request, plan)
     script = work / "build.sh"
     files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts

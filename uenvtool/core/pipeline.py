@@ -1,0 +1,55 @@
+"""Renders what pipelines have in common: GitLab's file, whose jobs run steps of one script, and that script's end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.core.value import value_class
+
+DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
+
+
+@value_class
+class Job:
+    """A job that runs a step of ci.sh. runner: the variable with the tag of its runner. needs: the jobs before it, as
+    YAML. is_for_all: on the default branch alone, since others see what it gives. kept: folders to look at if it fails.
+    """
+
+    step: str
+    stage: str
+    runner: str
+    needs: str
+    is_for_all: bool = False
+    kept: Sequence[str] = ()
+
+
+def gitlab(
+    name: str, folder: str, head: Sequence[str], stages: Sequence[str], jobs: Sequence[Job], *, watched: Sequence[str]
+) -> str:
+    """Return a file for `include:` of .gitlab-ci.yml. watched: the paths whose changes start it; head: its comments."""
+    lines = [*(f"# {line}" for line in head), f"stages: [{', '.join(stages)}]", "", f'".{name}":', "  rules:"]
+    lines += [f"  - changes: [{_quoted(watched)}]", f"  {DEFAULT_BRANCH}"]
+    for job in jobs:
+        lines += ["", f'"{name} {job.step}":', f'  extends: ".{name}"', f"  stage: {job.stage}"]
+        lines += [f"  tags: [${job.runner}]", f"  needs: {job.needs}"]
+        lines += ["  rules:", f"  {DEFAULT_BRANCH}"] if job.is_for_all else []
+        lines += ["  script:", f"  - bash {folder}/ci.sh {job.step}"]
+        if job.kept:
+            lines += ["  artifacts:", "    when: on_failure", f"    paths: [{_quoted(job.kept)}]"]
+    return "\n".join(lines) + "\n"
+
+
+def end_of_script(*, artifact: bool = False) -> str:
+    """Return the end of a ci.sh: what asks the registry of REGISTRY, what stops, and the call of main.
+
+    artifact: the images are none of containers, of which skopeo gives the manifest and no digest.
+    """
+    text = (Path(__file__).parent / "registry.sh").read_text(encoding="utf-8")
+    return filled(text, HOW="--raw" if artifact else "--no-tags --format '{{.Digest}}'")
+
+
+def _quoted(paths: Sequence[str]) -> str:
+    return ", ".join(map(quoting.toml, paths))  # JSON's strings are YAML's
