@@ -103,6 +103,19 @@ def test_the_committed_lock_has_the_coupled_versions(recipe: str) -> None:
     assert {name: versions[name] for name in COUPLED[recipe]} == {n: [v] for n, v in COUPLED[recipe].items()}
 
 
+@pytest.mark.parametrize(("uarch", "target"), [("mi300", "gfx942"), ("mi200", "gfx90a")])
+def test_the_committed_lock_for_rocm_is_of_one_rocm_and_without_cuda(uarch: str, target: str) -> None:
+    lock = lock_in(ROOT / "envs" / "pytorch-2.10-rocm" / f"beverin-{uarch}")
+    versions = lock.versions()
+
+    coupled = {"py-torch": "2.10.0", "py-torchvision": "0.25.0", "py-torchaudio": "2.10.0", "aws-ofi-nccl": "1.18.0"}
+    rocm = dict.fromkeys(("hip", "rccl", "miopen-hip", "rocblas", "hsa-rocr-dev", "llvm-amdgpu"), "7.1.1")
+    assert {name: versions[name] for name in (*coupled, *rocm)} == {n: [v] for n, v in (coupled | rocm).items()}
+    assert not {"cuda", "cudnn", "nccl", "py-triton"} & set(versions)
+    text = (ROOT / "envs" / "pytorch-2.10-rocm" / f"beverin-{uarch}" / "spack.lock").read_text()
+    assert f'"amdgpu_target":["{target}"]' in text.replace(" ", "").replace("\n", "")
+
+
 def beside_the_published(committed: Path) -> list[Match]:
     """Each published row with what a committed environment, RECIPE/SYSTEM-UARCH, has for it."""
     system, uarch = committed.name.rsplit("-", 1)
