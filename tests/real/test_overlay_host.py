@@ -93,13 +93,31 @@ def test_a_change_of_conda_below_an_overlay_is_said(conda: BaseHere, cli: Cli, p
     assert "the base has changed since this overlay was made" in again.stderr
 
 
-def test_the_python_of_a_module_is_the_base(init: Path, wheels: Path, no_base: None, place: Path) -> None:
+PREFIXES = """
+import os, site
+for prefix in os.environ.get("EBPYTHONPREFIXES", "").split(os.pathsep):
+    site.addsitedir(os.path.join(prefix, "lib", "python{version}", "site-packages"))
+"""
+
+
+@pytest.mark.parametrize("by_prefixes", [False, True], ids=["in one folder", "EasyBuild"])
+def test_the_python_of_a_module_is_the_base(
+    init: Path, wheels: Path, no_base: None, place: Path, by_prefixes: bool
+) -> None:
     version = newest()
     here = base(place.parent / "software", "module", pythons()[version], version)
     fill(here, wheels)
     module = place.parent / "modules" / "pytorch" / "2.6.0"
     module.parent.mkdir(parents=True)
-    module.write_text(f"#%Module1.0\nprepend-path PATH {here.root}/bin\n")
+    lines = f"#%Module1.0\nprepend-path PATH {here.root}/bin\n"
+    if by_prefixes:  # EasyBuild's modules name the folder of each package to a Python that knows of it
+        torch = place.parent / "torch" / "lib" / f"python{version}" / "site-packages"
+        torch.mkdir(parents=True)
+        for path in here.site.glob("torch*"):
+            path.rename(torch / path.name)
+        (here.site / "sitecustomize.py").write_text(PREFIXES.format(version=version))
+        lines += f"prepend-path EBPYTHONPREFIXES {place.parent}/torch\n"
+    module.write_text(lines)
     (place / "look.py").write_text(LOOK)
     (place / "venv.py").write_text(
         "import sys, uenvtool.core.session\nuenvtool.core.session.CONTAINER_MARKS = ()\n"

@@ -60,7 +60,7 @@ def test_an_error_in_a_requirements_file_names_its_line(
         (["v", "small", "--override", "a b"], "--override a b"),
         (["v", "small", "--mount", "tools"], "--mount tools"),
         (["v", "--from", "nothing.toml"], "nothing.toml"),
-        (["v", "small", "--from", "nothing.toml"], "--from says all"),
+        (["v", "small", "--from", "nothing.toml"], "the lock says all"),
         (["v:w", "small"], "':'"),
         (["info", "nothing"], "no such file or folder"),
         (["info", "."], "is no overlay"),
