@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 from uenvtool.core.errors import BadInput
 
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+=@%-]+")
 """A word that shells take as it is."""
+QUOTES = ("\\", "'")
+"""What ends a word in `$'...'`, or begins a code."""
 
 
 def comment(text: str) -> str:
@@ -29,6 +32,14 @@ def sh(text: str) -> str:
 def sh_word(text: str) -> str:
     """Return the same; in quotes only if the shell would not take it as it is."""
     return text if PLAIN_WORD.fullmatch(text) else sh(text)
+
+
+def bash_line(text: str) -> str:
+    """Return one word of bash that stands on one line, whatever is in it."""
+    if text.isprintable():
+        return shlex.quote(text)
+    coded = {one: "".join(f"\\x{byte:02x}" for byte in one.encode("utf-8", "surrogateescape")) for one in text}
+    return f"$'{''.join(one if one.isprintable() and one not in QUOTES else coded[one] for one in text)}'"
 
 
 def fish(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,14 +19,13 @@ from uenvtool.image.write import EPOCH, write_image
 class Packed:
     """An image that was written, compared with its tree, and put on disk.
 
-    path: where it is, or will be. bytes: its size. seconds: what all of it took.
+    path: where it is, or will be. bytes: its size.
     """
 
     path: Path
     bytes: int
     sha256: str
     compression: str
-    seconds: float
 
 
 def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int | None = None) -> Packed:
@@ -38,7 +36,6 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
     Raises BadInput if a name cannot be packed, ToolFailed if mksquashfs, unsquashfs or the disk fails, or
     if the image is not the tree.
     """
-    begun = time.monotonic()
     epoch = EPOCH if epoch is None else epoch
     write(programs, tree, image, scratch, epoch)
     with ThreadPoolExecutor(2) as beside:
@@ -47,13 +44,7 @@ def pack(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int 
         on_disk.result()
         sha256 = digest.result()
     files.set_shared_mode(image)
-    return Packed(
-        path=image,
-        bytes=image.stat().st_size,
-        sha256=sha256,
-        compression=programs.compression,
-        seconds=time.monotonic() - begun,
-    )
+    return Packed(path=image, bytes=image.stat().st_size, sha256=sha256, compression=programs.compression)
 
 
 def write(programs: Programs, tree: Tree, image: Path, scratch: Path, epoch: int) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import files
+from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.lines import beside
 from uenvtool.core.options import given
@@ -273,19 +273,7 @@ def _again(request: JobRequest, system: str) -> str:
     """Return the command that makes the same files, wherever it is run."""
     wanted = replace(request, system=system, submit=False, dry_run=False, force=False)
     words = ["uenvtool", "job", *given(wanted), *(["--", *request.words] if request.words else [])]
-    return " ".join(_word(word) for word in words)
-
-
-def _word(text: str) -> str:
-    """Return a word of bash on one line, whatever is in it."""
-    if text.isprintable():
-        return shlex.quote(text)
-    parts = [one if one.isprintable() and one not in "\\'" else _coded(one) for one in text]
-    return f"$'{''.join(parts)}'"
-
-
-def _coded(character: str) -> str:
-    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+    return " ".join(map(quoting.bash_line, words))
 
 
 def _here(runtime: str) -> str:

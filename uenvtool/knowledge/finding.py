@@ -157,10 +157,7 @@ def findings_named(names: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {
             "finding": name,
-            "severity": known[name].severity,
-            "what": known[name].what,
-            "why": known[name].why,
-            "fix": known[name].fix,
+            **{field: getattr(known[name], field) for field in ("severity", "what", "why", "fix")},
             "paste": known[name].command,
             "workaround": _shown(known[name].workaround),
             "lines": [line.text.strip() for line in known[name].log],

@@ -144,11 +144,7 @@ def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {
             "rule": name,
-            "severity": rules[name].severity,
-            "what": rules[name].what,
-            "cost": rules[name].cost,
-            "fix": rules[name].fix,
-            "source": rules[name].source,
+            **{field: getattr(rules[name], field) for field in ("severity", "what", "cost", "fix", "source")},
             "file": str(rules[name].position),
         }
         for name in names

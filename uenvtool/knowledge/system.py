@@ -191,7 +191,6 @@ class System:
     scheduler: Scheduler = field(default_factory=Scheduler)
     jobs: Jobs = field(default_factory=Jobs)
     mount: str = ""
-    scratch: tuple[str, ...] = ()
     tuning: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
