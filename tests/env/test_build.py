@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -583,3 +584,19 @@ def _wait_for(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize("words", [["hello", "-o", "made here"], ["my/recipe.yaml"], ["my/recipe.yaml", "-o", "x"]])
+def test_the_command_in_a_files_head_makes_that_file_again(cli: Cli, write: Write, words: list[str]) -> None:
+    write("my/recipe.yaml", "extends: hello\ndescription: Mine.\n")
+    made = cli("build", *words, "--system", "clariden", "--no-concretize")
+    assert made.code == 0, made.stderr
+    (manifest,) = Path().rglob("spack.yaml")
+    before = manifest.read_text()
+    head = next(line for line in before.splitlines() if line.startswith("#   again:"))
+    manifest.unlink()
+
+    again = cli(*shlex.split(head.partition("uenvtool ")[2]), "--no-concretize", "--force")
+
+    assert again.code == 0, again.stderr
+    assert manifest.read_text() == before

@@ -59,3 +59,15 @@ def test_upgrade_says_which_inherited_pins_are_gone(cli: Cli, real_spack: RealSp
     assert answer.code == 0, answer.stderr
     assert "no package repository has python@=3.12.12" in answer.stderr
     assert "ca-certificates-mozilla@2025-08-12 (has 2026-03-19)" in answer.stderr
+
+
+def test_upgrade_moves_a_pin_that_is_gone_to_the_nearest_version(cli: Cli, real_spack: RealSpack, write: Write) -> None:
+    path = write("recipes/mine/recipe.yaml", f"{LOCAL}require: {{zstd: =1.5.4-gone}}\n")
+
+    answer = cli("upgrade", "mine", "--to", "hdf5@1.14.6", *real_spack.options)
+
+    assert answer.code == 0, answer.stderr
+    assert "hdf5@1.14.6" in path.read_text()
+    assert "zstd: '=1.5.4'" in path.read_text()
+    assert "1.5.4-gone" not in answer.stderr
+    assert cli("validate", path, *real_spack.options).code == 0

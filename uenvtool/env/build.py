@@ -138,6 +138,9 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)
     environment = plan_environment(recipe, choice.system, choice.uarch)
+    kind = "envs" if request.format == SPACK else "stackinator"
+    if request.output and not request.output.is_absolute() and request.output != usual_folder(environment, kind):
+        environment = dataclasses.replace(environment, output=request.output.as_posix())
     request = dataclasses.replace(request, **site_here().defaults(request.spack, request.repos))
     result = _answer(environment, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"

@@ -109,7 +109,7 @@ class Compiler:
 
 @value_class
 class Environment:
-    """A Spack environment, ready to be written down."""
+    """A Spack environment, ready to be written down. output: the folder that a user names for it, "" for the usual."""
 
     recipe: Recipe
     system: System
@@ -122,6 +122,7 @@ class Environment:
     cves: tuple[Vulnerability, ...]
     yanked: tuple[Yanked, ...]
     additions: tuple[Addition, ...]
+    output: str = ""
 
     @property
     def purpose(self) -> str:

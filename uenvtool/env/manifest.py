@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from uenvtool.core import quoting
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env.environment import (
     LANGUAGES,
@@ -132,10 +133,18 @@ def render_compiler(environment: Environment, compiler: Compiler, local: Local =
 
 def again(environment: Environment, *options: str) -> str:
     """Return the command that makes the environment again."""
-    words = ["uenvtool build", environment.recipe.name, "--system", environment.system.name]
+    words = ["uenvtool", "build", _word(environment.recipe.chain[0]), "--system", _word(environment.system.chain[0])]
     if len(environment.system.nodes) > 1:
         words += ["--uarch", environment.node.uarch]
-    return " ".join([*words, *options])
+    if environment.output:
+        words += ["-o", environment.output]
+    return " ".join([*map(quoting.sh_word, words), *options])
+
+
+def _word(location: Location) -> str:
+    """Return how a file is named on a command line: by its name, or by the path below the current folder."""
+    path = location.path
+    return location.name if path.is_absolute() or path.as_posix() == location.logical else path.as_posix()
 
 
 def header_lines(environment: Environment, command: str) -> list[str]:

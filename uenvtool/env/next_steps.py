@@ -19,7 +19,8 @@ def usual_folder(environment: Environment, kind: str = "envs") -> Path:
 
 def build_again(environment: Environment, folder: Path) -> str:
     """Return the command that builds into the same folder again."""
-    options = [] if folder == usual_folder(environment) else ["-o", shlex.quote(os.fspath(folder))]
+    is_said = environment.output or folder == usual_folder(environment)
+    options = [] if is_said else ["-o", shlex.quote(os.fspath(folder))]
     return again(environment, *options)
 
 

@@ -30,11 +30,16 @@ _REGISTRY = re.compile(
     r"(localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:))(:\d+)?(/[a-z0-9]+([._-][a-z0-9]+)*)*"
 )
 """A host without a dot or a port would be a user of docker.io to skopeo."""
+_AGAIN = re.compile(r"(?m)^#   again: .*\n")
 
 
 def inputs_hash(environment: Installable) -> str:
-    """Return the hash of all that decides what is in an image: each file of its environment, the lock among them."""
-    inputs = {"mount": environment.mount, "view": environment.view, "files": environment.texts}
+    """Return the hash of all that decides what is in an image: each file of its environment, the lock among them.
+
+    The folder that an environment is made in again, which its files name, does not.
+    """
+    texts = {name: _AGAIN.sub("", text) for name, text in environment.texts.items()}
+    inputs = {"mount": environment.mount, "view": environment.view, "files": texts}
     return files.digest(json.dumps(inputs, sort_keys=True))[:HASH_LENGTH]
 
 
