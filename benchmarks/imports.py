@@ -24,14 +24,14 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     images = Images(place, venv)
     for work in (images.guide().work, images.stackinator().work, images.packed(images.made)):
         work()
-    mounts = {image: _mounted(image) for image in (images.of_guide, images.ours, images.of_stackinator)}
+    mounts = {image: mounted(image) for image in (images.of_guide, images.ours, images.of_stackinator)}
     labels = ("the guide's image", "uenvtool's image", "an image with Stackinator's options")
     places = {"files in place": venv, **dict(zip(labels, mounts.values(), strict=True))}
     modules = ["rich.console"] if place.small else MODULES
     try:
         for count in (1, 4) if place.small else (1, 4, 16, 64):
             ways = [
-                Way(f"{label}, {state}", _imports(folder, modules, count), _dropped if state == "cold" else _kept)
+                Way(f"{label}, {state}", _imports(folder, modules, count), dropped if state == "cold" else _kept)
                 for label, folder in places.items()
                 for state in ("cold", "warm")
             ]
@@ -57,7 +57,8 @@ def _imports(folder: Path, modules: list[str], count: int) -> Callable[[], Mappi
     return work
 
 
-def _dropped() -> None:
+def dropped() -> None:
+    """Drop what the kernel has cached."""
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3")
 
@@ -66,7 +67,8 @@ def _kept() -> None:
     """Leave the caches as they are."""
 
 
-def _mounted(image: Path) -> Path:
+def mounted(image: Path) -> Path:
+    """Mount an image; where."""
     folder = image.with_suffix(".mounted")
     folder.mkdir(exist_ok=True)
     subprocess.run(["mount", "-t", "squashfs", "-o", "loop,ro", image, folder], check=True)

@@ -29,7 +29,7 @@ from uv import find_uv_bin
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-MODULES = ("startup", "rendering", "job", "doctor_log", "overlay", "packing", "imports")
+MODULES = ("startup", "rendering", "job", "doctor_log", "ranks", "overlay", "packing", "imports", "operations")
 CLOCK, CPU = "seconds", "CPU seconds"
 Figures = dict[str, list[float]]
 Work = Callable[[], Mapping[str, float] | None]
@@ -158,7 +158,8 @@ def described(comparison: Comparison, found: Mapping[str, Figures], picture: str
         for name in names:
             middle, least, most = ratios(found[way.label][name], first[name])
             spread = f" ({least:.2f} to {most:.2f})" if rounds > 1 and way is not comparison.ways[0] else ""
-            cells += [f"{statistics.median(found[way.label][name]):.3f}", f"{middle:.2f}x{spread}"]
+            ratio = f"{middle:.2f}x{spread}" if all(first[name]) else ""
+            cells += [f"{statistics.median(found[way.label][name]):.3f}", ratio]
         rows.append(f"| {' | '.join([*cells, *([f'{way.goal}x' if way.goal else ''] if goals else [])])} |")
     medians = {label: statistics.median(figures[CPU]) for label, figures in found.items()}
     text = f"{comparison.about} Medians of {rounds} round{'s' if rounds > 1 else ''}.".strip()
