@@ -18,7 +18,7 @@ own 700 costs 7 % of `build`. Hours of work must not go without."""
 
 
 def main() -> None:
-    """The entry point `uenvtool`."""
+    """Run `uenvtool` and leave with its exit code."""
     _end_silently_while_loading()
     _open_standard_streams()
     from uenvtool.core import signals as ending

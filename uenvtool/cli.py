@@ -110,7 +110,7 @@ def main(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
 ) -> None:
-    """Without a command: where to begin."""
+    """Say where to begin, if no command is named."""
     if context.invoked_subcommand is None:
         from uenvtool import start
         from uenvtool.core import console

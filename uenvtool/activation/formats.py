@@ -30,7 +30,7 @@ def as_json(plan: Settings, again: str) -> str:
 
 
 def as_podman(plan: Settings, again: str) -> str:
-    """NAME=value lines for `--env-file` of podman and docker, which take quotes as part of the value."""
+    """Return NAME=value lines for `--env-file` of podman and docker, which take quotes as part of the value."""
     lines = _commented(plan.for_format("podman"), lambda name, value: f"{name}={quoting.env_file(name, value)}")
     return "\n".join([*_header(plan, again), *lines])
 

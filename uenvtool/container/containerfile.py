@@ -213,7 +213,7 @@ def _installed(packages: Sequence[str]) -> Iterator[str]:
 
 
 def _run(command: Command, mounted: str = "") -> Iterator[str]:
-    """A step that runs a program with these words; a reason stands above its word. mounted: the script in front."""
+    """Return a step that runs a program; a reason stands above its word. mounted: the script in front."""
     options = f"--mount=type=bind,source=scripts/{mounted},target={MOUNTED}{mounted} " if mounted else ""
     yield from _comment(command[0].reason)
     line = f"RUN {options}[{json.dumps(command[0].word)}"

@@ -49,7 +49,7 @@ def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
 
 
 def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deployment, *, base: str = "") -> dict[str, str]:
-    """How the image is built, by hand and in pipelines. base: the canonical name of the image below, if it is ours."""
+    """Return the scripts that build the image, by hand and in pipelines. base: the image below, if it is ours."""
     again = deployment.again
     folder = f"containers/{plan.name}"
     words = {

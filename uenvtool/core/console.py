@@ -97,7 +97,7 @@ def flush() -> None:
 
 
 def _answer(result: Result) -> bytes:
-    """What goes to stdout. A file's text stays as it is, for `>` and eval; on a terminal it is made printable."""
+    """Return what goes to stdout. A file's text stays as it is, for `>` and eval; a terminal gets it printable."""
     if result.file:
         text = printable(result.file) if _is_terminal(sys.stdout) else result.file
         return _ended(text).encode("utf-8", "surrogateescape")

@@ -34,7 +34,7 @@ def check(
 
 
 def differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """The lines of a unified diff for each expected file, relative name to text, that the folder has otherwise."""
+    """Yield a unified diff of each expected file, relative name to text, that the folder has otherwise."""
     import difflib
 
     for name, text in expected.items():

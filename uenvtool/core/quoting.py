@@ -61,7 +61,7 @@ def toml(text: str) -> str:
 
 
 def edf(name: str, text: str) -> str:
-    """The value of a variable in an EDF, which is TOML. Raises BadInput if the Container Engine would expand a part."""
+    """Return a variable's value in an EDF, which is TOML. Raises BadInput if the Container Engine would expand it."""
     if "${" in text:
         raise BadInput(f"the Container Engine would expand the value of {name}: {text!r}", hint="take another path")
     return toml(text)
@@ -89,7 +89,7 @@ def env_file(name: str, text: str) -> str:
 
 
 def docker(name: str, text: str) -> str:
-    """The value of a variable in an ENV line of a Dockerfile. Raises BadInput for a newline, which none can hold."""
+    """Return a variable's value in an ENV line of a Dockerfile. Raises BadInput for a newline, which none can hold."""
     if "\n" in text or "\r" in text:
         raise BadInput(f"a Dockerfile's ENV cannot hold the value of {name}: {text!r}", hint="set it in a script")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")

@@ -180,7 +180,7 @@ def become(argv: Sequence[str | Path], env: Mapping[str, str] | None = None) -> 
 
 
 def _before_exec(memory_bytes: int | None) -> Callable[[], None]:
-    """What a child calls: it is killed when this process is killed and cannot clean up (prctl(2)), and has a limit."""
+    """Let a child be killed when this process is killed and cannot clean up (prctl(2)), and give it a limit."""
     import ctypes
     import resource
 

@@ -68,7 +68,7 @@ def examine_here(
 
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
-    """What Python prints when it starts, read as a log: an overlay says there what is wrong with its base or image."""
+    """Read what Python prints at its start as a log: an overlay says there what is wrong with its base or image."""
     from uenvtool.doctor.log.scan import Scanner, read_logs
     from uenvtool.doctor.log.verdict import examined
 

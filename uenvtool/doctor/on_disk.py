@@ -69,7 +69,7 @@ def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def _lacking(plugins: tuple[str, ...], folders: Sequence[str]) -> Iterator[str]:
-    """The libraries that the first plugin needs, and that are neither where it says nor where the loader looks."""
+    """Return the libraries that the first plugin needs, neither where it says nor where the loader looks."""
     for plugin in plugins[:1]:
         needed = needs_of(plugin)
         yield from (library for library in needed.libraries if not _resolved(plugin, needed, library, folders))

@@ -15,7 +15,7 @@ ORDER = ("node", "", "stall", "passing")
 
 
 def restart(examination: Examination) -> Result:
-    """Return the decision as words that a shell reads, a line each; the exit code is NO if the job is not queued again.
+    """Return the decision as words that a shell reads, a line each; the exit code is NO if it is not queued again.
 
     The first line says what was found. Then, of a job that is: `reason ID`; the `node NAME` and `rank NUMBER` to be
     left out; `set NAME VALUE`, what the next run has set.

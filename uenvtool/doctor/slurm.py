@@ -82,7 +82,7 @@ def accounted_facts(answer: str, columns: Sequence[str]) -> dict[str, str]:
 
 
 def kept_text(answer: str) -> str:
-    """The text in an answer of `sacct --batch-script` or `--env-vars`, of the first job; empty if it is not kept."""
+    """Return the text in an answer of `sacct --batch-script` or `--env-vars`, of the first job; empty if not kept."""
     rule = _RULE.search(answer)
     if rule is None:
         return ""

@@ -449,7 +449,7 @@ def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variabl
 
 
 def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
-    """The tuning that holds for the recipe's versions where its image runs; what is computed there is left out."""
+    """Return the tuning that holds for the recipe's versions where its image runs, but for what is computed there."""
     runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
     outside = dict.fromkeys(("container", "image", "overlay"))
     known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}

@@ -195,7 +195,7 @@ def folder_of(url: str) -> Path | None:
 
 @contextlib.contextmanager
 def _work_folder(store: Path, options: InstallOptions) -> Iterator[Path]:
-    """Where the copy of the environment lies: in the store, or a folder of this process alone beside others."""
+    """Give the copy of the environment a place: in the store, or a folder of this process alone beside others."""
     if not options.beside_others:
         yield store / WORK
         return

@@ -31,7 +31,7 @@ def unreachable(spack: Spack, mirrors: Mapping[str, object], filled: str) -> dic
 
 @contextlib.contextmanager
 def keyring(spack: Spack, keys: Sequence[Path]) -> Iterator[Path | None]:
-    """Yield a folder with these keys alone, for Spack, while this lasts; None without keys: Spack's own keyring counts.
+    """Yield a folder with these keys alone, for Spack; None without keys: Spack's own keyring counts.
 
     Raises ToolFailed if a file has no key.
     """

@@ -149,7 +149,7 @@ def _order(order: BuildOrder, mount: str) -> list[str]:
 
 
 def _times(order: BuildOrder, seconds: Mapping[str, float]) -> list[str]:
-    """How long it took to build those that were built before; their versions and machines may have been others."""
+    """Return how long earlier builds took; their versions and machines may have been others."""
     known = [seconds[package.name] for wave in order.waves for package in wave if package.name in seconds]
     on_path = sum(seconds.get(package.name, 0) for package in order.chain)
     shown = f"time: you built {len(known)} of {order.count} before, in {sum(known) / 60:.1f} minutes"

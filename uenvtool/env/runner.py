@@ -77,7 +77,7 @@ def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
 
 
 def user_cache() -> Path:
-    """The folder where Spack keeps its indexes and clones of repositories (its variable SPACK_USER_CACHE_PATH)."""
+    """Return the folder of Spack's indexes and clones of repositories (its variable SPACK_USER_CACHE_PATH)."""
     return Path(os.environ.get("SPACK_USER_CACHE_PATH") or "~/.spack").expanduser()
 
 
@@ -107,7 +107,7 @@ def _is_half(folder: Path) -> bool:
 
 
 def _steps(on_step: Step | None) -> tools.LineHandler | None:
-    """Passes on the lines in which Spack says what it does."""
+    """Pass on the lines in which Spack says what it does."""
     if on_step is None:
         return None
 

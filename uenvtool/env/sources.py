@@ -139,7 +139,7 @@ def make_mirror(
 
 
 def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
-    """The size of a download that Spack's cache, or a mirror in a folder, has by its sum; None if neither has it."""
+    """Return the size of a download that Spack's cache, or a mirror in a folder, has by its sum, else None."""
     for folder in (user_cache() / "downloads", mirror):
         if folder is not None and source.sha256:
             for path in folder.glob(f"_source-cache/archive/{source.sha256[:2]}/{source.sha256}*"):
@@ -175,7 +175,7 @@ def _runner(
 def _of_the_compiler(
     runner: Runner, spack: Spack, environment: Environment, resolved: Installable, scratch: Path, log: Path
 ) -> Runner | None:
-    """A runner on the environment that builds the compiler first, resolved as on a node; None if there is none."""
+    """Return a runner on the environment that builds the compiler first, resolved as on a node; None without one."""
     manifest = resolved.compiler_manifest
     if manifest is None:
         return None

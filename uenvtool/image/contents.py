@@ -221,7 +221,7 @@ def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
 
 
 def _of_spack(contents: Contents) -> Iterator[Package]:
-    """Spack's packages, by the database of their store; sizes by prefix. A package outside the image is none of its."""
+    """Return Spack's packages, by the database of their store; sizes by prefix. One outside the image is none of its."""
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 
@@ -242,7 +242,7 @@ def _of_spack(contents: Contents) -> Iterator[Package]:
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
-    """The bytes of the files below each prefix; those of one follow each other, so that few names are taken apart."""
+    """Return the bytes of the files below each prefix; those of one follow each other, so few names are parsed."""
     sizes = dict.fromkeys(prefixes, 0)
     depths = sorted({prefix.count("/") + 1 for prefix in prefixes})
     prefix, inside = "", "\0"

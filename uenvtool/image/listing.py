@@ -39,7 +39,7 @@ class Listed(NamedTuple):
 
 
 def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Listed]:
-    """Every name in an image but its root, or only those on the way to and below some names. Raises as `listed`."""
+    """Return every name in an image but its root, or only those on the way to and below some. Raises as `listed`."""
     return list(listed(unsquashfs, image, below))
 
 

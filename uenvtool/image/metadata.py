@@ -127,7 +127,7 @@ def _update(data: Mapping[str, Any]) -> ListUpdate:
 
 
 def packed_json(mount: str, **facts: str) -> str:
-    """The text of meta/extra/packed.json: who packed the image, where it belongs, and what else is known of it."""
+    """Return the text of meta/extra/packed.json: who packed the image, where it belongs, what else is known of it."""
     data = {"format": FORMAT, "generator": "uenvtool", "mount": mount, **facts}
     return json.dumps(data, indent=2) + "\n"
 

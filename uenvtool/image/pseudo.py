@@ -104,7 +104,7 @@ def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_f
 
 
 def header_bytes(names: Iterable[bytes]) -> int:
-    """The most bytes that the definitions of these files take, with the mark; all of these names are quotable."""
+    """Return the most bytes that the definitions of these files take, with the mark; all these names are quotable."""
     return sum(len(quoted(name)) + _NUMBERS_BYTES for name in names) + len(MARK)
 
 

@@ -44,7 +44,7 @@ class Superblock:
 
 
 def superblock(image: Path) -> Superblock | None:
-    """The first bytes of a squashfs image; None if the file is not one. Raises BadInput if there is no file to read.
+    """Return the first bytes of a squashfs image; None if it is not one. Raises BadInput if there is no file to read.
 
     The layout is that of version 4.0 (Linux, fs/squashfs/squashfs_fs.h).
     """
@@ -67,7 +67,7 @@ def superblock(image: Path) -> Superblock | None:
 def read_texts(
     image: Path, names: Sequence[str], *, largest: int = LARGEST_TEXT, known: Mapping[str, Listed] | None = None
 ) -> dict[str, str]:
-    """The text of those of these files that the image holds. known: all that it holds (`by_name`), if that is known.
+    """Return the texts of those files that the image holds. known: all that it holds (`by_name`), if that is known.
 
     Only regular files of at most `largest` bytes count, in real folders: what an image holds is not
     followed out of it, and nothing else is taken out of it. A name with a character that unsquashfs

@@ -46,7 +46,7 @@ class Listed:
 
 
 def sbom(path: Path) -> Result:
-    """The bill of materials of an image or a spack.lock, as JSON of CycloneDX 1.6; the same file gives the same bytes.
+    """Return the bill of materials of an image or a spack.lock, as JSON of CycloneDX 1.6, always of the same bytes.
 
     Raises BadInput if the file is neither, ToolMissing without unsquashfs.
     """
@@ -125,7 +125,7 @@ def render(listed: Listed) -> str:
 
 
 def dependencies(whole: Component, components: Sequence[Component], packages: Sequence[Package]) -> list[Dependency]:
-    """That the whole has each of its parts, and what each part needs, in the order of the library.
+    """Return that the whole has each of its parts, and what each part needs, in the order of the library.
 
     `Bom.register_dependency` looks through all of them for each one.
     """

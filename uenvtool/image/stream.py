@@ -82,7 +82,7 @@ def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]]) -> Iterator[
 
 
 def file_sums(image: Path, entries: Sequence[Listed]) -> dict[str, str]:
-    """The SHA-256 of each file's content, by its name. entries: what the image holds. Raises as `read_contents`."""
+    """Return the SHA-256 of each file, by its name. entries: what the image holds. Raises as `read_contents`."""
     sums = {}
     for found in read_contents(image, entries):
         if isinstance(found, Large):
@@ -104,7 +104,7 @@ def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterator[tuple[bytes, int]]:
-    """The same where a name or a symlink's target has a line break; nothing quotes a target, so its length decides."""
+    """Return the same where a name or target has a line break; nothing quotes a target, so its length decides."""
     targets = {entry.name: entry.target for entry in entries if entry.kind == SYMLINK}
     start = 0
     while start < len(header):

@@ -64,7 +64,7 @@ class Tree:
 
     @cached_property
     def entries(self) -> Mapping[bytes, Entry]:
-        """All that is taken from the folder. Raises as `walk`, if it is not known."""
+        """Return all that is taken from the folder. Raises as `walk`, if it is not known."""
         return walk(self.folder, left_out=self.left_out, skipped=self.skipped) if self.known is None else self.known
 
     def replaced(self, name: bytes) -> Entry | None:
@@ -85,7 +85,7 @@ class Tree:
 
     @cached_property
     def contents(self) -> dict[bytes, bytes | memoryview]:
-        """All that is put in, in the order in which it is written."""
+        """Return all that is put in, in the order in which it is written."""
         found: dict[bytes, bytes | memoryview] = dict(self.added)
         for bundle in self.bundles:
             found.update(bundle.contents)
@@ -155,7 +155,7 @@ def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[
 
 
 def _entry(child: os.DirEntry[bytes], name: bytes) -> Entry:
-    """What a name is. The kernel told of links and folders when it listed them; of many files each call counts."""
+    """Return what a name is. The kernel told of links and folders when it listed them: each call counts."""
     if child.is_symlink():
         return _link(child.path)
     if child.is_dir(follow_symlinks=False):

@@ -69,7 +69,7 @@ class BuildPathScanner:
     """The names of folders that no file may name, looked for in the contents of many files."""
 
     def __init__(self, build_folders: Sequence[str]) -> None:
-        """build_folders: those besides BUILD_FOLDERS."""
+        """Note what is looked for. build_folders: those besides BUILD_FOLDERS."""
         from ahocorasick_rs import BytesAhoCorasick
 
         more = [os.fsencode(folder.rstrip("/")) for folder in build_folders]

@@ -76,7 +76,7 @@ class Condition:
         return self.text
 
     def holds(self, facts: Facts) -> bool | None:
-        """True, False, or None if that depends on a fact that is not known."""
+        """Tell if it holds; None if that depends on a fact that is not known."""
         answers = [term.holds(facts) for term in self.terms]
         if any(answer is False for answer in answers):
             return False

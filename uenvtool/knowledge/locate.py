@@ -39,7 +39,7 @@ class Location:
 
     @property
     def may_act(self) -> bool:
-        """If what it says may be done or pasted: the current folder may be a clone of somebody else's."""
+        """Tell if what it says may be done or pasted: the current folder may be a clone of somebody else's."""
         return self.is_built_in or self.path.is_relative_to(config_folder())
 
 
@@ -123,7 +123,7 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
 
 
 def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Location:
-    """The location again; BadInput if its name, which generated files carry, has other characters than names have."""
+    """Return the location again; BadInput if its name, which generated files carry, has characters that names lack."""
     if _NAME.match(location.name):
         return location
     hint = (

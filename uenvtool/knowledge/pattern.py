@@ -38,7 +38,7 @@ class Pattern:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """The compiled pattern. Raises re.error if it is none, or needs what takes more than linear time."""
+        """Return the compiled pattern. Raises re.error if it is none, or needs what takes more than linear time."""
         import re2
 
         re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)

@@ -64,7 +64,7 @@ def markers(tree: Node | None) -> Iterator[Marker]:
 
 
 def _tree(location: Location) -> Node | None:
-    """A file's tree; of one that ships, which is known to be sound, the part with the signs alone, if it has any."""
+    """Return a file's tree; of one that ships, which is known to be sound, the part with the signs alone, if any."""
     data = content(location.path, location.shown)
     if not location.is_built_in:
         return parse(data, location.shown)

@@ -19,7 +19,7 @@ COLUMN = 60
 
 
 def show(name: str) -> Result:
-    """A recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput if there is none."""
+    """Return a recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput."""
     tree = resolved(name)
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, text=text(tree))
 

@@ -262,7 +262,7 @@ def this_system() -> str:
 
 
 def _addition_folder(binder: Binder, node: Node) -> Path:
-    """The folder of additions that a system names: `packages/NAME` beside its file, the user's, or the built-in."""
+    """Return the folder of additions that a system names: `packages/NAME` beside its file, your own, or built-in."""
     places = [location.path.parent for location in binder.chain]
     places += [folder / SYSTEM.folder for folder in search_folders()]
     folders = [place / "packages" / str(node.value) for place in places]
@@ -274,7 +274,7 @@ def _addition_folder(binder: Binder, node: Node) -> Path:
 
 
 def _configuration_file(binder: Binder, node: Node) -> Addition:
-    """A file of Spack configuration beside the file that names it. Raises BadInput if Spack could not read it."""
+    """Return a file of Spack configuration beside the one that names it. Raises BadInput if Spack could not read it."""
     path = inside(binder.folder_of(node), node, "system")
     read(path, shown(path))  # its errors have a place, Spack's would not
     return Addition(str(node.value), path)

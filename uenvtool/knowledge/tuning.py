@@ -276,7 +276,7 @@ class Tuning:
 
     @property
     def needs(self) -> dict[tuple[str, str], Need]:
-        """What a value of a variable needs, whatever the place that it is for."""
+        """Return what a value of a variable needs, whatever the place that it is for."""
         return {
             (setting.name, setting.value): setting.needs
             for setting in self.settings
@@ -294,7 +294,7 @@ _Conditional = TypeVar("_Conditional", Setting, Guard)
 
 
 def applicable(settings: Iterable[_Conditional], facts: Facts) -> Iterator[tuple[_Conditional, tuple[Term, ...]]]:
-    """The settings, or guards, that hold or may hold, each with the terms of its condition that are not decided yet."""
+    """Yield the settings, or guards, that hold or may hold, each with the undecided terms of its condition."""
     for setting in settings:
         if setting.when.holds(facts) is not False:
             yield setting, setting.when.left(facts)

@@ -47,7 +47,7 @@ def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
 def entries_of_other_files(
     kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]
 ) -> dict[str, Entry]:
-    """What the other files of a kind have, by id; a broken one, which nobody named, has nothing. name: of the one."""
+    """Return what the other files of a kind have, by id; a broken one, which nobody named, has nothing."""
     found: dict[str, Entry] = {}
     for other, location in available(kind).items():
         if other != name:

@@ -34,7 +34,7 @@ class Version:
 
     @property
     def key(self) -> Key:
-        """What versions are ordered by: words below numbers, branches (`develop`) above them all,
+        """Return what versions are ordered by: words below numbers, branches (`develop`) above them all,
         and a pre-release (`1.2-rc1`) below its release.
         """
         parts = _PARTS.findall(self.text)

@@ -124,7 +124,7 @@ def _link_or_copy(path: Path, target: Path) -> None:
 def _staged(
     folder: Path, contents: Mapping[str, str | bytes], *, keep_modes: bool = False
 ) -> Iterator[list[tuple[Path, Path]]]:
-    """Files on disk beside their targets, as pairs of both; what was not given its name is removed at the end."""
+    """Put files beside their targets, as pairs of both; what was not given its name is removed at the end."""
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
     try:

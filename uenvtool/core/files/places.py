@@ -121,7 +121,7 @@ def _memory_available() -> int:
 
 
 def _held(folder: Path, shown: Path) -> int:
-    """An open descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
+    """Return a descriptor that holds the lock of `folder`, which is made; ToolFailed, about `shown`, if another has it.
 
     The descriptor is of the folder that has the name now: another run may have removed and made it
     anew between the opening and the locking. Raises BadInput for a folder that is there already and that others can

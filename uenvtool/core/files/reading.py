@@ -41,7 +41,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most that many bytes. Raises what `opened` does; BadInput if it is larger."""
+    """Return a regular file's content, at most so many bytes. Raises what `opened` does; BadInput if it is larger."""
     with opened(path) as stream:
         return _all(stream, path, most)
 

@@ -52,7 +52,7 @@ def _is_open(guard: Guard, here: Snapshot) -> bool:
 
 
 def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collection[str]) -> Iterator[Fault]:
-    """What is wrong with a variable that is set. forbidden: those that must not be set, which is said by itself."""
+    """Find what is wrong with a variable that is set. forbidden: those that must not be, which is said by itself."""
     value = environ[setting.name]
     if setting.removes:
         if value:

@@ -37,7 +37,7 @@ class Block:
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:
-    """The blocks of a log without the codes for colours. Raises EOFError at the end of a gzip file that is cut off."""
+    """Yield the blocks of a log without colour codes. Raises EOFError at the end of a gzip file that is cut off."""
     data, line, start = b"", 1, 0
     for part in _parts(stream):
         data += _ESCAPES.sub(b"", part) if b"\x1b" in part else part

@@ -61,7 +61,7 @@ class Document:
         return self._with_line(self.end(items[-1]), f"{' ' * sequence.start_mark.column}- {item}")
 
     def with_entry(self, mapping: Any, name: str, lines: Sequence[str], flow: str) -> Document:
-        """With one more name at the end of a mapping. lines: its value, behind and below it; flow: in one line."""
+        """Add a name at the end of a mapping. lines: its value, behind and below it; flow: in one line."""
         if mapping.flow_style:
             last = mapping.value[-1][1] if mapping.value else None
             return self._with_flow(mapping, last, f"{scalar(name)}: {flow}")
