@@ -57,7 +57,7 @@ def tell(message: str) -> None:
 
 
 def kept(patterns: list[str], harmless: list[str]) -> dict[str, str]:
-    """Return the installed packages that patterns cover, name to version."""
+    """The installed packages that patterns cover, name to version."""
     found: dict[str, str] = {}
     for distribution in importlib.metadata.distributions():
         name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()

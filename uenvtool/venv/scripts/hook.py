@@ -21,7 +21,7 @@ def settings() -> dict[str, str]:
 
 
 def parts(path: list[str], here: str) -> tuple[list[str], list[str], list[str]]:
-    """Part sys.path in three: the standard library, what this overlay added, and the rest."""
+    """sys.path in three: the standard library, what this overlay added, and the rest."""
     stdlib = os.path.dirname(os.__file__)
     zipped = f"python{sys.version_info[0]}{sys.version_info[1]}.zip"
     standard: list[str] = []
@@ -71,7 +71,7 @@ def order() -> None:
 
 
 def mounted_now(base: list[str], mount: str, known: str) -> tuple[list[str], list[str]]:
-    """Return the base's folders where its uenv is mounted now: as recorded, else where another mount has that base.
+    """Return the base's folders where its uenv is mounted now: as recorded, else where another mount has the same base.
 
     If none has it: the recorded folders, and the mounts of uenvs with other packages at the same places.
     """
