@@ -112,6 +112,38 @@ def test_five_hundred_packages_have_a_graph_and_a_treemap(page: Page, tmp_path: 
     assert inked(page.picture(tmp_path / "narrow.png")) != whole
 
 
+def test_the_critical_path_says_how_long_it_took(page: Page, tmp_path: Path) -> None:
+    data = stack(20)
+    data["critical_path"] = ["package-15", "package-7", "package-3"]
+    for index, seconds in ((15, 90.0), (7, 30.0)):
+        data["packages"][index]["seconds"] = seconds
+    (tmp_path / "path.html").write_text(made_page("path", data, SCRIPT))
+
+    page.show(f"file://{tmp_path}/path.html#package-15")
+    page.wait(f"{DETAIL}.startsWith('package-15')")
+
+    text = page.value("document.body.textContent")
+    assert "3 packages, each waits for the one before it; 2 were built here before, in 2.0 minutes." in text
+    assert "package-15 > package-7 > package-3" in text
+    assert "90 s, here" in page.value(DETAIL)
+
+
+def test_the_graph_is_moved_and_zoomed_by_keyboard(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "many.html").write_text(made_page("many", stack(500), SCRIPT))
+    page.show(f"file://{tmp_path}/many.html", dark=True)
+    page.value("document.getElementById('graph').focus()")
+    pictures = [page.picture(tmp_path / "whole.png").read_bytes()]
+
+    for name, code in (("+", 187), ("ArrowLeft", 37), ("ArrowDown", 40)):
+        key(page, name, code)
+        page.value("drawn = 0; requestAnimationFrame(() => requestAnimationFrame(() => { drawn = 1; }))")
+        page.wait("drawn === 1")
+        pictures.append(page.picture(tmp_path / f"{code}.png").read_bytes())
+
+    assert len(set(pictures)) == 4
+    assert page.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 29)"  # as the reader has it
+
+
 def test_packages_that_need_each_other_are_drawn(page: Page, tmp_path: Path) -> None:
     data = stack(3)
     for index, package in enumerate(data["packages"]):
