@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+from typing import TYPE_CHECKING
 
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
-from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.request import DoctorRequest
+
+if TYPE_CHECKING:
+    from uenvtool.doctor.finding import Examination
 
 
 @command(DoctorRequest)
