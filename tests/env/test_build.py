@@ -435,18 +435,18 @@ class TestALockWithoutTheCompilerWrapper:
 
 @pytest.mark.usefixtures("recipe")
 class TestASpackThatTakesNoAnswers:
-    """Only the internals of Spack 1.1 are known: another version asks the machine that it runs on."""
+    """Only the internals of Spack 1.1 and 1.2 are known: another version asks the machine that it runs on."""
 
     def test_leaves_the_lock_to_a_node(self, cli: Cli, spack: Callable[..., Path]) -> None:
-        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')", "1.2.0"))
+        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')", "1.3.0"))
 
         assert answer.code == 0
-        assert "Spack 1.2.0 can make this lock only on a node of clariden" in answer.stderr
+        assert "Spack 1.3.0 can make this lock only on a node of clariden" in answer.stderr
         assert "uenvtool build small --system clariden --concretize  # on a node of clariden" in answer.stderr
         assert not Path("envs/small/clariden-gh200/spack.lock").exists()
 
     def test_fails_if_it_is_told_to_resolve(self, cli: Cli, spack: Callable[..., Path]) -> None:
-        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')", "1.2.0"), "--concretize")
+        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')", "1.3.0"), "--concretize")
 
         assert answer.code == 4
         assert "hint: use Spack v1.1.0, which the recipe pins" in answer.stderr

@@ -27,7 +27,7 @@ NOT_THERE = 75
 """The exit code of SCRIPT if something that is asked for is in no package repository."""
 ANSWERS = "node.json"
 SPECS = "specs.json"
-FITTING = re.compile(r"1\.1(\.|$)")
+FITTING = re.compile(r"1\.[12](\.|$)")
 """Versions of Spack whose internals the script knows; it was run with v1.1.0."""
 C_LIBRARY = "glibc"
 
