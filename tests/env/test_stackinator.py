@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.conftest import Answer
 from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.stackinator import render_recipe
@@ -79,3 +80,16 @@ def test_a_script_outside_of_the_recipe_is_refused(write: Write) -> None:
 
     with pytest.raises(BadInput, match="leads out of the recipe's folder"):
         load_recipe("mine")
+
+
+@pytest.mark.parametrize(("tag", "told"), [("v1.1.0", True), ("v1.2.0", False)])
+def test_a_spack_that_stackinator_7_cannot_use_is_told(
+    cli: Callable[..., Answer], write: Write, tag: str, told: bool
+) -> None:
+    pin = f"spack: {{url: https://github.com/spack/spack.git, tag: {tag}}}\n"
+    write("recipes/mine/recipe.yaml", f"extends: pytorch-2.9\ndescription: A recipe of mine.\n{pin}")
+
+    answer = cli("build", "mine", "--system", "clariden", "--format", "stackinator3", "-o", "out")
+
+    assert answer.code == 0, answer.stderr
+    assert ("Stackinator 7 needs Spack 1.2, and the recipe pins v1.1.0" in answer.stderr) is told

@@ -24,8 +24,11 @@ from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.locate import from_root
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
 from uenvtool.knowledge.site import site_here
+from uenvtool.knowledge.version import Version
 
 HEADINGS = ("package", "version", "set in", "why")
+OF_STACKINATOR_7 = Version("1.2")
+"""The oldest Spack that reads what Stackinator 7 generates: groups of specs."""
 
 
 @value_class
@@ -268,8 +271,10 @@ def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Resu
         check_recipe(environment, version, folder)
         return _unchanged(folder)
     written = write_recipe(environment, version, folder, force=request.force, dry_run=request.dry_run)
-    newer = "Stackinator 7 needs Spack 1.2; see that the recipe pins it (docs/stackinator.md)"
-    return Result(data=written, text="\n".join(written["files"]), warnings=(newer,) if version == 3 else ())
+    pin = environment.recipe.spack
+    newer = f"Stackinator 7 needs Spack 1.2, and the recipe pins {pin.revision}; docs/stackinator.md has the way"
+    is_old = version == 3 and not (pin.tag and Version(pin.tag.removeprefix("v")) >= OF_STACKINATOR_7)
+    return Result(data=written, text="\n".join(written["files"]), warnings=(newer,) if is_old else ())
 
 
 def _unchanged(folder: Path) -> Result:
