@@ -100,7 +100,8 @@ import time
 from uenvtool.core import console
 from uenvtool.env.install import InstallOutput
 
-output = InstallOutput(total=236, in_place=136, cached=["x"] * 100, built=["x"] * 30, current="py-torch-nvidia-apex-25")
+done = {str(number) for number in range(136)}
+output = InstallOutput(total=236, done=done, cached=["x"] * 100, built=["x"] * 30, current="py-torch-nvidia-apex-25")
 with console.progress("installing 236 packages") as step:
     step(output.text())
     time.sleep(0.5)

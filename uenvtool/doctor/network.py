@@ -40,6 +40,10 @@ class Row:
         return replace(best, wrong=self.wrong + other.wrong)
 
 
+NCCLS = "_perf"
+"""How the programs of nccl-tests end; their tables do not name them."""
+
+
 @value_class
 class Figure:
     """A bandwidth that the system had with messages of so many bytes, and who says so."""
@@ -115,11 +119,11 @@ def _size(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Figure, ...]:
-    """Return what a system has measured in that test on so many nodes; of a test without a name, in any."""
+    """Return what a system has measured in that test on so many nodes; of one without a name, in any of nccl-tests."""
     return tuple(
         Figure(bytes=known.bytes, busbw=known.busbw, source=known.source)
         for known in reference
-        if known.nodes == nodes and test in (known.test, "")
+        if known.nodes == nodes and (known.test == test or (not test and known.test.endswith(NCCLS)))
     )
 
 

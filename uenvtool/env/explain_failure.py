@@ -17,6 +17,8 @@ MAX_LINE_WIDTH = 160
 SIGNALLED = 128
 """Added to a signal's number in an exit code, as shells and scripts/with_mount.py do."""
 _CAUSE_INDENT = 8
+_BUILD_LOG = re.compile(r"^(?:See \w+ log for details:\n\s+|\[x\] \S+ \S+ failed: )(/\S+)", re.MULTILINE)
+"""Where Spack says which log a failed build has: 1.1 at its end, 1.2 in a line of the package."""
 
 
 @value_class
@@ -98,10 +100,10 @@ def explain_failed_install(spack: Spack, *, code: int, output: str, log: Path) -
     if unfetched := re.search(r"All fetchers failed for spack-stage-(\S+)-[a-z0-9]{32}", output):
         message = f"Spack {spack.version} could not fetch the source of {unfetched[1]}"
         return ToolFailed(message, hint=f"check the network, or name a source mirror: --mirror URL\n{going_on}")
-    build_log = re.search(r"^See \w+ log for details:\n\s+(/\S+)$", output, re.MULTILINE)
+    build_log = _BUILD_LOG.search(output)
     if build_log is None:
         return explain_failure(spack, code=code, output=output, log=log)
-    package = re.search(r"/spack-stage-(\S+)-[a-z0-9]{32}/", build_log[1])
+    package = re.search(r"/spack-stage-(\S+)-[a-z0-9]{32}[/-]", build_log[1])
     lines = "".join(f"\n  {line}" for line in last_lines(Path(build_log[1])))
     error = re.search(r"^==> Error: (\w+: .+)$", output, re.MULTILINE)  # what ended it need not be in the log
     why = f": {error[1].rstrip(':')}" if error else ""

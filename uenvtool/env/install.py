@@ -25,6 +25,7 @@ from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.mirrors import keyring_variables
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, user_cache, write_scope
+from uenvtool.knowledge.lock import installed_hashes
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
@@ -36,7 +37,12 @@ JOB = "job.json"
 """The file in WORK that names the Slurm job and the image."""
 BUILDER = "uenvtool"
 """The user's name for a build, whoever runs it. Spack puts the name into the path that packages are built in, which
-gets into them, unless the path has it already (Spack 1.1, stage.py, _resolve_paths): STAGE has this one."""
+gets into them, unless the path has it already (stage.py, _resolve_paths): STAGE has this one. Spack 1.1 asks the
+environment for the name, 1.2 the list of users."""
+USERS, SWITCH = "passwd", "nsswitch.conf"
+"""Files in WORK that a build sees in /etc: this user has BUILDER's name, and names come from that file alone."""
+DAEMON = Path("/run/nscd")
+"""Where a daemon answers before any file does."""
 ENVIRONMENT = f"{WORK}/environment"
 """The folder in a store with the copy of the environment that Spack installs."""
 LOCK_RACE = "LockUpgradeError"
@@ -47,7 +53,11 @@ _HASH = r"-[a-z0-9]{32}"
 _EXTRACTING = re.compile(rf"==> Extracting (\S+){_HASH} from binary cache")
 _INSTALLING = re.compile(rf"==> Installing (\S+){_HASH} \[\d+/\d+\]")
 _INSTALLED = re.compile(rf"==> [^:]+: Successfully installed (\S+){_HASH}")
-_IN_PLACE = re.compile(r"\[\+\] /")
+_IN_PLACE = re.compile(r"\[\+\] /.*-([a-z0-9]{7})[a-z0-9]{25}\)?$")
+_STATE = re.compile(r"\[([ +e])\] ([a-z0-9]{7}) (\S+)@(\S+) (.*?)(?: \(|$)")
+"""A line of Spack 1.2 (new_installer.py, _generate_line_components): mark, hash, name, version, state or prefix."""
+_UNPACKING = ("fetching from build cache", "relocating")
+_NOT_CACHED = "no binary available"
 
 
 def usual_stores() -> Path:
@@ -95,45 +105,64 @@ class Installed:
 
 @dataclass(slots=True)
 class InstallOutput:
-    """What one `spack install` has said so far (Spack v1.1.0, installer.py).
+    """What one `spack install` has said so far (Spack v1.1.0, installer.py; v1.2.0, new_installer.py).
 
-    total: how many packages the environment has. in_place: how many of them are there now, those of the
-    system and of earlier runs too. cached, built: the packages that this run took from a build cache, or
-    built, as NAME-VERSION. current: the one that is worked on.
+    total: how many packages the environment has. done: the first seven letters of the hashes of those that are there
+    now, of the system and of earlier runs too. cached, built: the packages that this run took from a build cache, or
+    built, as NAME-VERSION. current: the one that was begun last.
     """
 
     total: int
-    in_place: int = 0
+    done: set[str] = field(default_factory=set)
     cached: list[str] = field(default_factory=list)
     built: list[str] = field(default_factory=list)
     current: str = ""
     _extracted: set[str] = field(default_factory=set)
+    _begun: set[str] = field(default_factory=set)
 
     def take(self, line: str) -> bool:
         """Take a line of Spack's. Gives True if another package is worked on now."""
+        if found := _STATE.match(line):
+            return self._take_state(found[1], found[2], f"{found[3]}-{found[4]}", found[5])
         if found := _EXTRACTING.match(line):
             self._extracted.add(found[1])
             return self._begin(found[1])
         if found := _INSTALLING.match(line):  # after an extraction it comes late
-            return found[1] not in {*self._extracted, *self.built} and self._begin(found[1])
+            return self._begin(found[1])
         if found := _INSTALLED.match(line):
-            (self.cached if found[1] in self._extracted else self.built).append(found[1])
-        elif _IN_PLACE.match(line):
-            self.in_place += 1
+            self._finish(found[1])
+        elif found := _IN_PLACE.match(line):
+            self.done.add(found[1])
         return False
 
     def text(self) -> str:
         """Return the state in a line that begins with what must not be cut off a terminal."""
         origin = "unpacking" if self.current in self._extracted else "building"
-        counts = [f"{self.in_place} done, {max(0, self.total - self.in_place)} left"]
+        counts = [f"{len(self.done)} done, {max(0, self.total - len(self.done))} left"]
         counts += [f"{len(self.cached)} cached"] if self.cached else []
         counts += [f"{len(self.built)} built"] if self.built else []
         return f"{', '.join(counts)}; {origin} {self.current}"
 
+    def _take_state(self, mark: str, key: str, package: str, state: str) -> bool:
+        if mark == " ":
+            if state == _NOT_CACHED:
+                self._extracted.discard(package)
+            elif state in _UNPACKING:
+                self._extracted.add(package)
+            return self._begin(package)
+        self.done.add(key)
+        if mark == "+":
+            self._finish(package)
+        return False
+
+    def _finish(self, package: str) -> None:
+        (self.cached if package in self._extracted else self.built).append(package)
+
     def _begin(self, package: str) -> bool:
-        changed = package != self.current
-        self.current = package
-        return changed
+        is_new = package not in self._begun
+        self._begun.add(package)
+        self.current = package if is_new else self.current
+        return is_new
 
 
 def install(
@@ -246,16 +275,35 @@ def _runner(
     keys = keyring or Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
     words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
+    words += [os.fspath(word) for shown, at in _other_name(work) for word in ("--show", shown, "--at", at)]
     prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
     variables = {"LOGNAME": BUILDER, "USER": BUILDER, **keyring_variables(keyring)}
     return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix, variables=variables)
+
+
+def _other_name(work: Path) -> Iterator[tuple[Path, Path]]:
+    """Write the files that give this user the name BUILDER; yield each with the place where a build sees it."""
+    user = f"{BUILDER}:x:{os.geteuid()}:{os.getegid()}::{Path.home()}:/bin/sh\n"
+    there = {
+        name: Path("/etc", name).read_text(errors="replace") for name in (USERS, SWITCH) if Path("/etc", name).is_file()
+    }
+    made = {
+        USERS: user + there.get(USERS, ""),
+        SWITCH: re.sub(r"(?m)^passwd:.*$", "passwd: files", there.get(SWITCH, "")),
+    }
+    write_all(work, made)
+    yield from ((work / name, Path("/etc", name)) for name in there)
+    if DAEMON.is_dir():
+        make_folder(work / "no-daemon")
+        yield work / "no-daemon", DAEMON
 
 
 def _install(
     runner: Runner, environment: Installable, store: Path, options: InstallOptions, on_step: Step | None
 ) -> Installed:
     """Run `spack install` to its end. One that shares the store goes on after a failure: the others do too."""
-    output = InstallOutput(total=len(environment.lock.packages))
+    of_lock = {package.hash for package in environment.lock.packages}
+    output = InstallOutput(total=len(of_lock), done={key[:7] for key in of_lock & installed_hashes(store)})
 
     def handle(line: str) -> None:
         if output.take(line) and on_step:

@@ -16,12 +16,9 @@ from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
-from uenvtool.knowledge.lock import is_build_only, name_of_spack, text_of_spack
+from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, is_build_only, name_of_spack, text_of_spack
 
 PYTHON, SPACK = "python", "spack"
-DATABASE = ".spack-db/index.json"
-"""Where Spack lists what is installed in a store."""
-LARGEST_DATABASE = 48 << 20
 RECORD = ".dist-info/RECORD"
 """The list of files that an installer of Python packages leaves."""
 _INFO = re.compile(r"(?P<site>(?:.*/)?)(?P<name>[A-Za-z0-9][\w.-]*)-(?P<version>[\w.!+]+)\.dist-info", re.ASCII)

@@ -22,12 +22,11 @@ from uenvtool.env.installable import Installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.program import REPOSITORY as SPACK_URL
 from uenvtool.image import bytecode
-from uenvtool.image.contents import DATABASE, LARGEST_DATABASE
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
 from uenvtool.image.pseudo import header_bytes, is_quotable
 from uenvtool.image.tree import Bundle, Entry, Tree, walk
 from uenvtool.image.write import EPOCH
-from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, read_lock
 from uenvtool.knowledge.recipe import SPACK_VIEW
 
 SBANG = "bin/sbang"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,11 +17,11 @@ from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.core.value import value_class
 from uenvtool.env.install import ENVIRONMENT, JOB, LOG, STAGE, WORK
-from uenvtool.image.contents import DATABASE
-from uenvtool.knowledge.lock import LOCK, Package, read_lock
+from uenvtool.knowledge.lock import LOCK, Package, installed_hashes, read_lock
 
 FAILURES = ".spack-db/failures"
-LARGEST_DATABASE = 200 << 20
+_FAILED = re.compile(r"(?m)^\[x\] \S+ \S+ failed: \S*-([a-z0-9]{32})-")
+LARGEST_LOG = 64 << 20
 ENDED, UNKNOWN = "ended", "unknown"
 
 
@@ -48,7 +49,7 @@ def status(store: Path) -> Result:
     if not lock.is_file():
         raise BadInput(f"{store} is no store of uenvtool image build", hint="name the folder that --store named")
     packages = sorted(read_lock(lock, str(lock)).packages, key=lambda package: (package.name, package.version))
-    done = _installed(store)
+    done = installed_hashes(store)
     installed = [package for package in packages if package.external or package.hash in done]
     begun = [build for build in _begun(store, packages) if build.package not in installed]
     waiting = [package for package in packages if package not in [*installed, *(build.package for build in begun)]]
@@ -96,23 +97,20 @@ def in_use(store: Path) -> str:
     return f"job {job} of it: {state}" if state != ENDED else ""
 
 
-def _installed(store: Path) -> set[str]:
-    """Return the hashes of the packages that Spack has registered."""
-    try:
-        database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))
-        return {key for key, row in database["database"]["installs"].items() if row.get("installed")}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return set()
-
-
 def _begun(store: Path, packages: Sequence[Package]) -> list[Build]:
-    """Return the packages that have a folder where they are built, or that Spack has marked as failed."""
+    """Return the packages that have a folder or log where they are built, or that Spack says have failed.
+
+    Spack 1.1 marks these in the store, 1.2 says it alone; its log lies beside the folder and not in it.
+    """
     failures = {path.name.rpartition("-")[2] for path in (store / FAILURES).glob("*")}
+    with contextlib.suppress(OSError, BadInput):
+        failures |= set(_FAILED.findall(files.read_bytes(store / WORK / LOG, LARGEST_LOG).decode(errors="replace")))
+    logs = {path.name.rpartition("-")[0]: path for path in (store / STAGE).glob("spack-stage-*.log")}
     found = []
     for package in packages:
         folder = store / STAGE / f"spack-stage-{package.name}-{package.version}-{package.hash}"
-        if folder.is_dir() or package.hash in failures:
-            log = folder / "spack-build-out.txt"
+        if folder.is_dir() or folder.name in logs or package.hash in failures:
+            log = logs.get(folder.name, folder / "spack-build-out.txt")
             is_failed = package.hash in failures
             found.append(Build(package=package, log=log, idle_seconds=_idle_seconds(log, folder), failed=is_failed))
     return found

@@ -17,13 +17,13 @@ from uenvtool.core.words import listed
 from uenvtool.env.folder import COMPILER
 from uenvtool.image import elf
 from uenvtool.image.cache import has_mark_of_another, marker_of
-from uenvtool.image.contents import DATABASE, LARGEST_DATABASE, Contents
+from uenvtool.image.contents import Contents
 from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV, RECIPE
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, read_texts, require_image
 from uenvtool.image.stream import Batch, Large, read_contents
-from uenvtool.knowledge.lock import LOCK, parse_lock
+from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, parse_lock
 
 HOST_LIBRARIES = (
     r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|resolv|crypt|nsl|anl|gcc_s|stdc\+\+|gomp|mvec))\.so(\.\d+)*",

@@ -1,4 +1,4 @@
-"""Reads `spack.lock`: which packages, at which versions, an environment resolved to."""
+"""Reads `spack.lock`: which packages, at which versions, an environment resolved to; and which are installed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ WRAPPER = "compiler-wrapper"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 LONGEST_TEXT = 4096
 """A path of Linux has no more letters."""
+DATABASE = ".spack-db/index.json"
+"""Where Spack lists what is installed in a store."""
+LARGEST_DATABASE = 48 << 20
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
 
@@ -147,3 +150,12 @@ def text_of_spack(value: object, *, empty: bool = False) -> str:
     if text.isprintable() and len(text) <= LONGEST_TEXT and (text or empty):
         return text
     raise ValueError(f"{text[:60]!r} is not what Spack writes")
+
+
+def installed_hashes(store: Path) -> set[str]:
+    """Return the hashes of the packages that Spack has registered in a store; none, if that cannot be read."""
+    try:
+        database = json.loads(read_bytes(store / DATABASE, LARGEST_DATABASE))
+        return {key for key, row in database["database"]["installs"].items() if row.get("installed")}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return set()

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from uenvtool.doctor.network import Row
+from uenvtool.doctor.network import NCCLS, Row
 
 MOST_ROWS = 1_000
 _OSU = re.compile(r"(?:^|[\s:>\]])(\d{1,12}) +(\d+\.\d+)((?: +[\d.]+)*)(?: +(Pass|Fail))?\s*$")
 """A row of OSU's: the size, microseconds or MB/s, what `-f` adds, and with `-c` whether what arrived is right
 (https://mvapich.cse.ohio-state.edu/benchmarks, 7.5)."""
-NCCLS, TORCHS = "_perf", "all_reduce_bench"
-"""How the programs of nccl-tests end, and PyTorch's test (stas00/ml-engineering, network/benchmarks)."""
+TORCHS = "all_reduce_bench"
+"""PyTorch's test (stas00/ml-engineering, network/benchmarks)."""
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
