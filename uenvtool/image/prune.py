@@ -19,11 +19,10 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.install import ENVIRONMENT, WORK, usual_stores
 from uenvtool.image.cache import marker_of
-from uenvtool.image.contents import DATABASE, LARGEST_DATABASE
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.read import read_texts
 from uenvtool.image.status import in_use
-from uenvtool.knowledge.lock import LOCK
+from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK
 from uenvtool.knowledge.site import site_here
 
 DAY = 24 * 60 * 60
