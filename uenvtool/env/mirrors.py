@@ -13,7 +13,10 @@ from uenvtool.core.tools import Completed, run
 from uenvtool.env.explain_failure import no_key
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, write_scope
+from uenvtool.knowledge.version import Version
 
+ASKS_FOR_TRUST = Version("1.2")
+"""From here on `spack gpg trust` asks, where the earlier ones took the key without a word."""
 REACH = Path(__file__).parent / "scripts" / "reach_mirrors.py"
 
 
@@ -38,10 +41,11 @@ def keyring(spack: Spack, keys: Sequence[Path]) -> Iterator[Path | None]:
     if not keys:
         yield None
         return
+    unasked = ["--yes-to-all"] if Version(spack.version) >= ASKS_FOR_TRUST else []
     with scratch_folder() as scratch:
         ring = private_folder(scratch / "keys")
         for key in keys:
-            done = _run(spack, "gpg", "trust", key.absolute(), ring=ring)
+            done = _run(spack, "gpg", "trust", *unasked, key.absolute(), ring=ring)
             if done.code != 0:
                 hint = "`spack gpg export FILE` writes one"
                 raise ToolFailed(f"{key} has no key that can be taken: {_reason(done)}", hint=hint)
