@@ -122,6 +122,14 @@ def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
     assert "8 B " in cli("doctor", "job.out", "-v").stdout
 
 
+def test_a_table_that_does_not_name_its_test_is_not_held_against_mpis(cli: Cli, write: Write) -> None:
+    write("job.out", table((1 << 20, 11.0, "0")).partition("\n")[2])
+
+    (run,) = json.loads(cli("doctor", "job.out", "-s", "clariden", "--json").stdout)["runs"]
+
+    assert [figure["busbw"] for figure in run["figures"] if figure["bytes"] == 1 << 20] == [11.17]
+
+
 @pytest.mark.parametrize(("size", "verdict"), [(1 << 27, "TCP, 96% under"), (1 << 28, "TCP")])
 def test_tcp_is_named(cli: Cli, write: Write, size: int, verdict: str) -> None:
     write("job.out", DEBUG.format(net="Socket", network="Socket") + table((size, 5.43, "0")))

@@ -56,7 +56,7 @@ def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(
     pushed_again = build(*options, "-o", "second.squashfs", "--push", cache)
 
     assert answer.code == 0, answer.stderr
-    assert len(json.loads(answer.stdout)["from_cache"]) == 15
+    assert "; building " not in answer.stderr
     assert f"there is no build cache at file://{place}/absent" in answer.stderr
     assert "built, since" not in answer.stderr
     assert "0 packages are new in" in pushed_again.stderr
