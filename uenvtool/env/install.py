@@ -284,15 +284,12 @@ def _runner(
 def _other_name(work: Path) -> Iterator[tuple[Path, Path]]:
     """Write the files that give this user the name BUILDER; yield each with the place where a build sees it."""
     user = f"{BUILDER}:x:{os.geteuid()}:{os.getegid()}::{Path.home()}:/bin/sh\n"
-    there = {
-        name: Path("/etc", name).read_text(errors="replace") for name in (USERS, SWITCH) if Path("/etc", name).is_file()
-    }
-    made = {
-        USERS: user + there.get(USERS, ""),
-        SWITCH: re.sub(r"(?m)^passwd:.*$", "passwd: files", there.get(SWITCH, "")),
-    }
-    write_all(work, made)
-    yield from ((work / name, Path("/etc", name)) for name in there)
+    paths = {name: path for name in (USERS, SWITCH) if (path := Path("/etc", name)).is_file()}
+    texts = {name: path.read_text(errors="replace") for name, path in paths.items()}
+    texts[USERS] = user + texts.get(USERS, "")
+    texts[SWITCH] = re.sub(r"(?m)^passwd:.*$", "passwd: files", texts.get(SWITCH, ""))
+    write_all(work, texts)
+    yield from ((work / name, path) for name, path in paths.items())
     if DAEMON.is_dir():
         make_folder(work / "no-daemon")
         yield work / "no-daemon", DAEMON
