@@ -1,4 +1,4 @@
-# beverin: Alps cluster with MI300A nodes, for ROCm. For fish.
+# beverin: Alps cluster with MI300A nodes, and a few of MI250X, for ROCm. For fish.
 #   source activate/beverin.fish                         sets what is unset, says what it overrides
 #   srun sh -uc 'eval "$UENVTOOL_RANK"' python train.py  gives each task its RANK, MASTER_ADDR and so on
 #   uenvtool_deactivate                                  brings the environment back as it was

@@ -136,3 +136,11 @@ def test_two_workarounds_that_contradict_each_other_are_refused(cli: Cli, verb: 
 
     assert answer.code == 2
     assert "--workaround mpich-hang sets" in answer.stderr
+
+
+def test_what_is_of_none_of_a_systems_node_types_is_not_set_there(cli: Cli) -> None:
+    answer = cli("activate", "--system", "beverin")  # which has nodes of two types
+
+    assert answer.code == 0
+    assert "HSA_NO_SCRATCH_RECLAIM" in answer.stdout
+    assert "GH200" not in answer.stdout.partition("ue_settings")[2]

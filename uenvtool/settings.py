@@ -14,7 +14,7 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.choice import system_name
-from uenvtool.knowledge.condition import Facts, Term
+from uenvtool.knowledge.condition import Condition, Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, read_lock
@@ -79,7 +79,8 @@ class Settings:
 
     runtimes: the one that is given, or those of the system, the preferred first. versions: the facts that are given.
     venv: the virtual environment, if one is named. settings: those that a script can decide. possible: every one that
-    can hold, whatever decides it. known: all facts that are known. inputs: the files they came from.
+    can hold, whatever decides it. known: all facts that are known. nodes: those of each node type that it may be.
+    inputs: the files they came from.
     """
 
     system: System
@@ -92,8 +93,13 @@ class Settings:
     possible: tuple[ConditionalSetting, ...]
     tuning: Tuning
     known: Facts
+    nodes: tuple[Facts, ...]
     inputs: tuple[str, ...]
     recipe: str = ""
+
+    def is_of_a_node(self, condition: Condition) -> bool:
+        """Tell if a condition holds or may hold on one of the node types."""
+        return any(condition.holds({**node, **self.known}) is not False for node in self.nodes)
 
     @property
     def facts_to_find(self) -> frozenset[str]:
@@ -222,17 +228,19 @@ def settings_of(
     names = [name for name in first.tuning if all(name in other.tuning for other in systems)]
     tuning = load_tuning(names, first.tree.position)
     given = dict(facts or {})
-    known = {**_shared_facts(systems, uarch), **_absent(runtimes), **given}
+    nodes = _nodes(systems, uarch)
+    known = {**_shared(nodes), **_absent(runtimes), **given}
     if len(runtimes) == 1:
         known["runtime"] = runtimes[0].name
     chosen = _chosen_workarounds(tuning, workarounds)
     replaced = {setting.name: setting for workaround in chosen for setting in workaround.settings}
     can_be = tuple(runtime.name for runtime in runtimes)
     asked_for = [ConditionalSetting(setting, ()) for setting in replaced.values()]
+    places = [{**node, **known} for node in nodes]
     possible = [
-        ConditionalSetting(setting, left)
+        ConditionalSetting(setting, tuple(term for term in left if not all(map(term.holds, places))))
         for setting, left in applicable(tuning.settings, known)
-        if setting.name not in replaced
+        if setting.name not in replaced and any(setting.when.holds(place) is not False for place in places)
     ]
     decidable = [
         ConditionalSetting(found.setting, tuple(_narrowed(term, can_be) for term in found.guard if _is_shown(term)))
@@ -250,6 +258,7 @@ def settings_of(
         possible=(*possible, *asked_for),
         tuning=tuning,
         known=known,
+        nodes=nodes,
         inputs=tuple(location.logical for location in (*first.chain, *tuning.chain)),
         recipe=recipe,
     )
@@ -358,13 +367,17 @@ def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
     return absent
 
 
-def _shared_facts(systems: Sequence[System], uarch: str | None) -> dict[str, str | None]:
-    """Return the facts of a node type, or those in which all node types of the systems agree."""
+def _nodes(systems: Sequence[System], uarch: str | None) -> tuple[Facts, ...]:
+    """Return the facts of a node type, or those of all node types of the systems."""
     for system in systems:
         if uarch is not None and uarch not in system.nodes:
             raise BadInput([unknown(f"node type of {system.name}", uarch, system.nodes)])
-    by_node = [system.facts(name) for system in systems for name in ([uarch] if uarch else system.nodes)]
-    return {name: value for name, value in by_node[0].items() if all(facts[name] == value for facts in by_node)}
+    return tuple(system.facts(name) for system in systems for name in ([uarch] if uarch else system.nodes))
+
+
+def _shared(nodes: Sequence[Facts]) -> dict[str, str | None]:
+    """Return the facts in which all node types agree."""
+    return {name: value for name, value in nodes[0].items() if all(facts[name] == value for facts in nodes)}
 
 
 def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:

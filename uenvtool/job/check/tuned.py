@@ -68,6 +68,8 @@ def unguarded(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     if tuned is None:
         return
     for guard, left in applicable(tuned.tuning.guards, tuned.known):
+        if not tuned.is_of_a_node(guard.when):
+            continue
         unknown = {term.fact for term in left} - guard.unseen
         if unknown - {"uarch"} and not (guard.signs and guard.signs.search(source.text)):
             continue
