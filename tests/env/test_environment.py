@@ -179,6 +179,37 @@ def test_what_views_cannot_tell_apart_is_refused(write: Write, old: str, new: st
     assert message in str(raised.value)
 
 
+def test_the_configuration_of_modules_is_passed_on_and_no_version_depends_on_it(write: Write) -> None:
+    text = "modules:  # ours\n  default: {enable: [lmod], lmod: {core_compilers: [gcc]}}\n"
+    write("recipes/mine/modules.yaml", text)
+    write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\n")
+    before = fingerprint(render(planned("mine", "clariden", "gh200")))
+    write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\nmodules: modules.yaml\n")
+
+    files = render(planned("mine", "clariden", "gh200"))
+
+    assert files["modules.yaml"] == text
+    assert fingerprint(files) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("modules: {default: {}}\n", "no one kind of module files is enabled"),
+        ("modules: {default: {enable: [lmod, tcl]}}\n", "no one kind of module files is enabled"),
+        ("modules: [\n", "not YAML"),
+        (None, "is not in the recipe's folder"),
+    ],
+)
+def test_a_configuration_of_modules_that_makes_none_is_refused(write: Write, text: str | None, message: str) -> None:
+    if text is not None:
+        write("recipes/mine/modules.yaml", text)
+    write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\nmodules: modules.yaml\n")
+
+    with pytest.raises(BadInput, match=message):
+        load_recipe("mine")
+
+
 def test_the_pinned_vulnerabilities_are_named_beside_the_setting_that_lets_them_in() -> None:
     environment = planned("pytorch-2.6", "clariden", "gh200")
     text = render_manifest(environment)

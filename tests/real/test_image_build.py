@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -135,6 +136,38 @@ def test_what_a_script_of_the_users_adds_is_loaded_with_the_view(image: Path, pl
     assert "python" in loaded(str(place / "with.squashfs"), "default", "cat", f"{MOUNT}/meta/extra/tests.yaml")
     assert cli("image", "verify", place / "with.squashfs").code == 0
     assert (place / "without.squashfs").read_bytes() == image.read_bytes()
+
+
+@pytest.mark.parametrize(("kind", "file"), [("tcl", "pigz/2.8"), ("lmod", "gcc/VERSION/pigz/2.8.lua")])
+def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
+    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, file: str
+) -> None:
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
+    hello = installed_hello()
+    shutil.copytree(hello.environment, place / "environment")
+    core = ", core_compilers: [none@1]" if kind == "lmod" else ""
+    (place / "environment" / "modules.yaml").write_text(
+        f"modules: {{default: {{enable: [{kind}], {kind}: {{exclude_implicits: true, hash_length: 0{core}, "
+        "projections: {all: '{name}/{version}'}}}}\n"
+    )
+    sums = []
+    for name in ("one", "two"):
+        shutil.copytree(hello.store, place / name, symlinks=True)
+        words = build_words("--store", place / name, "-o", f"{name}.squashfs")
+        built = cli(*words[:2], place / "environment", *words[3:])
+        assert built.code == 0, built.stderr
+        sums.append((place / f"{name}.squashfs").read_bytes())
+
+    image = str(place / "one.squashfs")
+    assert sums[0] == sums[1]
+    listed = loaded(image, "default", "find", f"{MOUNT}/modules", "-type", "f").split()
+    path = next(name for name in listed if re.fullmatch(f"{MOUNT}/modules/{file.replace('VERSION', '[^/]+')}", name))
+    assert f"{MOUNT}/linux-" in loaded(image, "default", "cat", path)
+    assert json.loads(loaded(image, "default", "cat", f"{MOUNT}/meta/env.json"))["modules"] == {
+        "root": f"{MOUNT}/modules"
+    }
+    assert cli("image", "verify", image).code == 0
 
 
 def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: Path) -> None:

@@ -1,23 +1,52 @@
-"""Runs a script of the user's on an installed environment: it sees the packages where their image will have them."""
+"""What comes after an environment is installed: its module files, and a script of the user's."""
 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import make_folder, remove_tree, set_mode, write
 from uenvtool.core.tools import run
-from uenvtool.env.install import WITH_MOUNT, WORK
+from uenvtool.env.folder import MODULES
+from uenvtool.env.install import WITH_MOUNT, WORK, InstallOptions, configuration, judged, sandboxed
 from uenvtool.env.installable import Installable
-from uenvtool.env.runner import FOREIGN_VARIABLES
+from uenvtool.env.program import Spack
+from uenvtool.env.runner import FOREIGN_VARIABLES, write_scope
 
 POST_INSTALL = "post-install"
 """The name of the script among the texts of an environment that is made an image."""
 LOCAL = "local"
 """The folder of an image with what the script put there."""
+MODULE_FILES = "modules"
+"""The folder of an image with its module files."""
+_MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]+")
 LAST_LINES = 12
+
+
+def make_modules(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> None:
+    """Have Spack make the module files of an environment, if it has a configuration of them.
+
+    That is passed on as it is, but for the folder. Raises ToolFailed if Spack fails.
+    """
+    if MODULES not in environment.texts:
+        return
+    import yaml
+
+    work, folder = store / WORK, f"{environment.mount}/{MODULE_FILES}"
+    default = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]["default"]
+    (kind,) = default["enable"]
+    own = {**default, "roots": {kind: folder}, "arch_folder": False}
+    write_scope(work / MODULE_FILES, {**configuration(environment, options), "modules": {"default:": own}})
+    runner = sandboxed(spack, environment, store, work, work / "environment", options.keyring)
+    done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--delete-tree", "--yes-to-all")
+    judged(done, spack, environment, store)
+    for file in (store / MODULE_FILES).rglob("*"):
+        if file.is_file():
+            write(file, _MADE_ON.sub(rb"\1", file.read_bytes()))  # the same bytes, whenever they are made
 
 
 def run_post_install(environment: Installable, store: Path) -> None:

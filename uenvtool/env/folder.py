@@ -18,6 +18,8 @@ PURPOSE = "for"
 """The name in the record for the recipe, system and node type that a folder is for."""
 EXTRA = "extra"
 """The folder of metadata that an image gets, such as what a site's tests find in it; no version depends on it."""
+MODULES = "modules.yaml"
+"""Spack's configuration of module files; no version depends on it."""
 COMPILER = "compiler"
 """The folder of the environment that is installed first, if the system lacks the compiler."""
 TABLE = "packages.md"
@@ -39,7 +41,7 @@ def fingerprint(contents: Mapping[str, str]) -> str:
     resolved = {
         name: _resolved_data(name, text)
         for name, text in contents.items()
-        if not name.startswith((f"{COMPILER}/", f"{EXTRA}/"))
+        if name != MODULES and not name.startswith((f"{COMPILER}/", f"{EXTRA}/"))
     }
     return files.digest(json.dumps(resolved, sort_keys=True, default=str))
 

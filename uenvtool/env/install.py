@@ -187,7 +187,7 @@ def install(
         )
     with _work_folder(store, options) as work:
         mark_used(store / WORK)  # what is pruned was not used for long
-        write_scope(work / "configuration", _configuration(environment, options))
+        write_scope(work / "configuration", configuration(environment, options))
         _install_compiler(spack, environment, store, work, options, on_step)
         view = False if options.beside_others else _views(environment)
         for name in environment.views if view else ():
@@ -208,7 +208,7 @@ def push(
     folder = folder_of(url)
     if folder is not None:
         make_folder(folder)
-    runner = _runner(spack, environment, store, work, work / "environment", keyring, [folder] if folder else ())
+    runner = sandboxed(spack, environment, store, work, work / "environment", keyring, [folder] if folder else ())
     signing = ["--unsigned"] if unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
@@ -240,8 +240,8 @@ def _install_compiler(
     if manifest is None:
         return
     write_all(work / COMPILER, {MANIFEST: isolated_manifest(manifest)})
-    runner = _runner(spack, environment, store, work, work / COMPILER, options.keyring)
-    _judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
+    runner = sandboxed(spack, environment, store, work, work / COMPILER, options.keyring)
+    judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
     _install(runner, environment, store, options, on_step)
 
 
@@ -255,10 +255,10 @@ def _staged(
 ) -> Runner:
     """Return a runner on a copy of an environment, with another manifest."""
     write_all(work / "environment", {**environment.own_texts, MANIFEST: isolated_manifest(manifest)})
-    return _runner(spack, environment, store, work, work / "environment", options.keyring)
+    return sandboxed(spack, environment, store, work, work / "environment", options.keyring)
 
 
-def _runner(
+def sandboxed(
     spack: Spack,
     environment: Installable,
     store: Path,
@@ -312,12 +312,12 @@ def _install(
         completed = runner.run("install", *words, on_line=handle)
         if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
             break
-    _judged(completed, runner.spack, environment, store)
+    judged(completed, runner.spack, environment, store)
     remove_file(store / WORK / LOG)
     return Installed(tuple(output.cached), tuple(output.built))
 
 
-def _judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
+def judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
     """Raise ToolFailed if Spack failed; its whole output is then in a file of the store."""
     if completed.code != 0:
         log = _kept(completed, store / WORK / LOG, environment, store)
@@ -331,7 +331,7 @@ def _kept(completed: Completed, log: Path, environment: Installable, store: Path
     return log
 
 
-def _configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
+def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:
     """Return Spack's configuration for the run: all that it writes lies in the store or in its own cache."""
     places = {
         "install_tree": {"root": environment.mount},

@@ -10,7 +10,7 @@ from typing import Any
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER, EXTRA
+from uenvtool.env.folder import COMPILER, EXTRA, MODULES
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 
@@ -108,7 +108,7 @@ def _manifest(text: str) -> Mapping[str, Any]:
 
 def _names(folder: Path) -> list[str]:
     """Return the files of an environment that Spack reads, relative to its folder."""
-    names = [MANIFEST, LOCK, f"{COMPILER}/{MANIFEST}"]
+    names = [MANIFEST, LOCK, MODULES, f"{COMPILER}/{MANIFEST}"]
     found = [name for name in names if (folder / name).is_file()]
     folders = (folder / REPOSITORY, folder / CONFIGURATION, folder / EXTRA)
     copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]

@@ -17,7 +17,7 @@ from uenvtool.env.environment import (
     Environment,
     PackageSettings,
 )
-from uenvtool.env.folder import COMPILER, EXTRA
+from uenvtool.env.folder import COMPILER, EXTRA, MODULES
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External
@@ -50,6 +50,8 @@ def render(environment: Environment) -> dict[str, str]:
     if reframe := render_reframe(environment):
         header = [f"# {line}" for line in header_lines(environment, again(environment))]
         files[f"{EXTRA}/{REFRAME}"] = "\n".join([*header, *reframe]) + "\n"
+    if environment.recipe.modules:
+        files[MODULES] = environment.recipe.modules
     files[MANIFEST] = render_manifest(environment)
     return files
 

@@ -56,7 +56,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         ("config.yaml", _config(environment, version)),
         ("compilers.yaml", _compilers(environment)),
         ("packages.yaml", _packages(environment)),
-        ("modules.yaml", MODULES if version == 2 else []),
+        ("modules.yaml", environment.recipe.modules.splitlines() or (MODULES if version == 2 else [])),
         ("environments.yaml", _environments(environment)),
         (f"{EXTRA}/{REFRAME}", render_reframe(environment)),
         (DEPLOYMENT, _deployment(environment)),

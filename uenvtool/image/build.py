@@ -14,7 +14,7 @@ from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
-from uenvtool.env.after import POST_INSTALL, run_post_install
+from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.folder import EXTRA, PURPOSE
@@ -124,6 +124,7 @@ def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path 
                 text=str(plan.store),
                 notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
             )
+        make_modules(spack, plan.environment, plan.store, install_options(request, plan.site, ring))
         run_post_install(plan.environment, plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:

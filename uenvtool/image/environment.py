@@ -13,9 +13,9 @@ from typing import Any
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.env.after import LOCAL, POST_INSTALL
+from uenvtool.env.after import LOCAL, MODULE_FILES, POST_INSTALL
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER
+from uenvtool.env.folder import COMPILER, MODULES
 from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
 from uenvtool.env.install import WITH_MOUNT, WORK
 from uenvtool.env.installable import Installable
@@ -27,7 +27,7 @@ from uenvtool.image.pseudo import header_bytes, is_quotable
 from uenvtool.image.tree import Bundle, Entry, Tree, walk
 from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, read_lock
-from uenvtool.knowledge.recipe import SPACK_VIEW
+from uenvtool.knowledge.recipe import MODULES_VIEW, SPACK_VIEW
 
 SBANG = "bin/sbang"
 """What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
@@ -63,6 +63,7 @@ def image_tree(environment: Installable, store: Path, name: str, inputs: str, sc
     prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
     views = {name: _view_folder(environment, store, name) for name in environment.views}
     local = {LOCAL} if POST_INSTALL in environment.texts else set()
+    local |= {MODULE_FILES} if MODULES in environment.texts else set()
     left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG, *local}))
     left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
     entries = walk(store, left_out=left_out)
@@ -222,12 +223,21 @@ def _uenv(environment: Installable, views: Mapping[str, View], name: str) -> Uen
         activate=views[environment.view].activate,
         scalars={"UENV_SPACK_CONFIG_PATH": f"{environment.mount}/config", **_spack_variables(environment)},
     )
+    root = f"{environment.mount}/{MODULE_FILES}"
+    of_modules = View(
+        description="the module files of the packages",
+        root=root,
+        activate=views[environment.view].activate,
+        lists={"MODULEPATH": [ListUpdate(op="prepend", paths=[root])]},
+    )
+    has_modules = MODULES in environment.texts
     return Uenv(
         name=name,
         description=environment.description or f"{len(environment.lock.roots)} packages, made by uenvtool",
         mount=environment.mount,
-        views={**views, SPACK_VIEW: spack},
+        views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: of_modules} if has_modules else {})},
         default_view=environment.view,
+        modules=root if has_modules else None,
     )
 
 

@@ -17,6 +17,7 @@ from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
+from uenvtool.env.after import LOCAL, MODULE_FILES
 from uenvtool.env.install import ENVIRONMENT, WORK, usual_stores
 from uenvtool.image.cache import marker_of
 from uenvtool.image.metadata import PACKED
@@ -28,7 +29,7 @@ from uenvtool.knowledge.site import site_here
 DAY = 24 * 60 * 60
 REMOVED = ".uenvtool-removed"
 """The end of a store's name while it is removed; a run that is killed leaves it to the next one."""
-OF_SPACK = frozenset({".spack-db", ".spack", "bin", "env", "modules", WORK})
+OF_SPACK = frozenset({".spack-db", ".spack", "bin", "env", MODULE_FILES, LOCAL, WORK})
 """What lies in a store beside the folders of packages."""
 KNOWN_BY = (".spack-db", WORK)
 """What tells that a store is one, and is removed last."""

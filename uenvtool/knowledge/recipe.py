@@ -6,23 +6,27 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from uenvtool.core.errors import Position, unknown
+from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
-from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.locate import Location, locate, shown
 from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
 from uenvtool.knowledge.published import PublishedTable, load_published
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.version import Versions
 
 ANY_UARCH = "any"
+MODULES = ("lmod", "tcl")
+"""The kinds of module files that Spack makes."""
 SPACK_VIEW = "spack"
 """The view that each image has for a Spack of one's own."""
+MODULES_VIEW = "modules"
+"""The view of an image with module files, for them."""
 Link = Literal["all", "run", "roots"]
 
 
@@ -210,7 +214,7 @@ class Recipe:
 
     mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
     global_variants: the variant groups that every package prefers. unify: `when_possible` if there may be several
-    versions of a package.
+    versions of a package. modules: the text of a file with Spack's configuration of module files, or empty.
     """
 
     name: str
@@ -231,6 +235,7 @@ class Recipe:
     view: View
     views: dict[str, FurtherView] = field(default_factory=dict)
     unify: Literal["True", "when_possible"] = "True"
+    modules: str = ""
     cves: tuple[Vulnerability, ...] = ()
     yanked: tuple[Yanked, ...] = ()
     deployment: Deployment = field(default_factory=Deployment)
@@ -275,14 +280,14 @@ def read_recipe(name: str) -> Recipe:
         if not root.spec.package and not binder.problems:
             binder.problem("the spec names no package", root.position, "begin it with the package's name")
     for view in recipe.views.values():
-        if view.name in (recipe.view.name, SPACK_VIEW):
+        if view.name in (recipe.view.name, SPACK_VIEW, MODULES_VIEW):
             binder.problem(f"{view.name!r} is the name of another view", view.position, "give it another one")
     lists = [tree.get("global_variants"), *(group.get("variants") for _, group in children(tree, "groups"))]
     for _, node in (entry for listed in lists for entry in children(listed)):
         if node.value not in recipe.variants:
             binder.problems.append(unknown("variant group", node.value, recipe.variants, node.position))
     binder.finish()
-    return replace(recipe, deployment=_deployment(binder, recipe.deployment))
+    return replace(recipe, deployment=_deployment(binder, recipe.deployment), modules=_modules(binder))
 
 
 def _pins(binder: Binder, key: str) -> dict[str, Pin]:
@@ -298,6 +303,23 @@ def _deployment(binder: Binder, deployment: Deployment) -> Deployment:
     is_own = label is not None and label.position.file == binder.chain[0].shown
     text = Addition("post-install", _inside(binder, script)).text() if script else ""
     return replace(deployment, label=deployment.label if is_own else "", post_install=text)
+
+
+def _modules(binder: Binder) -> str:
+    """Return the text of the file of module configuration; empty without one. Raises BadInput if it enables none."""
+    node = binder.tree.get("modules")
+    if node is None:
+        return ""
+    path = _inside(binder, node)
+    tree = read(path, shown(path))
+    try:
+        enabled = [str(kind.value) for kind in tree.at(("modules", "default", "enable")).value]
+    except (KeyError, TypeError):
+        enabled = []
+    if len(enabled) != 1 or enabled[0] not in MODULES:
+        hint = "write `modules: {default: {enable: [lmod], ...}}`, as Spack's documentation has it"
+        raise BadInput(f"no one kind of module files is enabled; there are {', '.join(MODULES)}", tree.position, hint)
+    return Addition("modules.yaml", path).text()
 
 
 def _inside(binder: Binder, node: Node) -> Path:
