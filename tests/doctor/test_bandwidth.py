@@ -14,6 +14,38 @@ from tests.conftest import Answer
 from uenvtool.doctor.network import shown
 
 Cli = Callable[..., Answer]
+REAL = """\
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: 20 validation: 1
+#
+# Using devices
+#  Rank  0 Group  0 Pid 202829 on  nid005471 device  0 [0009:01:00] NVIDIA GH200 120GB
+#  Rank  3 Group  0 Pid 202832 on  nid005471 device  3 [0039:01:00] NVIDIA GH200 120GB
+#  Rank  4 Group  0 Pid 154517 on  nid005487 device  0 [0009:01:00] NVIDIA GH200 120GB
+#  Rank  7 Group  0 Pid 154520 on  nid005487 device  3 [0039:01:00] NVIDIA GH200 120GB
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+{rows}# Out of bounds values : 0 OK
+"""
+"""What nccl-tests 2.17.1 printed on two nodes of Alps (CSCS documentation, NCCL page, 2025-11)."""
+WITH_HOOK = """\
+           8             2     float     sum      -1    17.93    0.00    0.00      0    17.72    0.00    0.00      0
+       65536         16384     float     sum      -1    61.03    1.07    1.88      0    68.45    0.96    1.68      0
+     1048576        262144     float     sum      -1    164.3    6.38   11.17      0    187.7    5.59    9.77      0
+     8388608       2097152     float     sum      -1    344.5   24.35   42.61      0    345.7   24.27   42.47      0
+    33554432       8388608     float     sum      -1    686.5   48.88   85.54      0    686.6   48.87   85.52      0
+   134217728      33554432     float     sum      -1   1916.4   70.04  122.57      0   1907.8   70.35  123.11      0
+"""
+WITHOUT_HOOK = """\
+           8             2     float     sum      -1    85.47    0.00    0.00      0    53.44    0.00    0.00      0
+       65536         16384     float     sum      -1    325.0    0.20    0.35      0    325.4    0.20    0.35      0
+     1048576        262144     float     sum      -1   1502.2    0.70    1.22      0   1478.9    0.71    1.24      0
+     8388608       2097152     float     sum      -1   2437.7    3.44    6.02      0   2417.0    3.47    6.07      0
+    33554432       8388608     float     sum      -1    17388    1.93    3.38      0    17275    1.94    3.40      0
+   134217728      33554432     float     sum      -1    43293    3.10    5.43      0    43396    3.09    5.41      0
+"""
 Write = Callable[[str, str | bytes], Path]
 HEAD = "# /opt/nccl-tests/all_reduce_perf -b 1M -e 128M\n" + "".join(
     f"#  Rank {rank:2} Group  0 Pid  {rank + 100} on  nid00{rank // 4 + 1} device  {rank % 4} [0x01] NVIDIA GH200\n"
@@ -117,7 +149,7 @@ def test_each_size_has_a_verdict_and_a_bar(cli: Cli, write: Write) -> None:
     assert "good" in small
     assert "broken: NCCL delivers wrong data" in wrong
     assert "31% under" in large
-    assert large.rstrip().endswith("#" * 17 + "      |")
+    assert large.rstrip().endswith("#" * 10 + "   |")
     assert "2764.3 us at 8 B" in "".join(lines)
     assert "8 B " in cli("doctor", "job.out", "-v").stdout
 
@@ -217,3 +249,14 @@ def test_what_cannot_be_drawn_says_so(cli: Cli, write: Write, output: str, place
 
     assert cli("doctor", "train.out", "-o", output).code == 2
     assert not (place / output).exists()
+
+
+def test_the_tables_of_alps_are_told_apart(cli: Cli, write: Write) -> None:
+    write("with.log", REAL.format(rows=WITH_HOOK))
+    write("without.log", REAL.format(rows=WITHOUT_HOOK))
+
+    good, slow = (told(cli("doctor", name, "-s", "clariden", "--json")) for name in ("with.log", "without.log"))
+
+    assert {row["verdict"] for (_, size), row in good.items() if size >= 1 << 20} == {"good"}
+    assert slow["all_reduce_perf", 1 << 27]["verdict"] == "96% under"
+    assert "85.47 us at 8 B" in cli("doctor", "without.log").stdout

@@ -17,7 +17,7 @@ TOLERANCE = 0.2
 """So far below a figure of the system a run is not called slow: sites' own runs differ as much from size to size."""
 SMALL = 1 << 16
 """Below this size a test measures the latency, and the bandwidth is left out of what is shown at first."""
-BAR = 24
+BAR = 14
 TCP = "Socket"
 """How NCCL names its fall-back."""
 WRONG, WRONG_MPI, UNDER = "wrong-numbers", "mpi-wrong-data", "network-slow"

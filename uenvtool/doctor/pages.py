@@ -41,7 +41,10 @@ def compare(paths: Sequence[Path], request: DoctorRequest) -> Result:
     """Return runs side by side, and write the file of -o. Raises BadInput for less than two."""
     runs = list(read_runs(paths, system=request.system))
     if len(runs) < 2:
-        raise BadInput(f"--compare: {len(runs)} run", hint="name two or more logs, or a file that --keep wrote")
+        raise BadInput(
+            f"--compare needs two runs, and found {len(runs)}",
+            hint="name two or more logs, or a file that --keep wrote",
+        )
     notes = []
     if request.output:
         notes.append(_written(request.output, Examination(runs=tuple(runs)), [], title="runs", force=request.force))
