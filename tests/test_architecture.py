@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.project import ROOT
+from tests.test_house import KNOWS
 
 Cli = Callable[..., Answer]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -53,6 +56,31 @@ def test_the_rooms_of_the_page_are_the_rooms_of_the_program() -> None:
 
     folders = {path.parent.name for path in (ROOT / "uenvtool").glob("*/__init__.py")}
     assert folders == named
+    for room, known in re.findall(r"^\| `(\w+)(?:/|\.py)` \|.*\| ([^|]+) \|$", table, re.MULTILINE):
+        assert KNOWS[room] - {"core", "knowledge"} <= {*known.split(", ")} <= KNOWS[room] | {"nothing"}, room
+
+
+def test_the_ways_of_the_page_lead_through_three_rooms_at_most() -> None:
+    rows = PAGE.split("| what | its way |")[1].split("\n\n")[0].splitlines()[2:]
+    for row in rows:
+        parts = re.findall(r"`([\w./]+)`", row)
+        assert all((ROOT / "uenvtool" / part).exists() for part in parts), row
+        assert len({part.split("/")[0] for part in parts}) <= 3, row
+
+
+def test_a_new_recipe_and_a_version_of_a_package_are_one_file_each(cli: Cli) -> None:
+    copied("a recipe", "mine")
+    to = instructions()["a version of a package"][1].strip("`").replace("PACKAGE", "py_psutil")
+    addition = Path(to.replace("NAME", "mine"))
+    addition.parent.mkdir(parents=True)
+    shutil.copy(ROOT / to.replace("NAME", "pytorch-2.6"), addition)
+
+    for what in ("a recipe", "a version of a package"):
+        for command in commands(instructions()[what][2], "mine"):
+            answer = cli(*command, *(["--no-concretize", "-o", "env", "--force"] if command[0] == "build" else []))
+            assert answer.code == 0, answer.stderr
+    assert "mine" in cli("list", "recipes").stdout
+    assert addition.read_bytes() == next(Path("env").rglob("py_psutil/package.py")).read_bytes()
 
 
 def test_a_new_system_is_one_file(cli: Cli) -> None:
@@ -177,3 +205,78 @@ def test_a_new_shell_is_a_module_and_its_template(project: Path) -> None:
     if shutil.which("fish"):
         lines = f"source {project}/new/local.pike; functions -q uenvtool_deactivate"
         assert subprocess.run(["fish", "--no-config", "-c", lines], check=False).returncode == 0
+
+
+def test_a_new_check_of_doctor_is_a_module_and_an_entry(project: Path) -> None:
+    checks, findings = project / "uenvtool" / "doctor" / "checks", project / "findings" / "shell.yaml"
+    head = (checks / "process.py").read_text(encoding="utf-8").split("    threads =")[0]
+    (checks / "mine.py").write_text(
+        f'{head}    if "MINE" in here.environ:\n        yield Fault("mine-is-set", "MINE")\n'
+    )
+    table = (checks / "__init__.py").read_text(encoding="utf-8")
+    named = table.replace("packages, process", "mine, packages, process").replace(
+        "process.check,", "process.check, mine.check,"
+    )
+    (checks / "__init__.py").write_text(named, encoding="utf-8")
+    text = findings.read_text(encoding="utf-8")
+    entry = text[text.index("  variable-forbidden:") : text.index("  variable-conflict:")]
+    findings.write_text(text + entry.replace("variable-forbidden", "mine-is-set"), encoding="utf-8")
+
+    run(project, "validate", "findings/shell.yaml")
+    command = [sys.executable, "-m", "uenvtool", "doctor"]
+    told = subprocess.run(
+        command, cwd=project, env={**os.environ, "MINE": "1"}, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 1, told.stderr
+    assert "MINE" in told.stdout
+
+
+KIND = """
+QUOTA = Kind(
+    name="quota", folder="quotas", pattern="*.yaml", reader="uenvtool.knowledge.quota:load_quota", heading="limits"
+)
+KINDS = (*KINDS, QUOTA)
+LISTED = (*LISTED, QUOTA)
+"""
+QUOTA = '''"""Quotas."""
+
+from uenvtool.core.value import value_class
+from uenvtool.knowledge.bind import Binder
+from uenvtool.knowledge.extend import load_extended
+from uenvtool.knowledge.kinds import QUOTA
+from uenvtool.knowledge.locate import locate
+
+
+@value_class
+class Quota:
+    """A quota."""
+
+    description: str
+    limits: tuple[str, ...]
+
+
+def load_quota(name: str) -> Quota:
+    """Return the quota of that name."""
+    return Binder.of(load_extended(locate(QUOTA, name), QUOTA)).whole(Quota)
+'''
+
+
+def test_a_new_kind_of_knowledge_is_a_row_a_schema_and_a_dataclass(project: Path) -> None:
+    package = project / "uenvtool"
+    with (package / "knowledge" / "kinds.py").open("a") as table:
+        table.write(KIND)
+    (package / "knowledge" / "quota.py").write_text(QUOTA)
+    fields = {"description": {"type": "string"}, "limits": {"type": "array"}}
+    schema = {"type": "object", "required": ["limits"], "additionalProperties": False, "properties": fields}
+    (package / "schemas" / "quota.json").write_text(json.dumps(schema))
+    (project / "quotas").mkdir()
+    (project / "quotas" / "files.yaml").write_text("description: Files.\nlimits: [1000000]\n")
+    (project / "quotas" / "wrong.yaml").write_text("description: Wrong.\nlimit: []\n")
+
+    run(project, "validate", "quotas/files.yaml")
+    assert re.search(r"files +1000000 +Files", run(project, "list", "quotas"))
+    assert "1000000" in run(project, "show", "quotas/files.yaml")
+    wrong = [sys.executable, "-m", "uenvtool", "validate", "quotas/wrong.yaml"]
+    told = subprocess.run(wrong, cwd=project, capture_output=True, text=True, check=False)
+    assert told.returncode == 2
+    assert "quotas/wrong.yaml:2:1: unknown key 'limit'" in told.stderr
