@@ -82,6 +82,11 @@ def filled_store(
     (view / "__pycache__").mkdir(parents=True)
     for name in ("six.py", f"__pycache__/six.{TAG}.pyc", f"__pycache__/six.{TAG}.opt-1.pyc"):
         (view / name).symlink_to(f"{environment.mount}/{SITE}/{name}")
+    records = store / "env" / "._default" / "abc" / ".spack" / "py-six"
+    records.mkdir(parents=True)
+    for name in ("spec.json", "install_times.json"):
+        (records / name).symlink_to(f"{environment.mount}/linux-zen/py-six-1.0-{SIX}/.spack/{name}")
+    (records / "of-the-system").symlink_to("/etc/passwd")
     (store / "env" / "default").symlink_to(f"{environment.mount}/env/._default/abc")
     (store / "env" / "._default" / "old").mkdir()
     return store
@@ -174,6 +179,8 @@ def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, 
     assert os.listdir(folder / "linux-zen") == [f"py-six-1.0-{SIX}"]
     assert os.listdir(folder / "linux-zen" / f"py-six-1.0-{SIX}" / ".spack") == ["spec.json"]
     assert os.listdir(folder / "env" / "._default") == ["abc"]
+    records = folder / "env" / "._default" / "abc" / ".spack" / "py-six"
+    assert sorted(os.listdir(records)) == ["of-the-system", "spec.json"]
 
 
 def test_spacks_database_has_the_locks_packages_as_if_they_came_at_once(

@@ -24,7 +24,7 @@ from uenvtool.env.program import REPOSITORY as SPACK_URL
 from uenvtool.image import bytecode
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
 from uenvtool.image.pseudo import header_bytes, is_quotable
-from uenvtool.image.tree import Bundle, Entry, Tree, walk
+from uenvtool.image.tree import Bundle, Entry, Tree, parents, walk
 from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, read_lock
 from uenvtool.knowledge.recipe import MODULES_VIEW, SPACK_VIEW
@@ -70,6 +70,7 @@ def image_tree(environment: Installable, store: Path, name: str, inputs: str, sc
     bundles = _bytecode(environment, store, _python(environment, installs), entries, scratch)
     made = {name for bundle in bundles for name in bundle.contents}
     stale = _stale_bytecode(entries, made, os.fsencode(below))
+    stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
     texts = _files(environment, store, views, name, inputs)
     if (compiler := _compiler_lock(environment, store)) is not None:
         texts[f"{RECIPE}/{COMPILER}/{LOCK}"] = compiler.read_text(encoding="utf-8")
@@ -176,6 +177,13 @@ def _stale_bytecode(entries: Mapping[bytes, Entry], made: Collection[bytes], bel
         for name, entry in entries.items()
         if entry.kind == "l" and name.endswith(b".pyc") and _target(name, entry).removeprefix(below) in stale
     }
+
+
+def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below: bytes) -> set[bytes]:
+    """Return the links to what is left out: a view has one to each of Spack's records of a package."""
+    targets = {name: _target(name, entry).removeprefix(below) for name, entry in entries.items() if entry.kind == "l"}
+    inside = {name: target for name, target in targets.items() if not target.startswith(b"/")}
+    return {name for name, target in inside.items() if any(part in left_out for part in (target, *parents(target)))}
 
 
 def _target(name: bytes, link: Entry) -> bytes:
