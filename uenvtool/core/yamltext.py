@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_/.$+][A-Za-z0-9_./$+=@~^%*-]*( [A
 _NOT_TEXT = re.compile(
     r"(true|false|yes|no|on|off|y|n|null|\.inf|\.nan|[-+]?\.?[0-9][0-9_.e+-]*|0x[0-9a-f]+|0o?[0-7]+)\Z", re.IGNORECASE
 )
-_SPECIAL = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+_SPECIAL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 
 def scalar(text: str) -> str:

@@ -184,10 +184,9 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
     with files.locked(folder):
         env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
         env_folder.write_environment(folder, texts, purpose=environment.purpose)
-        inputs = env_folder.fingerprint(texts)
         spack_here = spack if spack and can_resolve(spack, environment) else None
         if (
-            env_folder.lock_is_of(folder, inputs)
+            env_folder.lock_is_of(folder, texts)
             and not request.concretize
             and not _is_to_be_replaced(folder, spack_here)
         ):
@@ -289,7 +288,7 @@ def check_environment(environment: Environment, folder: Path) -> None:
         {**expected, **_expected_table(environment, folder)},
         again=build_again(environment, folder),
         kept=(LOCK, TABLE),
-        remarks=[*_remarks_on_lock(folder, env_folder.fingerprint(expected))],
+        remarks=[*_remarks_on_lock(folder, expected)],
     )
 
 
@@ -299,12 +298,12 @@ def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
     return {TABLE: render_table(environment, read_lock(path, str(path)))} if path.is_file() else {}
 
 
-def _remarks_on_lock(folder: Path, inputs: str) -> Iterator[str]:
+def _remarks_on_lock(folder: Path, texts: Mapping[str, str]) -> Iterator[str]:
     path = folder / LOCK
     if not path.is_file():
         yield f"{path} is missing; make it with uenvtool build --concretize"
         return
-    if not env_folder.lock_is_of(folder, inputs):
+    if not env_folder.lock_is_of(folder, texts):
         yield f"{path} is of other inputs, or was changed; make it again with uenvtool build"
     if unwrapped := without_wrapper(read_lock(path, str(path))):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"

@@ -60,11 +60,11 @@ def refuse_foreign(folder: Path, contents: Mapping[str, str], *, purpose: str, f
     files.refuse_foreign(folder, contents, reserved=(LOCK, TABLE), tolerated=TOLERATED, force=force)
 
 
-def lock_is_of(folder: Path, inputs: str) -> bool:
-    """Tell if the folder's lock answers the inputs with that fingerprint, and is as Spack wrote it."""
+def lock_is_of(folder: Path, contents: Mapping[str, str]) -> bool:
+    """Tell if the folder's lock answers an environment of these files, and is as Spack wrote it."""
     record = files.read_record(folder)
     answered = record.more.get("lock")
-    is_answer = isinstance(answered, dict) and answered.get("of") == inputs
+    is_answer = isinstance(answered, dict) and answered.get("of") == fingerprint(contents)
     content = files.content_inside(folder, LOCK)
     return is_answer and content is not None and record.files.get(LOCK) == files.digest(content)
 
