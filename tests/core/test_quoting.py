@@ -1,0 +1,69 @@
+"""Words of languages that no program of the tests reads: taken apart as their manuals say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tests.activation.test_undo import AWKWARD, TEXT
+from tests.support.samples import share
+from tests.support.shells import run
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput
+
+VALUES = st.one_of(AWKWARD, TEXT, st.text("\"'\\$#, a,", max_size=6))
+
+
+@given(value=VALUES)
+@example(value='a "b" \\c#d')
+def test_sbatch_splits_a_line_into_the_values_again(value: str) -> None:
+    if not value.isprintable():
+        with pytest.raises(BadInput, match="cannot hold the value of job-name"):
+            quoting.sbatch("job-name", value)
+        return
+
+    assert shlex.split(f"#SBATCH --job-name={quoting.sbatch('job-name', value)} --nodes=1") == [
+        "#SBATCH",
+        f"--job-name={value}",
+        "--nodes=1",
+    ]
+
+
+@given(value=VALUES)
+@example(value='"$HOME"\\')
+def test_a_dockerfile_ends_no_value_early_and_expands_nothing(value: str) -> None:
+    if "\n" in value or "\r" in value:
+        with pytest.raises(BadInput, match="cannot hold the value of V"):
+            quoting.docker("V", value)
+        return
+
+    quoted = quoting.docker("V", value)
+
+    assert re.fullmatch(r'"(?:[^"\\$]|\\.)*"', quoted, re.DOTALL)
+    assert re.sub(r"\\(.)", r"\1", quoted[1:-1], flags=re.DOTALL) == value
+
+
+@settings(max_examples=share(60))
+@given(value=VALUES)
+@example(value="it's\n\\n")
+def test_a_command_in_a_comment_is_one_line_that_bash_reads_as_it_was(value: str) -> None:
+    line = quoting.bash_line(value)
+
+    assert line.isprintable()
+    assert run("bash", f"export V={line}\nSNAP\n").snaps[0][b"V"] == value.encode()
+
+
+@pytest.mark.parametrize("value", ["a,b", "it's", '"', "a\nb"])
+def test_slurm_would_take_a_value_apart(value: str) -> None:
+    with pytest.raises(BadInput, match="--export cannot hold the value of V"):
+        quoting.slurm("V", value)
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", " a", "a "])
+def test_a_file_of_variables_would_change_a_value(value: str) -> None:
+    with pytest.raises(BadInput, match="--env-file cannot hold the value of V"):
+        quoting.env_file("V", value)
