@@ -210,6 +210,7 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "rank-differs",
         "network-slow",
         "mpi-wrong-data",
+        "unclear",
         *load_finding_file("hang").findings,
     }
 

@@ -469,3 +469,22 @@ def test_a_wrong_pattern_is_named_at_its_place(cli: Cli, write: Write, text: str
     assert (answer.code, cli("validate", "findings/mine.yaml").code) == (0, 2)  # nobody named it for the log
     assert message in answer.stderr
     assert "findings/mine.yaml:3:" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        ("epoch 1\nThe widget was unable to start\n", "The widget was unable to start"),
+        ("epoch 1\nOSERROR: strange\ndone\n", "OSERROR: strange"),
+        ("epoch 1\ntest error: 0.12, 0 errors\n", ""),
+        ("WARNING: could not find x, ignoring\nepoch 1 | error=0.5\n", ""),
+    ],
+)
+def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(cli: Cli, write: Write, log: str, shown: str) -> None:
+    write("job.out", log)
+
+    answer = cli("doctor", "--log", "job.out")
+
+    assert answer.code == 0
+    assert ("unclear" in answer.stdout, shown in answer.stdout) == (bool(shown), True)
+    assert ("no problems found" in answer.stdout) == (not shown)
