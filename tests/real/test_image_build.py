@@ -138,36 +138,59 @@ def test_what_a_script_of_the_users_adds_is_loaded_with_the_view(image: Path, pl
     assert (place / "without.squashfs").read_bytes() == image.read_bytes()
 
 
-@pytest.mark.parametrize(("kind", "file"), [("tcl", "pigz/2.8"), ("lmod", "gcc/VERSION/pigz/2.8.lua")])
-def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
-    place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, kind: str, file: str
-) -> None:
-    for name, value in spack_variables().items():
-        monkeypatch.setenv(name, value)
+def image_with_modules(place: Path, cli: Cli, kind: str, name: str) -> Path:
+    """The image of `hello` with module files of one kind, of a store as an earlier run left it."""
     hello = installed_hello()
-    shutil.copytree(hello.environment, place / "environment")
+    shutil.copytree(hello.environment, place / f"environment-{name}")
+    shutil.copytree(hello.store, place / name, symlinks=True)
     core = ", core_compilers: [none@1]" if kind == "lmod" else ""
-    (place / "environment" / "modules.yaml").write_text(
+    (place / f"environment-{name}" / "modules.yaml").write_text(
         f"modules: {{default: {{enable: [{kind}], {kind}: {{exclude_implicits: true, hash_length: 0{core}, "
         "projections: {all: '{name}/{version}'}}}}\n"
     )
-    sums = []
-    for name in ("one", "two"):
-        shutil.copytree(hello.store, place / name, symlinks=True)
-        words = build_words("--store", place / name, "-o", f"{name}.squashfs")
-        built = cli(*words[:2], place / "environment", *words[3:])
-        assert built.code == 0, built.stderr
-        sums.append((place / f"{name}.squashfs").read_bytes())
+    words = build_words("--store", place / name, "-o", f"{name}.squashfs")
+    built = cli(*words[:2], place / f"environment-{name}", *words[3:])
+    assert built.code == 0, built.stderr
+    return place / f"{name}.squashfs"
 
-    image = str(place / "one.squashfs")
-    assert sums[0] == sums[1]
+
+@pytest.fixture
+def spack_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give builds in this process the variables of real Spack."""
+    for name, value in spack_variables().items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("spack_is_ready")
+@pytest.mark.parametrize(("kind", "file"), [("tcl", "pigz/2.8"), ("lmod", "gcc/[^/]+/pigz/2.8.lua")])
+def test_module_files_are_those_of_the_lock_and_name_the_packages_of_the_image(
+    place: Path, cli: Cli, kind: str, file: str
+) -> None:
+    one, two = (image_with_modules(place, cli, kind, name) for name in ("one", "two"))
+
+    assert one.read_bytes() == two.read_bytes()
+    image = str(one)
     listed = loaded(image, "default", "find", f"{MOUNT}/modules", "-type", "f").split()
-    path = next(name for name in listed if re.fullmatch(f"{MOUNT}/modules/{file.replace('VERSION', '[^/]+')}", name))
+    path = next(name for name in listed if re.fullmatch(f"{MOUNT}/modules/{file}", name))
     assert f"{MOUNT}/linux-" in loaded(image, "default", "cat", path)
-    assert json.loads(loaded(image, "default", "cat", f"{MOUNT}/meta/env.json"))["modules"] == {
-        "root": f"{MOUNT}/modules"
-    }
+    assert loaded(image, "modules", "printenv", "MODULEPATH").startswith(f"{MOUNT}/modules")
+    meta = json.loads(loaded(image, "default", "cat", f"{MOUNT}/meta/env.json"))
+    assert meta["modules"] == {"root": f"{MOUNT}/modules"}
     assert cli("image", "verify", image).code == 0
+
+
+@pytest.mark.usefixtures("spack_is_ready")
+def test_environment_modules_load_a_package_by_its_module_file(place: Path, cli: Cli) -> None:
+    program = next(iter(sorted(Path("/usr/lib").glob("*/modulecmd.tcl"))), None)
+    if program is None:
+        skip_without("Environment Modules", "apt-get install environment-modules")
+    image = image_with_modules(place, cli, "tcl", "one")
+
+    script = f'eval "$(tclsh {program} bash load pigz/2.8)" && command -v pigz && pigz --version'
+    found = loaded(str(image), "modules", "bash", "-c", script).splitlines()
+
+    assert found[0].startswith(f"{MOUNT}/linux-")
+    assert found[1:] == ["pigz 2.8"]
 
 
 def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: Path) -> None:
