@@ -36,6 +36,7 @@ def test_a_new_file_has_the_mode_of_the_umask_and_an_old_one_keeps_its_own_if_as
             (place / name).write_text("old")
             (place / name).chmod(0o701)
         write(place / name, "text", **({"keep_mode": True} if name == "kept" else {}))
+    (place / "replaced").chmod(0o701)
     write_all(place, {"replaced": "once more"})
 
     assert [oct(mode(place / name)) for name in ("new", "kept", "replaced")] == ["0o644", "0o701", "0o644"]
