@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support import peers
+from tests.support.kept_images import ENVIRONMENT, spack_that_only_has_a_version
 from tests.support.needs import need, skip_without
 from tests.support.web import Quiet, served
 
@@ -152,3 +153,14 @@ def test_a_public_key_verifies_and_does_not_sign(check: Callable[..., Answer], p
     assert (taken.code, unable.code, able.code) == (0, 1, 0), taken.stderr + able.stderr
     assert "has no key to sign packages with" in unable.stderr
     assert "site.yaml:6:7: " in unable.stderr
+
+
+def test_a_spack_that_cannot_ask_ends_a_build_before_it_begins(cli: Cli, write: Write, place: Path) -> None:
+    spack = spack_that_only_has_a_version(place / "spack")
+    file = write("site.yaml", f"spack: {spack}\nmirrors:\n  cache: http://127.0.0.1:9/cache\n")
+
+    answer = cli("image", "build", ENVIRONMENT, "--site", file, "--store", place / "store")
+
+    assert answer.code == 1
+    assert "site.yaml:3:3: Spack cannot ask the mirrors" in answer.stderr
+    assert not (place / "store").exists()

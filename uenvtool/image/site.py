@@ -152,7 +152,7 @@ def _mirrors(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]
     try:
         absent = unreachable(spack, named, request.push)
     except ToolFailed as error:
-        yield Check("mirrors", problem=error.problems[0])
+        yield Check("mirrors", problem=_placed(error.problems[0], site, "mirrors"))
         return
     for name in named:
         place = site.position("mirrors", name) if name in site.mirrors else None
