@@ -10,7 +10,7 @@ from pathlib import Path
 
 import dotenv
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
@@ -42,6 +42,8 @@ def test_a_quoted_value_comes_back(shell: str, value: str) -> None:
 @pytest.mark.parametrize("shell", [param for param in EVERY if param.values[0] == "tcsh"])
 @settings(max_examples=share(100))
 @given(value=VALUES)
+@example(value="!x")
+@example(value="a\nb'")
 def test_a_line_of_csh_sets_the_value_and_keeps_the_users(shell: str, value: str) -> None:
     line = f"if ( ! $?V ) setenv V {quoting.csh(value)}\n".replace("\nSNAP", "\n SNAP")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 
@@ -55,6 +56,15 @@ def test_a_command_in_a_comment_is_one_line_that_bash_reads_as_it_was(value: str
 
     assert line.isprintable()
     assert run("bash", f"export V={line}\nSNAP\n").snaps[0][b"V"] == value.encode()
+
+
+@given(value=VALUES)
+@example(value="<a href=\"x\">&amp; 'b'")
+def test_html_shows_a_text_as_it_is(value: str) -> None:
+    written = quoting.html(value)
+
+    assert html.unescape(written) == quoting.comment(value)
+    assert not {"<", ">", '"'} & {*written}
 
 
 @pytest.mark.parametrize("value", ["a,b", "it's", '"', "a\nb"])
