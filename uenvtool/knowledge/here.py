@@ -27,7 +27,7 @@ RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 
 
 @value_class
-class Partition:
+class SeenPartition:
     """A partition as sinfo has it. gpus: model and count of a node, or none."""
 
     name: str
@@ -55,7 +55,7 @@ class Found:
     guessed: Mapping[str, str] = field(default_factory=dict)
 
 
-def partitions(text: str) -> list[Partition]:
+def partitions(text: str) -> list[SeenPartition]:
     """Return the partitions that `sinfo -h -o '%P|%D|%c|%m|%G'` prints, those with most GPUs first."""
     found = []
     for line in text.splitlines():
@@ -65,7 +65,7 @@ def partitions(text: str) -> list[Partition]:
         name, nodes, cores, memory, gres = words
         gpu = re.search(r"gpu:(?:([A-Za-z][\w.-]*):)?(\d+)", gres)
         found.append(
-            Partition(
+            SeenPartition(
                 name=name.rstrip("*"),
                 nodes=int(nodes),
                 cores=int(cores.rstrip("+")),
