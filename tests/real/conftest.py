@@ -11,7 +11,6 @@ import pytest
 
 from tests.support import peers
 from tests.support.needs import skip_without
-from tests.support.project import CACHE
 from uenvtool.knowledge.recipe import Recipe
 
 COMMIT_OF_2_9 = "e79ba9fc76dd02568da737230bd5f570822fcbb9"
@@ -61,6 +60,6 @@ def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
         skip_without("clingo, Spack's solver", "pip install clingo")
     found = RealSpack(peers.SPACK.need(), peers.PACKAGES.need(), peers.ALPS.need())
     monkeypatch.setenv("SPACK_PYTHON", sys.executable)  # the one that has clingo
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(peers.spack_user()))
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
     return found

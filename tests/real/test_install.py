@@ -12,9 +12,9 @@ from pathlib import Path
 import archspec.cpu
 import pytest
 
+from tests.support import peers
 from tests.support.elf import elf_files
 from tests.support.installed import COMPILER, Installed, installed_hello
-from tests.support.project import CACHE
 from uenvtool.env.installable import read_installable
 
 pytestmark = [
@@ -31,7 +31,7 @@ OF_GLIBC = re.compile(r"(ld-linux[\w-]*|libc|libm|libdl|librt|libpthread|libutil
 @pytest.fixture
 def hello(monkeypatch: pytest.MonkeyPatch) -> Installed:
     monkeypatch.setenv("SPACK_PYTHON", sys.executable)
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(peers.spack_user()))
     return installed_hello()
 
 

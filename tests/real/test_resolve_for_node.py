@@ -14,9 +14,10 @@ import pytest
 
 from tests.conftest import Answer
 from tests.real.conftest import RealSpack
+from tests.support import peers
 from tests.support.made_once import made_once
 from tests.support.ordinary_user import give_to_ordinary_user, public_folder, run_as_ordinary_user
-from tests.support.project import CACHE, ROOT
+from tests.support.project import ROOT
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.manifest import render_manifest
 from uenvtool.env.resolve import SCRIPT
@@ -111,7 +112,7 @@ def test_an_ordinary_user_resolves_and_nothing_else_is_touched(real_spack: RealS
     with public_folder() as folder:
         for name in ("home", "mount", "work", "cache"):
             (folder / name).mkdir()
-        indexes = CACHE / "spack-user" / "cache"
+        indexes = peers.spack_user() / "cache"
         if indexes.is_dir():
             shutil.copytree(indexes, folder / "cache" / "cache")
         (folder / "mount" / "env").mkdir()

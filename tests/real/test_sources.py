@@ -15,7 +15,7 @@ from tests.conftest import Answer
 from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
-from tests.support.project import CACHE, ROOT
+from tests.support.project import ROOT
 from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.program import Spack, find_spack, repository_folder
@@ -35,7 +35,7 @@ pytestmark = [
 @pytest.fixture
 def hello(monkeypatch: pytest.MonkeyPatch) -> Installable:
     monkeypatch.setenv("SPACK_PYTHON", sys.executable)
-    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(CACHE / "spack-user"))
+    monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(peers.spack_user()))
     installed: Installed = installed_hello()
     return read_installable(installed.environment)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.support import peers
 from tests.support.installed import installed_hello
-from tests.support.project import CACHE, ROOT
+from tests.support.project import ROOT
 
 UENVTOOL = (sys.executable, "-m", "uenvtool")
 """The command line of this checkout, in a process of its own."""
@@ -17,7 +17,7 @@ UENVTOOL = (sys.executable, "-m", "uenvtool")
 
 def spack_variables() -> dict[str, str]:
     """The variables with which real Spack has its solver and its indexes."""
-    return {"SPACK_PYTHON": sys.executable, "SPACK_USER_CACHE_PATH": str(CACHE / "spack-user")}
+    return {"SPACK_PYTHON": sys.executable, "SPACK_USER_CACHE_PATH": str(peers.spack_user())}
 
 
 def environ(more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -145,6 +145,11 @@ def uenv_plugin() -> Path:
     return plugin
 
 
+def spack_user() -> Path:
+    """The folder for what Spack keeps of its user: 1.1 refuses settings that 1.2 writes there."""
+    return CACHE / f"user-of-{SPACK.need().name}"
+
+
 def stackinator_python() -> Path:
     """A Python that can import Stackinator: an environment in the cache folder, made once."""
     source = STACKINATOR.need()
