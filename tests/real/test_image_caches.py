@@ -155,6 +155,6 @@ def test_by_a_site_file_one_build_signs_and_fills_the_cache_that_the_next_one_ve
     assert "15 packages are new in cache" in filled.stderr
     assert taken.code == 0, taken.stderr
     assert "built, since" not in taken.stderr
-    assert "15 cached" in taken.stderr or "14 cached" in taken.stderr  # as the last package begins
+    assert "; building " not in taken.stderr
     assert len(os.listdir(place / "stores")) == 1
     assert cli("image", "diff", "first.squashfs", "second.squashfs").code == 0
