@@ -306,7 +306,8 @@ def _install(
         if output.take(line) and on_step:
             on_step(output.text())
 
-    words = [] if options.beside_others else ["--fail-fast"]
+    words = ["--include-build-deps"]  # as when they are built: Spack 1.2 leaves them out of what caches have
+    words += [] if options.beside_others else ["--fail-fast"]
     words += ["-j", str(options.jobs)] if options.jobs else []
     for _ in range(MAX_RUNS if options.beside_others else 1):
         completed = runner.run("install", *words, on_line=handle)
