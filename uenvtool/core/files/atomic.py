@@ -72,7 +72,7 @@ def rewrite(folder: Path, order: Rewrite) -> None:
     names, as btrfs does where a quota is spent, leaves the record that says what is being written.
     """
     last = {order.record: order.afterwards}
-    if not order.emptied and all(_holds(folder / name, text.encode()) for name, text in order.contents.items()):
+    if not order.emptied and all(_holds(folder / name, as_bytes(text)) for name, text in order.contents.items()):
         write_all(folder, last)
         return
     with contextlib.ExitStack() as stack:
@@ -131,7 +131,7 @@ def _staged(
         made += make_folders(folder)
         for name, content in contents.items():
             target = folder / name
-            data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+            data = as_bytes(content)
             if _holds(target, data):
                 continue
             made += make_folders(target.parent)
@@ -265,6 +265,11 @@ def _stage(target: Path, data: bytes, mode: int) -> Path:
         os.unlink(name)
         raise
     return Path(name)
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    """Return the bytes of a file's content; the name of a folder in it may be no text."""
+    return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
 def umask() -> int:

@@ -17,7 +17,7 @@ from typing import Any
 
 from uenvtool.core import drift
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.files.atomic import Rewrite, locked, rewrite, write, write_error
+from uenvtool.core.files.atomic import Rewrite, as_bytes, locked, rewrite, write, write_error
 from uenvtool.core.files.reading import is_open_ended, read_bytes
 from uenvtool.core.value import value_class
 
@@ -63,7 +63,7 @@ def digest(content: str | bytes) -> str:
     """Return the sha256 of a file's content."""
     import hashlib
 
-    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+    return hashlib.sha256(as_bytes(content)).hexdigest()
 
 
 def read_record(folder: Path) -> Record:
@@ -140,7 +140,7 @@ def refuse_foreign(
         return
     record = read_record(folder)
     present = dict(_present(folder, {*contents, *reserved, *record.names}))
-    identical = {name for name, content in present.items() if name in contents and content == contents[name].encode()}
+    identical = {name for name, content in present.items() if name in contents and content == as_bytes(contents[name])}
     for name in present:
         if name not in record.names and name not in identical:
             raise BadInput(
@@ -201,7 +201,7 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
         record = read_record(folder)
         changed = []
         for name, content in _present(folder, contents):
-            if content == contents[name].encode() or record.has(name, content):
+            if content == as_bytes(contents[name]) or record.has(name, content):
                 continue
             diff = "".join(drift.differences({name: contents[name]}, folder)).rstrip()
             if name not in record.names:
@@ -213,7 +213,7 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
             changed.append((name, content))
         for name, content in changed:
             write(_free_name(folder, f"{name}.before"), content)
-        if sum(content_inside(folder, name) != text.encode() for name, text in contents.items()) > 1:
+        if sum(content_inside(folder, name) != as_bytes(text) for name, text in contents.items()) > 1:
             (folder / next(iter(contents))).unlink(missing_ok=True)
         write_generated(folder, dict(reversed([*contents.items()])), keep=record.names - set(contents))
 

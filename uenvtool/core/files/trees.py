@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from uenvtool.core.files.atomic import umask, write_error
+from uenvtool.core.files.atomic import as_bytes, umask, write_error
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
@@ -16,7 +16,7 @@ def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collecti
         for name, content in contents.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content)
+            path.write_bytes(as_bytes(content))
             if name in executable:
                 path.chmod(0o777 & ~umask())
     except OSError as error:
