@@ -15,9 +15,10 @@ from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest
 from uenvtool.doctor.tuned import tuned_here
+from uenvtool.knowledge.condition import parse_condition
 from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.tuning import SOFTWARE
-from uenvtool.settings import settings_for
+from uenvtool.settings import narrowed, settings_for
 
 Cli = Callable[..., Answer]
 PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9"), ("bristen", "uenv", "pytorch-2.6"),
@@ -144,3 +145,20 @@ def test_what_is_of_none_of_a_systems_node_types_is_not_set_there(cli: Cli) -> N
     assert answer.code == 0
     assert "HSA_NO_SCRATCH_RECLAIM" in answer.stdout
     assert "GH200" not in answer.stdout.partition("ue_settings")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "runtimes", "left"),
+    [
+        ("runtime in uenv|ce|podman", ["uenv", "modules"], "runtime == uenv"),
+        ("runtime in uenv|ce|podman", ["uenv", "ce", "modules"], "runtime in uenv|ce"),
+        ("runtime in uenv|ce|podman", ["uenv", "ce"], "runtime"),
+        ("runtime == uenv", ["uenv", "ce"], "runtime == uenv"),
+        ("runtime != uenv", ["uenv", "ce"], "runtime != uenv"),
+        ("uarch in a100|gh200", ["uenv", "ce"], "uarch in a100|gh200"),
+    ],
+)
+def test_a_term_about_the_runtime_names_only_those_that_can_be(text: str, runtimes: list[str], left: str) -> None:
+    (term,) = parse_condition(text).terms
+
+    assert str(narrowed(term, runtimes)) == left

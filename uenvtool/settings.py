@@ -243,7 +243,7 @@ def settings_of(
         if setting.name not in replaced and any(setting.when.holds(place) is not False for place in places)
     ]
     decidable = [
-        ConditionalSetting(found.setting, tuple(_narrowed(term, can_be) for term in found.guard if _is_shown(term)))
+        ConditionalSetting(found.setting, tuple(narrowed(term, can_be) for term in found.guard if _is_shown(term)))
         for found in possible
         if all(_decidable(term, found.setting, can_be) for term in found.guard)
     ]
@@ -345,7 +345,7 @@ def _decidable(term: Term, setting: Setting, runtimes: Sequence[str]) -> bool:
     return _is_shown(term) or term.fact in setting.unseen
 
 
-def _narrowed(term: Term, runtimes: Sequence[str]) -> Term:
+def narrowed(term: Term, runtimes: Sequence[str]) -> Term:
     """Return a term about the runtime with only the runtimes that can be; present if it is any of them."""
     if term.fact != "runtime" or term.operator != "in":
         return term
