@@ -126,6 +126,37 @@ def test_an_archive_of_an_environment_is_unpacked_on_each_nodes_disk(site: Site,
     assert (place / "slurm-left.log").read_text() == ""  # nothing stays on a node's disk
 
 
+ALL_REDUCE = """#!/bin/sh
+[ "$SLURM_PROCID" = 0 ] || exit 0
+echo "# /opt/nccl-tests/all_reduce_perf -b 8 -e 4G -f 2 -g 1"
+for rank in 0 1 2 3 4 5 6 7; do
+  echo "#  Rank  $rank Group  0 Pid  10$rank on  n$((rank / 4 + 1)) device  $((rank % 4)) [0x01] NVIDIA GH200"
+done
+echo "   134217728    33554432     float     sum      -1   1916.3   70.04  122.57  {wrong}   1916.3   70.04  122.57  0"
+"""
+
+
+@pytest.mark.parametrize(("wrong", "code", "said"), [(0, 0, "good"), (17, 1, "broken: NCCL delivers wrong data")])
+def test_a_test_of_the_network_ends_with_a_verdict_and_keeps_its_run(
+    site: Site, cli: Cli, place: Path, wrong: int, code: int, said: str
+) -> None:
+    program = place / "bin" / "all_reduce_perf"
+    program.parent.mkdir()
+    program.write_text(ALL_REDUCE.format(wrong=wrong))
+    program.chmod(0o755)
+    words = ("job", "-s", "clariden", "-A", "a", "--image", "mine/v1.0:v1", "--nodes", "2", "--time", "9")
+    script = re.sub(r"#SBATCH --(uenv|view)=.*\n", "", cli(*words, "--nccl-test").stdout)
+    (place / "job.sh").write_text(script)
+    programs = [str(program.parent), str(Path(sys.executable).parent), "/usr/bin:/bin:/usr/sbin:/sbin"]
+
+    ended, output = site.run(place / "job.sh", env={"PATH": ":".join(programs)})
+
+    assert ended == code, output
+    assert said in output
+    (kept,) = (place / "nccl-test.jsonl").read_text().splitlines()
+    assert json.loads(kept)["rows"][0]["verdict"] == said
+
+
 @pytest.mark.slow
 def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
     path = site.job(sys.executable, str(MEET))

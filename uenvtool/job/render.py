@@ -94,7 +94,7 @@ def _batch_script(plan: JobPlan) -> str:
         INSIDE=_inside(plan),
         LAUNCH=_launch(plan).removesuffix("\n"),
         NAME=plan.command.launcher if plan.command.once_a_node else "rank",
-        AFTER=_requeue(plan) if requeue else "",
+        AFTER=_requeue(plan) if requeue else _verdict(plan),
     )
 
 
@@ -157,6 +157,12 @@ def _requeue(plan: JobPlan) -> str:
     limit = f'[ "${{SLURM_RESTART_COUNT:-0}}" -lt {most - 1} ]' if most else ""
     failed = filled(template("restart.sh"), RANKS=str(plan.ranks), LIMIT=f" && {limit}") if most else ""
     text = filled(template("requeue.sh"), LIMIT=f"{limit} && " if most else "", FAILED=failed.removesuffix("\n"))
+    return text.removesuffix("\n")
+
+
+def _verdict(plan: JobPlan) -> str:
+    """Return the lines that judge the network by the test that has run; none behind a training."""
+    text = filled(template("verdict.sh"), SYSTEM=bash_word(plan.system)) if plan.request.nccl_test else ""
     return text.removesuffix("\n")
 
 
