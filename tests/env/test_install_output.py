@@ -49,7 +49,6 @@ OF_1_2 = """\
 [e] acw757z python@3.11.2 /usr (0s)
 [ ] hp7sour python-venv@1.0 fetching from build cache (0s)
 [ ] zbcmx7z py-pip@23.1.2 fetching from build cache (0s)
-[ ] zbcmx7z py-pip@23.1.2 no binary available (0s)
 [ ] hp7sour python-venv@1.0 relocating (0s)
 [+] hp7sour python-venv@1.0 /user-environment/linux-zen2/python-venv-1.0-hp7sourffr4wafert2hguioovrf3rufi (1s)
 [ ] zbcmx7z py-pip@23.1.2 staging (0s)

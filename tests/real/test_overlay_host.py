@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.real.test_modules import init
-from tests.support.needs import needs
+from tests.support.needs import needs, skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, wheel
 from tests.support.project import ROOT
 from tests.support.pythons import newest, pythons
@@ -35,6 +35,9 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 def fill(here: BaseHere, wheels: Path) -> None:
     """Give a base torch as conda-forge numbers it, tool 1 and inbase 1; tool 2, which wants torch, can be installed."""
+    look = [here.python, "-c", "import site; print(site.getsitepackages())"]
+    if str(here.site) not in subprocess.run(look, capture_output=True, text=True, check=True).stdout:
+        skip_without("a Python that looks into site-packages, as Debian's own does not", "`pyenv install 3.12`")
     old = wheels.parent / "old"
     install(
         here.site, *(wheel(old, *each) for each in (("torch", "2.6.0.post300"), ("tool", "1.0"), ("inbase", "1.0")))

@@ -57,7 +57,6 @@ _IN_PLACE = re.compile(r"\[\+\] /.*-([a-z0-9]{7})[a-z0-9]{25}\)?$")
 _STATE = re.compile(r"\[([ +e])\] ([a-z0-9]{7}) (\S+)@(\S+) (.*?)(?: \(|$)")
 """A line of Spack 1.2 (new_installer.py, _generate_line_components): mark, hash, name, version, state or prefix."""
 _UNPACKING = ("fetching from build cache", "relocating")
-_NOT_CACHED = "no binary available"
 
 
 def usual_stores() -> Path:
@@ -145,10 +144,7 @@ class InstallOutput:
 
     def _take_state(self, mark: str, key: str, package: str, state: str) -> bool:
         if mark == " ":
-            if state == _NOT_CACHED:
-                self._extracted.discard(package)
-            elif state in _UNPACKING:
-                self._extracted.add(package)
+            (self._extracted.add if state in _UNPACKING else self._extracted.discard)(package)
             return self._begin(package)
         self.done.add(key)
         if mark == "+":
