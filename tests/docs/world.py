@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.doctor.test_bandwidth import PRINTED, WITHOUT_HOOK
 from tests.support import peers
 from tests.support.needs import need, skip_without
 from tests.support.overlays import extension_source, wheel
@@ -199,3 +200,4 @@ def _users_files(folder: Path) -> None:
     (folder / "env.toml").write_text(EDF)
     (folder / "train.out").write_text(GOOD_LOG)
     (folder / "job.out").write_text(BAD_LOG)
+    (folder / "slurm-all_reduce_perf-123456.log").write_text(PRINTED.format(rows=WITHOUT_HOOK))

@@ -14,7 +14,7 @@ from tests.conftest import Answer
 from uenvtool.doctor.network import shown
 
 Cli = Callable[..., Answer]
-REAL = """\
+PRINTED = """\
 # Collective test starting: all_reduce_perf
 # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: 20 validation: 1
 #
@@ -252,8 +252,8 @@ def test_what_cannot_be_drawn_says_so(cli: Cli, write: Write, output: str, place
 
 
 def test_the_tables_of_alps_are_told_apart(cli: Cli, write: Write) -> None:
-    write("with.log", REAL.format(rows=WITH_HOOK))
-    write("without.log", REAL.format(rows=WITHOUT_HOOK))
+    write("with.log", PRINTED.format(rows=WITH_HOOK))
+    write("without.log", PRINTED.format(rows=WITHOUT_HOOK))
 
     good, slow = (told(cli("doctor", name, "-s", "clariden", "--json")) for name in ("with.log", "without.log"))
 

@@ -23,8 +23,10 @@ from uenvtool.knowledge.finding import KnownFinding, load_findings
 SCRIPTS = Path(__file__).parent / "scripts"
 SECONDS = 60
 """How long the nodes may take to answer: srun waits for one that is dead."""
+NOT_READ = "lines of rank {ranks}: py-spy did not read them"
 NO_RAS, NO_STACKS = "NCCL: no RAS on {node} (2.24 and newer)", "lines of the ranks: no py-spy on the nodes"
 ODD = "rank-elsewhere"
+_LABELLED = re.compile(r"^ *(\d{1,6}): (.*)$", re.MULTILINE)
 _STACK = re.compile(r"^rank (\d{1,6}) on (\S+)\n(.*?)(?=^rank |\Z)", re.MULTILINE | re.DOTALL)
 _FRAME = re.compile(r"^\s+(\S+) \((\S+:\d+)\)$", re.MULTILINE)
 _PACKAGES = re.compile(r"^torch/|/torch/|(site|dist)-packages/|^threading|^selectors|^socket")
@@ -37,26 +39,29 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     known = load_findings()
     status = _printed_on(job, ["--nodes=1", "--ntasks=1", f"--nodelist={nodes[0]}"], "ras.sh")
     seen = examined(read_logs([("NCCL's RAS", io.BytesIO(status.encode()))] if status else [], Scanner(known)), known)
-    lines = dict(_lines(_stacks(job, nodes)))
+    numbers, stacks = _stacks(job, nodes)
+    lines = dict(_lines(stacks))
     alike = _alike(lines)
     findings = [*seen.findings, *_odd(alike, lines, known.findings[ODD])]
     unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
-    unseen += [] if lines else [NO_STACKS]
+    silent = [rank for rank in numbers if rank not in lines]
+    unseen += ([NOT_READ.format(ranks=ranges(silent))] if silent else []) if lines else [NO_STACKS]
     facts = (("lines of the ranks", _shown(alike)),) if lines else ()
     ranks = tuple(RankView(rank=rank, node=node, state=f"at {line}") for rank, (node, line) in sorted(lines.items()))
     return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen), ranks=ranks)
 
 
-def _stacks(job: str, nodes: Sequence[str]) -> str:
-    """Return the stacks of the ranks as py-spy prints them; nothing where no step tells which processes they are."""
+def _stacks(job: str, nodes: Sequence[str]) -> tuple[list[int], str]:
+    """Return the ranks, and their stacks as py-spy prints them; none where no step tells which processes they are."""
     try:
         ranks = ranks_of(job, os.environ, seconds=SECONDS)
     except UenvtoolError:
-        return ""
+        return [], ""
     places = [f"{rank.rank}:{rank.node}:{rank.pid}" for rank in ranks]
-    return _printed_on(
-        job, [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1"], "stacks.sh", *places
-    )
+    options = [f"--nodes={len(nodes)}", f"--ntasks={len(nodes)}", "--ntasks-per-node=1", "--label"]
+    labelled = _LABELLED.findall(_printed_on(job, options, "stacks.sh", *places))
+    lines = sorted(labelled, key=lambda line: int(line[0]))  # those of several nodes come mixed
+    return [rank.rank for rank in ranks], "".join(f"{text}\n" for _, text in lines)
 
 
 def _printed_on(job: str, options: Sequence[str], script: str, *arguments: str) -> str:

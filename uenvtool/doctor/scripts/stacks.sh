@@ -7,5 +7,7 @@ for one; do
   case ${program##*/} in python*) ;; *) continue ;; esac
   spy=$(command -v py-spy || ls "${program%/*}/py-spy" 2>/dev/null) || exit 0
   printf 'rank %s on %s\n' "$rank" "$node"
-  "$spy" dump --nonblocking --pid "$process" 2>/dev/null
+  for _ in 1 2 3; do # it does not stop the process, and can meet a stack that changes
+    "$spy" dump --nonblocking --pid "$process" 2>/dev/null && break
+  done
 done
