@@ -101,6 +101,15 @@ def test_the_stores_of_the_site_or_the_users_own_are_looked_at_if_none_is_named(
     assert list(found(cli("image", "prune", "--json"))) == ["mine"]
 
 
+def test_somebody_who_never_built_has_no_store(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+
+    answer = cli("image", "prune")
+
+    assert answer.code == 0
+    assert f"no store is in {place}/cache/uenvtool/stores" in answer.stdout
+
+
 def test_what_is_not_ours_or_in_use_stays(cli: Cli, place: Path) -> None:
     spacks = a_store(place / "all" / "spacks-own", 100)
     (spacks / ".uenvtool-install/environment/spack.lock").unlink()

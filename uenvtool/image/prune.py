@@ -62,13 +62,15 @@ def prune(
     Raises BadInput for a folder that is none.
     """
     with progress("looking for stores and images"):
-        found = list(_found(folders or [Path(site_here().stores or usual_stores())]))
+        usual = Path(site_here().stores or usual_stores())
+        found = list(_found(folders or ([usual] if usual.is_dir() else [])))
     judged = list(_judged(found, older, newest))
     if delete:
         judged = [_removed(candidate, progress) if not candidate.kept else candidate for candidate in judged]
     gone = [candidate for candidate in judged if not candidate.kept]
     verb = "removed" if delete else "would be removed"
     text = f"{len(gone)} of {len(judged)} {verb}, {size_text(sum(candidate.bytes for candidate in gone))}"
+    text = text if judged or folders else f"no store is in {usual}"
     rows = [
         (
             candidate.kept or verb,
