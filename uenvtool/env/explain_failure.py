@@ -67,7 +67,7 @@ KNOWN_FAILURES = (
     ),
     KnownFailure(
         pattern=r"this Spack has no [\w.]+|this Spack sees ",
-        message="this Spack cannot resolve for another machine: its internals are not those of Spack v1.1.0",
+        message="this Spack cannot resolve for another machine: its internals are not those of Spack 1.1 and 1.2",
         hint="use the Spack that the recipe pins, or make the lock on a node",
         seen="none",
     ),

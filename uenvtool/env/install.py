@@ -279,7 +279,7 @@ def sandboxed(
 
 def _other_name(work: Path) -> Iterator[tuple[Path, Path]]:
     """Write the files that give this user the name BUILDER; yield each with the place where a build sees it."""
-    user = f"{BUILDER}:x:{os.geteuid()}:{os.getegid()}::{Path.home()}:/bin/sh\n"
+    user = f"{BUILDER}:x:{os.geteuid()}:{os.getegid()}::{os.path.expanduser('~')}:/bin/sh\n"
     paths = {name: path for name in (USERS, SWITCH) if (path := Path("/etc", name)).is_file()}
     texts = {name: path.read_text(errors="replace") for name, path in paths.items()}
     texts[USERS] = user + texts.get(USERS, "")

@@ -28,7 +28,7 @@ NOT_THERE = 75
 ANSWERS = "node.json"
 SPECS = "specs.json"
 FITTING = re.compile(r"1\.[12](\.|$)")
-"""Versions of Spack whose internals the script knows; it was run with v1.1.0."""
+"""Versions of Spack whose internals the script knows; it was run with v1.1.0 and v1.2.0."""
 C_LIBRARY = "glibc"
 
 

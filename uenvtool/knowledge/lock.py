@@ -21,6 +21,8 @@ LONGEST_TEXT = 4096
 DATABASE = ".spack-db/index.json"
 """Where Spack lists what is installed in a store."""
 LARGEST_DATABASE = 48 << 20
+LARGEST_OF_STORE = 200 << 20
+"""A store that many locks were installed into has more than an image."""
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
 
@@ -155,7 +157,7 @@ def text_of_spack(value: object, *, empty: bool = False) -> str:
 def installed_hashes(store: Path) -> set[str]:
     """Return the hashes of the packages that Spack has registered in a store; none, if that cannot be read."""
     try:
-        database = json.loads(read_bytes(store / DATABASE, LARGEST_DATABASE))
+        database = json.loads(read_bytes(store / DATABASE, LARGEST_OF_STORE))
         return {key for key, row in database["database"]["installs"].items() if row.get("installed")}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return set()

@@ -6,7 +6,7 @@ compiler-wrapper and gcc-runtime: such a lock installs packages without RPATHs. 
 answered here from the system file. Argument: a JSON file with `target`, `os`, `libc` (a spec) and
 `libc_prefix`; without it this machine is the node and answers itself. A second one lists specs: where no
 package repository has what they name, the script prints that as look_up.py does, and resolves nothing.
-What is replaced are internals of Spack v1.1 (uenvtool/env/resolve.py knows which versions fit); if one is
+What is replaced are internals of Spack 1.1 and 1.2 (uenvtool/env/resolve.py knows which versions fit); if one is
 missing, the script ends with a message and writes no lock.
 """
 
