@@ -53,6 +53,20 @@ def test_edit_refuses_it_and_the_recipe_stays(cli: Cli, real_spack: RealSpack, w
     assert path.read_text() == before
 
 
+def test_the_repositories_of_a_site_file_are_looked_into(
+    cli: Cli, real_spack: RealSpack, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repos = f"{{builtin: {real_spack.packages}, alps: {real_spack.alps}}}"
+    monkeypatch.setenv("UENVTOOL_SITE", str(write("site.yaml", f"spack: {real_spack.root}\nrepos: {repos}\n")))
+    path = write("recipes/odd/recipe.yaml", WRONG)
+
+    for words in (("validate", path), ("edit", path, "--add", "lz4@99")):
+        answer = cli(*words)
+        assert answer.code == 2
+        assert "no package repository has pigz@9.1" in answer.stderr
+    assert "no package repository was looked into" not in cli("upgrade", path, "--to", "zstd@1.5.6").stderr
+
+
 def test_upgrade_says_which_inherited_pins_are_gone(cli: Cli, real_spack: RealSpack) -> None:
     answer = cli("upgrade", "pytorch-2.9", "--to", "torch@2.10", "--dry-run", *real_spack.options)
 

@@ -49,10 +49,8 @@ def validate(
     """Check files: schema, spec syntax, names, versions that must go together."""
     from uenvtool.core import console
     from uenvtool.env import look_up as work
-    from uenvtool.knowledge.options import named_paths
 
-    repositories = work.Repositories(folders=named_paths(repo, "--repo"), spack=spack)
-    return console.show(work.validate(files, repositories), as_json=json_)
+    return console.show(work.validate(files, work.at_hand(spack, repo)), as_json=json_)
 
 
 def diff(

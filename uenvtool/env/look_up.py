@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem, ToolMissing
@@ -15,6 +16,8 @@ from uenvtool.env.resolve import look_up
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.choice import choose
 from uenvtool.knowledge.kinds import RECIPE, kind_of, own_file
+from uenvtool.knowledge.options import named_paths
+from uenvtool.knowledge.site import site_here
 from uenvtool.knowledge.source import read
 from uenvtool.knowledge.validate import validate as validate_files
 
@@ -23,7 +26,7 @@ from uenvtool.knowledge.validate import validate as validate_files
 class Repositories:
     """The package repositories at hand: folders by name, and the Spack that reads them."""
 
-    folders: Mapping[str, Path]
+    folders: Mapping[str, Path] = field(default_factory=dict)
     spack: Path | None = None
 
     def missing_for(self, recipe_name: str) -> list[Missing]:
@@ -47,6 +50,15 @@ class Repositories:
             others = " ".join(f"--repo {name}=PATH" for name in sorted({*pins} - {*repos}))
             raise BadInput(f"Spack {spack.version} could not read the package repositories", hint=others or None)
         return found
+
+
+def at_hand(spack: Path | None, repo: Sequence[str]) -> Repositories:
+    """Return the package repositories of --repo, and of the site file those that are not named, as `build` takes them.
+
+    Raises BadInput for a word that is not NAME=PATH, and for what is wrong in the site file.
+    """
+    chosen = site_here().defaults(spack, named_paths(repo, "--repo"))
+    return Repositories(folders=named_paths(chosen["repo"], "--repo"), spack=chosen["spack"])
 
 
 def validate(files: list[Path], repositories: Repositories) -> Result:

@@ -8,12 +8,11 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
-from uenvtool.env.edit.edit import edit
-from uenvtool.env.look_up import Repositories
+from uenvtool.env.edit.edit import change
+from uenvtool.env.look_up import Repositories, at_hand
 from uenvtool.env.repository import Missing, problems
 from uenvtool.env.request import EditRequest, UpgradeRequest
 from uenvtool.knowledge.checks import load_recipe, version_requests
-from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.recipe import Coupling, Recipe
 from uenvtool.knowledge.source import instead_of_file
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
@@ -35,13 +34,13 @@ def upgrade(request: UpgradeRequest) -> Result:
         pin=tuple(_coupled(recipe, rule, root=False)) if rule else (),
         dry_run=True,
     )
-    repositories = Repositories(folders=named_paths(request.repo, "--repo"), spack=request.spack)
+    repositories = at_hand(request.spack, request.repo)
     left = _missing(order, repositories)
     movable = [wrong for wrong in left if wrong.kind == "version" and wrong.known and wrong.package in recipe.require]
     if pins := tuple(f"{wrong.package}@={wrong.known[0]}" for wrong in movable if not wrong.request.soft):
         order = replace(order, pin=(*order.pin, *pins))
         left = _missing(order, repositories)
-    result = edit(replace(order, dry_run=request.dry_run))
+    result = change(replace(order, dry_run=request.dry_run), Repositories())
     why = (f"coupled to it: {rule.reason} ({rule.position})",) if rule else ("no coupling is known for it",)
     unchecked = () if repositories.folders else ("no package repository was looked into: --repo builtin=PATH",)
     warnings = tuple(f"{wrong.message}; {wrong.hint}" for wrong in problems(left))
@@ -96,7 +95,7 @@ def _missing(order: EditRequest, repositories: Repositories) -> list[Missing]:
     """Return what of a changed recipe no package repository has."""
     if not repositories.folders:
         return []
-    changed = edit(order).data
+    changed = change(order, Repositories()).data
     path = Path(changed["file"])
     with instead_of_file(path, changed["text"].encode()):
         return repositories.missing_for(str(path.absolute()))

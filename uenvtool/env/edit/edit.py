@@ -12,7 +12,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import scalar
 from uenvtool.env.edit.changes import edited
-from uenvtool.env.look_up import Repositories
+from uenvtool.env.look_up import Repositories, at_hand
 from uenvtool.env.repository import problems
 from uenvtool.env.request import EditRequest
 from uenvtool.knowledge.extend import load_extended
@@ -20,7 +20,6 @@ from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED
-from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.source import MAX_BYTES, instead_of_file
 
 OWN = "my-"
@@ -32,8 +31,12 @@ def edit(request: EditRequest) -> Result:
 
     With package repositories at hand, also for what none of them has.
     """
+    return change(request, at_hand(request.spack, request.repo))
+
+
+def change(request: EditRequest, repositories: Repositories) -> Result:
+    """Change a recipe's file as `edit` does, with these package repositories."""
     dry_run = request.dry_run
-    repositories = Repositories(folders=named_paths(request.repo, "--repo"), spack=request.spack)
     if not (request.add or request.remove or request.pin):
         hint = f"for example: uenvtool edit {request.recipe} --add hdf5 --reason 'our files'"
         raise BadInput("nothing to change", hint=hint)
