@@ -13,6 +13,7 @@ from pathlib import Path
 from uenvtool.core import tools
 from uenvtool.core.errors import UenvtoolError
 from uenvtool.core.words import listed
+from uenvtool.doctor import ras
 from uenvtool.doctor.finding import Examination, Finding, RankView
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
@@ -25,7 +26,7 @@ SECONDS = 60
 """How long the nodes may take to answer: srun waits for one that is dead."""
 NOT_READ = "lines of rank {ranks}: py-spy did not read them"
 NO_RAS, NO_STACKS = "NCCL: no RAS on {node} (2.24 and newer)", "lines of the ranks: no py-spy on the nodes"
-ODD = "rank-elsewhere"
+ODD, BEHIND, DIFFERS = "rank-elsewhere", "ras-behind", "ras-differs"
 _LABELLED = re.compile(r"^ *(\d{1,6}): (.*)$", re.MULTILINE)
 _STACK = re.compile(r"^rank (\d{1,6}) on (\S+)\n(.*?)(?=^rank |\Z)", re.MULTILINE | re.DOTALL)
 _FRAME = re.compile(r"^\s+(\S+) \((\S+:\d+)\)$", re.MULTILINE)
@@ -38,11 +39,14 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
         return Examination(unseen=("the ranks: srun is not here",))
     known = load_findings()
     status = _printed_on(job, ["--nodes=1", "--ntasks=1", f"--nodelist={nodes[0]}"], "ras.sh")
-    seen = examined(read_logs([("NCCL's RAS", io.BytesIO(status.encode()))] if status else [], Scanner(known)), known)
+    now = status.rpartition(ras.AGAIN)[2].encode()
+    seen = examined(read_logs([("NCCL's RAS", io.BytesIO(now))] if now else [], Scanner(known)), known)
     numbers, stacks = _stacks(job, nodes)
     lines = dict(_lines(stacks))
     alike = _alike(lines)
-    findings = [*seen.findings, *_odd(alike, lines, known.findings[ODD])]
+    others = [finding for finding in seen.findings if finding.known.id != DIFFERS]  # those that stay behind are told
+    behind = ras.behind(status, known.findings[BEHIND])
+    findings = [*others, *behind, *_odd(alike, lines, known.findings[ODD])]
     unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
     silent = [rank for rank in numbers if rank not in lines]
     unseen += ([NOT_READ.format(ranks=ranges(silent))] if silent else []) if lines else [NO_STACKS]

@@ -1,5 +1,11 @@
-# Asks the RAS threads of NCCL (2.24 and newer) what they know of the job, over their text protocol.
+# Asks the RAS threads of NCCL (2.24 and newer) twice what they know of the job, over their text protocol.
 address=${NCCL_RAS_ADDR:-localhost:28028}
-exec 3<>"/dev/tcp/${address%:*}/${address##*:}" || exit 0
-printf 'verbose status\n' >&3
-timeout 30 cat <&3
+ask() {
+    exec 3<>"/dev/tcp/${address%:*}/${address##*:}" || exit 0
+    printf 'verbose status\n' >&3
+    timeout 20 cat <&3
+}
+ask
+sleep 5
+echo 'asked again'
+ask
