@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.core.errors import BadInput, Problem, unknown
+from uenvtool.core.errors import BadInput, Problem, require_known, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Condition, Facts, Term
@@ -281,8 +281,7 @@ def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> t
     Raises BadInput for a runtime that the system does not have, and for a form that none of its runtimes reads.
     """
     known = {name: load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes}
-    if runtime is not None and runtime not in known:
-        raise BadInput([unknown(f"runtime of {system.name}", runtime, known)])
+    require_known(f"runtime of {system.name}", [runtime] if runtime is not None else [], known)
     candidates = tuple(found for name, found in known.items() if runtime in (None, name))
     if not form:
         return candidates
@@ -319,8 +318,7 @@ def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
             problems.append(unknown("image", value, images))
         elif not value or not all(character.isalnum() or character in "._-" for character in value):
             problems.append(Problem(f"{name}={value!r} is not a name", hint="write for example image=alps"))
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(problems)
     return dict(pairs)
 
 
@@ -383,9 +381,8 @@ def _shared(nodes: Sequence[Facts]) -> dict[str, str | None]:
 def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaround, ...]:
     """Return the workarounds of those names. Raises BadInput if one is unknown or two want different values."""
     wanted = list(dict.fromkeys(names))
-    problems = [unknown("workaround", name, tuning.workarounds) for name in wanted if name not in tuning.workarounds]
-    if problems:
-        raise BadInput(problems)
+    require_known("workaround", wanted, tuning.workarounds)
+    problems: list[Problem] = []
     chosen = tuple(tuning.workarounds[name] for name in wanted)
     first: dict[str, Setting] = {}
     for setting in (setting for workaround in chosen for setting in workaround.settings):
@@ -398,8 +395,7 @@ def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaroun
                     hint=f"choose one of them; known: {', '.join(sorted(tuning.workarounds))}",
                 )
             )
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(problems)
     return chosen
 
 

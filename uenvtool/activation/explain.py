@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from uenvtool.activation.request import ExplainRequest
-from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.errors import BadInput, require_known, unknown
 from uenvtool.core.result import Result, Table
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.finding import finding_text, findings_named
@@ -86,9 +86,7 @@ def _compare(sources: Sequence[str]) -> Result:
     Raises BadInput for a source that nobody knows, and for fewer than two.
     """
     known = load_sources()
-    problems = [unknown("source", name, known, listed_by="uenvtool sources") for name in sources if name not in known]
-    if problems:
-        raise BadInput(problems)
+    require_known("source", sources, known, listed_by="uenvtool sources")
     if len(sources) < 2:
         raise BadInput("--diff takes two sources or more", hint="for example: uenvtool explain --diff guide docs-2026")
     tuning = load_all()
@@ -158,11 +156,9 @@ def _in_a_job(here: Settings) -> Result:
 def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:
     """Return the variables of those names, in capitals or not. Raises BadInput for a name that nobody knows."""
     by_fold = {name.casefold(): name for name in variables}
-    problems = [
+    BadInput.raise_any(
         unknown("variable", name, by_fold.values(), listed_by=ALL) for name in names if name.casefold() not in by_fold
-    ]
-    if problems:
-        raise BadInput(problems)
+    )
     return [by_fold[name.casefold()] for name in names]
 
 

@@ -28,8 +28,8 @@ def make(request: ContainerRequest) -> Result:
     """
     plan = planned(request)
     open_ends = list(unlocked(plan))
-    if request.locked and open_ends:
-        raise BadInput(open_ends)
+    if request.locked:
+        BadInput.raise_any(open_ends)
     command = again(plan, request)
     image = image_of(plan, command)
     folder = request.output or CONTAINERS / plan.name

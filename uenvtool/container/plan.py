@@ -113,8 +113,7 @@ def plan_container(
     problems += _missing(container, components)
     problems += _of_no_use(container, components, system, uarch)
     problems += _written_twice([components[name] for name in chosen])
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(problems)
     versions = {name: choice.version for name, choice in chosen.items()}
     facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}
     order = _in_order([components[name] for name in chosen])

@@ -101,6 +101,5 @@ def _components(container: Container) -> dict[str, Component]:
             found[choice.name] = load_component(choice.name, choice.position)
         except BadInput as error:
             problems += error.problems
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(problems)
     return found

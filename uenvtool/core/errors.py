@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 
 from uenvtool.core.value import value_class
@@ -49,11 +49,10 @@ class Problem:
         return _LONG.sub(lambda word: f"{word[0][:60]}... ({len(word[0])} characters)", f"{place}{self.message}{hint}")
 
 
-@dataclass
 class UenvtoolError(Exception):
     """The base of every error that a user sees; it carries one problem or several."""
 
-    problems: tuple[Problem, ...] = field(default_factory=tuple)
+    problems: tuple[Problem, ...]
     exit_code = ExitCode.FAILED
 
     def __init__(
@@ -70,6 +69,13 @@ class UenvtoolError(Exception):
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
+
+    @classmethod
+    def raise_any(cls, problems: Iterable[Problem]) -> None:
+        """Raise the error with all of these problems, if there are any."""
+        found = tuple(problems)
+        if found:
+            raise cls(found)
 
 
 class AnswerIsNo(UenvtoolError):
@@ -132,3 +138,10 @@ def unknown(
         question = did_you_mean(name, names)
         rest = f"known: {', '.join(names) or 'none'}"
     return Problem(f"unknown {what} {name!r}", position, f"{question} {rest}".strip())
+
+
+def require_known(
+    what: str, names: Iterable[str], known: Collection[str], position: Position | None = None, *, listed_by: str = ""
+) -> None:
+    """Raise BadInput, with the problem of `unknown`, for each of the names that is none of those known."""
+    BadInput.raise_any(unknown(what, name, known, position, listed_by=listed_by) for name in names if name not in known)

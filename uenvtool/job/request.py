@@ -116,9 +116,7 @@ class JobRequest:
 
 def check(request: JobRequest) -> None:
     """Raise BadInput with everything that is wrong in a request by itself."""
-    problems = list(_problems(request))
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(_problems(request))
 
 
 def _problems(request: JobRequest) -> Iterator[Problem]:

@@ -104,8 +104,7 @@ class Binder:
 
     def finish(self) -> None:
         """Raise BadInput with everything that is wrong."""
-        if self.problems:
-            raise BadInput(self.problems)
+        BadInput.raise_any(self.problems)
 
     def problem(self, message: str, position: Position | None, hint: str | None = None) -> None:
         """Note something that is wrong."""

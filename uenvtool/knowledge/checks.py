@@ -73,15 +73,8 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 def load_recipe(name: str) -> Recipe:
     """Return the recipe of that name or path, checked. Raises BadInput with everything that is wrong in it."""
     recipe = read_recipe(name)
-    problems = [
-        *_unknown_facts(recipe),
-        *_python_names(recipe),
-        *_roots_named_twice(recipe),
-        *_contradictions(recipe),
-        *_broken_couplings(recipe),
-    ]
-    if problems:
-        raise BadInput(problems)
+    checks = (_unknown_facts, _python_names, _roots_named_twice, _contradictions, _broken_couplings)
+    BadInput.raise_any(problem for check in checks for problem in check(recipe))
     return recipe
 
 

@@ -111,13 +111,11 @@ def _without(lower: Node, upper: Node) -> Node:
     if not names:
         return lower
     known = {*_packages(lower)}
-    problems = [
+    BadInput.raise_any(
         unknown("package to remove", name, known, node.position, listed_by="uenvtool show RECIPE")
         for name, node in names.items()
         if name not in known
-    ]
-    if problems:
-        raise BadInput(problems)
+    )
     tree = dict(lower.value)
     for pins in ("require", "prefer"):
         if pins in tree:

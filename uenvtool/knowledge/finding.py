@@ -110,12 +110,8 @@ def load_finding_file(name: str) -> FindingFile:
     """
     file = _load(locate(FINDINGS, name))
     others = entries_of_other_files(FINDINGS, file.name, lambda location: _load(location).findings)
-    problems = [
-        *duplicate_id_problems(file.findings, others),
-        *_unknown_ids(file.findings.values(), {*file.findings, *others}),
-    ]
-    if problems:
-        raise BadInput(problems)
+    unknown_ids = _unknown_ids(file.findings.values(), {*file.findings, *others})
+    BadInput.raise_any([*duplicate_id_problems(file.findings, others), *unknown_ids])
     return file
 
 

@@ -174,8 +174,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     if gpu and gpus is None:
         hint = f"for example --gpu A100:4; known: {', '.join(read(GPUS, GPUS.name).value)}"
         problems.append(Problem(f"--gpu {gpu!r} names no GPUs", hint=hint))
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(problems)
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
     return replace(
         found,

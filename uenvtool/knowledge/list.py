@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.errors import BadInput, require_known
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import listed
 from uenvtool.knowledge.extend import is_abstract, load_extended
@@ -19,8 +19,7 @@ def list_(title: str | None = None) -> Result:
     Raises BadInput for another kind.
     """
     kinds = {kind.title: kind for kind in LISTED}
-    if title is not None and title not in kinds:
-        raise BadInput([unknown("kind", title, kinds)])
+    require_known("kind", [title] if title is not None else [], kinds)
     found = {name: catalogue(kind) for name, kind in kinds.items() if title in (None, name)}
     return Result(
         data=found,

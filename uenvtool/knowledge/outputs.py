@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.errors import require_known
 from uenvtool.knowledge.schema import SCHEMA_FOLDER
 from uenvtool.knowledge.source import read
 
@@ -19,8 +19,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 def output_schema(command: str) -> dict[str, Any]:
     """Return the schema (Draft 2020-12) of what a command, such as `job check`, prints. Raises BadInput."""
     commands, shared = _outputs()["commands"], _outputs()["shared"]
-    if command not in commands:
-        raise BadInput([unknown("output of a command", command, commands)])
+    require_known("output of a command", [command], commands)
     body, used = _schema(commands[command]), dict[str, Any]()
     while missing := [name for name in _named({**body, "$defs": used}) if name not in used]:
         used |= {name: _schema(shared[name]) for name in missing}

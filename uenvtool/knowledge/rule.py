@@ -113,9 +113,7 @@ def load_rule_file(name: str) -> RuleFile:
     """
     file = _load(locate(RULES, name))
     others = entries_of_other_files(RULES, file.name, lambda location: _load(location).rules)
-    problems = list(duplicate_id_problems(file.rules, others, "the rule "))
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(duplicate_id_problems(file.rules, others, "the rule "))
     return file
 
 

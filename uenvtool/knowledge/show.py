@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.errors import BadInput, require_known, unknown
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import scalar
 from uenvtool.knowledge.extend import load_extended
@@ -30,9 +30,7 @@ def schema(name: str, *, of_output: bool = False) -> Result:
         from uenvtool.knowledge.outputs import output_schema
 
         return Result(file=json.dumps(output_schema(name), indent=2))
-    known = [kind.name for kind in KINDS]
-    if name not in known:
-        raise BadInput([unknown("schema", name, known)])
+    require_known("schema", [name], [kind.name for kind in KINDS])
     return Result(file=schema_text(name))
 
 

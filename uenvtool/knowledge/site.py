@@ -84,8 +84,7 @@ def site_here(named: Path | None = None, environ: Mapping[str, str] = os.environ
     problems += [
         _unset(node) for mirror in site.mirrors.values() for node in _variables(mirror) if node.value not in environ
     ]
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any(problems)
     return site
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import tools
-from uenvtool.core.errors import BadInput, ExitCode, ToolFailed, UenvtoolError, unknown
+from uenvtool.core.errors import ExitCode, ToolFailed, UenvtoolError, require_known
 from uenvtool.core.files.fetching import fetched
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
@@ -238,9 +238,7 @@ def _answer(
 
 def _chosen(names: Sequence[str]) -> dict[str, Source]:
     known = load_sources()
-    problems = [unknown("source", name, known, listed_by="uenvtool sources") for name in names if name not in known]
-    if problems:
-        raise BadInput(problems)
+    require_known("source", names, known, listed_by="uenvtool sources")
     return {name: source for name, source in known.items() if not names or name in names}
 
 

@@ -366,9 +366,7 @@ def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
     known = {variable.name for variable in tuning.variables}
     named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
     described = tuning.variables if named <= known else [*tuning.variables, *_of_other_files(parts)]
-    problems = [*_contradictions(tuning), *_unfit(tuning, described)]
-    if problems:
-        raise BadInput(problems)
+    BadInput.raise_any([*_contradictions(tuning), *_unfit(tuning, described)])
     return tuning
 
 

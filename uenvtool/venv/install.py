@@ -130,7 +130,7 @@ def from_requirements(uv: Uv, plan: Plan) -> Installation:
     text = lock.restrict_to_hashes(text, plan.wanted, resolution.packages)
     older = {} if plan.request.allow_older else resolution.older
     sources = lock.without_wheel(text) if older else frozenset()
-    problems = [  # building an old version rarely works
+    AnswerIsNo.raise_any(  # building an old version rarely works
         Problem(
             f"{package.name} goes back from {older[package.name]} to {package.version} on this base, "
             "which has no wheel for this Python",
@@ -139,9 +139,7 @@ def from_requirements(uv: Uv, plan: Plan) -> Installation:
         )
         for package in resolution.packages
         if package.name in older and package.name in sources
-    ]
-    if problems:
-        raise AnswerIsNo(problems)
+    )
     return Installation(uv=uv, plan=plan, lock=text, resolution=resolution)
 
 
@@ -225,5 +223,4 @@ def _refuse_misfits(todo: Installation, new: Mapping[str, Distribution], *, is_w
         or numpy_problems(plan.base.packages, new)
         or torch_problems(plan.base.packages, new, plan.override_names)
     )
-    if problems:
-        raise AnswerIsNo(dict.fromkeys(problems))
+    AnswerIsNo.raise_any(dict.fromkeys(problems))

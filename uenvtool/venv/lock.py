@@ -171,12 +171,8 @@ def restrict_to_hashes(text: str, request: UserRequest, packages: Sequence[Resol
     pairs = [
         (table, [wanted for wanted in named if wanted.name == name]) for table, name in zip(tables, names, strict=True)
     ]
-    unchecked = [problem for table, of_it in pairs for problem in _unchecked(table, of_it, askers)]
-    if unchecked:
-        raise BadInput(unchecked)
-    wrong = [problem for table, of_it in pairs for problem in _restrict(table, of_it)]
-    if wrong:
-        raise AnswerIsNo(wrong)
+    BadInput.raise_any(problem for table, of_it in pairs for problem in _unchecked(table, of_it, askers))
+    AnswerIsNo.raise_any([problem for table, of_it in pairs for problem in _restrict(table, of_it)])
     return tomlkit.dumps(document)
 
 

@@ -187,9 +187,7 @@ def _without_removed(plan: Plan, previous: OverlayRecord | None) -> Plan:
     if previous is None:
         raise BadInput(f"{plan.request.path} is not there, so nothing can be removed", hint="name its folder")
     removed, named = set(names_of(plan.request.remove)), plan.wanted.names | set(plan.override_names)
-    problems = [_not_wanted(name, previous, sorted(named)) for name in sorted(removed - named)]
-    if problems:
-        raise AnswerIsNo(problems)
+    AnswerIsNo.raise_any(_not_wanted(name, previous, sorted(named)) for name in sorted(removed - named))
     kept = tuple(wanted for wanted in plan.wanted.requirements if wanted.name not in removed)
     built_on_base = tuple(name for name in plan.settings.built_on_base if name not in removed)
     return replace(

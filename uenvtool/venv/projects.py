@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.core.errors import BadInput, Position, require_known
 
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
 ENVIRONMENTS = (".yml", ".yaml")
@@ -78,9 +78,7 @@ def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[st
         raise BadInput("its dependencies are dynamic: only its build knows them", at, "install the project: -e .")
     optional = project.get("optional-dependencies", {})
     for wanted, known, what in ((extras, optional, "extra"), (groups, named_groups, "dependency group")):
-        missing = [unknown(what, name, known, at) for name in wanted if name not in known]
-        if missing:
-            raise BadInput(missing)
+        require_known(what, wanted, known, at)
     texts = [*project.get("dependencies", ()), *(line for name in extras for line in optional[name])]
     for name in groups:
         texts += _group(name, named_groups, at, ())

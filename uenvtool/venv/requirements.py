@@ -272,8 +272,7 @@ def read_request(
         requirements += reader.file(place)
     for place in constraints:
         reader.constraints += reader.file(place)
-    if reader.problems:
-        raise BadInput(reader.problems)
+    BadInput.raise_any(reader.problems)
     return UserRequest(
         requirements=tuple(requirements),
         files=places,

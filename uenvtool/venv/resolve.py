@@ -313,8 +313,7 @@ def _replaceable(plan: Plan) -> frozenset[str]:
         message = f"{text} is asked for, and the base has {package.name} {package.version}, which is protected"
         hint = f"leave it to the base, or replace it with --override {wanted.name}"
         problems.append(Problem(f"{message}: {rule.cost}", wanted.position, hint))
-    if problems:
-        raise AnswerIsNo(problems)
+    AnswerIsNo.raise_any(problems)
     return frozenset(found)
 
 
@@ -356,5 +355,4 @@ def _refuse_protected(plan: Plan, resolution: Resolution, replaceable: frozenset
             message = f"{who} asks for {package.name} {package.version}, which is protected: {rule.cost}"
             hint = f"leave {who} out, ask for another version of it, or install it with --override {package.name}"
             problems.append(Problem(message, hint=hint))
-    if problems:
-        raise AnswerIsNo(problems)
+    AnswerIsNo.raise_any(problems)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.core.errors import BadInput, ExitCode, Position, unknown
+from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
 from uenvtool.core.files import is_stream, read_named, write
 from uenvtool.core.result import Result
 from uenvtool.job.check.finders import Context
@@ -78,9 +78,7 @@ def check(request: CheckRequest) -> Result:
 def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
     rules = load_rules()
     wanted = [name for finding in names for name in finding.split(",")]
-    problems = [unknown("rule", name, rules) for name in wanted if name not in rules]
-    if problems:
-        raise BadInput(problems)
+    require_known("rule", wanted, rules)
     return tuple(rule for name, rule in rules.items() if not wanted or name in wanted)
 
 
