@@ -81,11 +81,9 @@ def rewrite(folder: Path, order: Rewrite) -> None:
             staged = stack.enter_context(_staged(folder, order.contents))
             record = stack.enter_context(_staged(folder, last))
         _replace_all(staged, folder, PARTLY)
-        try:
+        with write_errors(folder, PARTLY):
             for name in order.obsolete:
                 (folder / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise write_error(folder, error, PARTLY) from error
         for name in order.emptied:
             remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
         _replace_all(record, folder, PARTLY)
@@ -110,14 +108,12 @@ def _kept_on_error(path: Path) -> Iterator[None]:
 def _link_or_copy(path: Path, target: Path) -> None:
     import shutil
 
-    try:
+    with write_errors(target):
         target.unlink(missing_ok=True)
         try:
             os.link(path, target)
         except OSError:  # a filesystem without hard links
             shutil.copy2(path, target)
-    except OSError as error:
-        raise write_error(target, error) from error
 
 
 @contextlib.contextmanager
@@ -128,18 +124,17 @@ def _staged(
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
     try:
-        made += make_folders(folder)
-        for name, content in contents.items():
-            target = folder / name
-            data = as_bytes(content)
-            if _holds(target, data):
-                continue
-            made += make_folders(target.parent)
-            mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
-            staged.append((_stage(target, data, mode), target))
-        yield staged
-    except OSError as error:
-        raise write_error(folder, error) from error
+        with write_errors(folder):
+            made += make_folders(folder)
+            for name, content in contents.items():
+                target = folder / name
+                data = as_bytes(content)
+                if _holds(target, data):
+                    continue
+                made += make_folders(target.parent)
+                mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
+                staged.append((_stage(target, data, mode), target))
+            yield staged
     finally:
         for temporary, _ in staged:
             temporary.unlink(missing_ok=True)
@@ -166,22 +161,31 @@ def _holds(path: Path, data: bytes) -> bool:
 
 def set_shared_mode(path: Path) -> None:
     """Give a finished file the mode that the user's umask gives to new files."""
-    try:
+    with write_errors(path):
         path.chmod(0o666 & ~umask())
-    except OSError as error:
-        raise write_error(path, error) from error
 
 
 def sync(path: Path) -> None:
     """Put a file that another program wrote on disk. Raises ToolFailed if that fails, as on a full disk."""
+    with write_errors(path):
+        _sync(path, os.O_RDONLY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def write_errors(path: Path, state: str = UNCHANGED) -> Iterator[None]:
+    """Raise what the system refuses inside as the error of `write_error`."""
+    try:
+        yield
     except OSError as error:
-        raise write_error(path, error) from error
+        raise write_error(path, error, state) from error
 
 
 def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
@@ -298,8 +302,4 @@ def sync_folders(folders: set[Path]) -> None:
     """Put the renames on disk too; some filesystems cannot, and lose nothing but recency."""
     for folder in folders:
         with contextlib.suppress(OSError):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _sync(folder, os.O_RDONLY | os.O_DIRECTORY)

@@ -17,7 +17,7 @@ from typing import Any
 
 from uenvtool.core import drift
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.files.atomic import Rewrite, as_bytes, locked, rewrite, write, write_error
+from uenvtool.core.files.atomic import Rewrite, as_bytes, locked, rewrite, write, write_errors
 from uenvtool.core.files.reading import is_open_ended, read_bytes
 from uenvtool.core.value import value_class
 
@@ -223,11 +223,8 @@ def _write_through(folder: Path, contents: Mapping[str, str], open_ended: Sequen
     (name, *others) = contents
     if others or name not in open_ended:
         raise BadInput(f"{folder / open_ended[0]} takes one file; these are {', '.join(contents)}", hint="name a file")
-    try:
-        with open(folder / name, "w", encoding="utf-8") as stream:
-            stream.write(contents[name])
-    except OSError as error:
-        raise write_error(folder / name, error) from error
+    with write_errors(folder / name), open(folder / name, "w", encoding="utf-8") as stream:
+        stream.write(contents[name])
 
 
 def _free_name(folder: Path, name: str) -> Path:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files.atomic import make_folders, remove_empty, take_lock, write_error
+from uenvtool.core.files.atomic import make_folders, remove_empty, take_lock, write_error, write_errors
 from uenvtool.core.files.trees import remove_tree
 
 WORK_SUFFIX = ".uenvtool-work"
@@ -20,10 +20,8 @@ MEMORY_PREFIX = "uenvtool-"
 @contextlib.contextmanager
 def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
     """Yield a temporary folder of this process, removed at the end whatever happens."""
-    try:
+    with write_errors(Path(tempfile.gettempdir())):
         folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
-    except OSError as error:
-        raise write_error(Path(tempfile.gettempdir()), error) from error
     with folder as name:
         yield Path(name)
 
@@ -75,10 +73,8 @@ def working_folder(least_bytes: int) -> Iterator[Path]:
     """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(memory_folder(least_bytes))
-        try:
+        with write_errors(Path(tempfile.gettempdir())):
             yield folder or stack.enter_context(_own_folder(Path(tempfile.gettempdir())))
-        except OSError as error:
-            raise write_error(Path(tempfile.gettempdir()), error) from error
 
 
 @contextlib.contextmanager

@@ -7,48 +7,38 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
-from uenvtool.core.files.atomic import as_bytes, umask, write_error
+from uenvtool.core.files.atomic import as_bytes, umask, write_error, write_errors
 
 
 def fill(folder: Path, contents: Mapping[str, str | bytes], executable: Collection[str] = ()) -> None:
     """Write files into a folder that nobody reads yet: plain, without the care that `write` takes."""
-    try:
+    with write_errors(folder):
         for name, content in contents.items():
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(as_bytes(content))
             if name in executable:
                 path.chmod(0o777 & ~umask())
-    except OSError as error:
-        raise write_error(folder, error) from error
 
 
 def fill_from(path: Path, chunks: Iterable[bytes | memoryview]) -> None:
     """Write one large file, in pieces, in a folder that nobody reads yet."""
-    try:
-        with open(path, "wb") as stream:
-            stream.writelines(chunks)
-    except OSError as error:
-        raise write_error(path, error) from error
+    with write_errors(path), open(path, "wb") as stream:
+        stream.writelines(chunks)
 
 
 def fill_start(path: Path, content: bytes) -> None:
     """Write over the first bytes of a file that nobody reads yet."""
-    try:
-        with open(path, "r+b") as stream:
-            stream.write(content)
-    except OSError as error:
-        raise write_error(path, error) from error
+    with write_errors(path), open(path, "r+b") as stream:
+        stream.write(content)
 
 
 def link(path: Path, target: str) -> None:
     """Make a symlink in a folder that nobody reads yet; one of that name is replaced."""
-    try:
+    with write_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.symlink_to(target)
-    except OSError as error:
-        raise write_error(path, error) from error
 
 
 def make_folder(path: Path) -> None:
@@ -65,9 +55,7 @@ def claim(path: Path) -> bool:
     """Make an empty folder as a sign; False if somebody made it before. Of many that try, on any node, one does."""
     try:
         path.mkdir()
-    except FileExistsError:
-        return False
-    except FileNotFoundError:  # the folder around it is gone: it is over
+    except (FileExistsError, FileNotFoundError):  # the latter: the folder around it is gone, it is over
         return False
     except OSError as error:
         raise write_error(path, error) from error
@@ -120,7 +108,7 @@ def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
 
     pairs: list[tuple[str, str]] = []
     folders: list[tuple[str, str]] = []
-    try:
+    with write_errors(target):
         for original, names, files in os.walk(source):
             copy = os.path.join(target, os.path.relpath(original, source))
             os.makedirs(copy, exist_ok=True)
@@ -132,16 +120,12 @@ def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
                 list(pool.map(copied, pairs[start : start + 512]))
         for original, copy in reversed(folders):
             shutil.copystat(original, copy)
-    except OSError as error:
-        raise write_error(target, error) from error
 
 
 def private_folder(path: Path) -> Path:
     """Make a folder that nobody but its owner can look into."""
-    try:
+    with write_errors(path):
         path.mkdir(mode=0o700)
-    except OSError as error:
-        raise write_error(path, error) from error
     return path
 
 
@@ -159,15 +143,13 @@ def take_over(folder: Path) -> None:
         if not os.path.islink(path):
             os.chmod(path, status.st_mode & 0o777 & ~mask | least)
 
-    try:
+    with write_errors(folder):
         take(os.fspath(folder), 0o700)
         for here, folders, names in os.walk(folder):
             for name in folders:
                 take(os.path.join(here, name), 0o700)
             for name in names:
                 take(os.path.join(here, name), 0o600)
-    except OSError as error:
-        raise write_error(folder, error) from error
 
 
 def move(source: Path, target: Path) -> bool:
