@@ -8,6 +8,7 @@ from typing import Any
 from uenvtool.activation.request import ExplainRequest
 from uenvtool.core.errors import BadInput, require_known, unknown
 from uenvtool.core.result import Result, Table
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
@@ -176,9 +177,7 @@ def _lines(entry: Mapping[str, Any]) -> list[str]:
 
 def _who_says_what(entry: Mapping[str, Any]) -> list[str]:
     """Return a table of the values, with who is followed in each and who says so."""
-    said_by: dict[str, list[str]] = {}
-    for source, since, value, _ in entry["says"]:
-        said_by.setdefault(value, []).append(f"{source} ({since})")
+    said_by = grouped((value, f"{source} ({since})") for source, since, value, _ in entry["says"])
     followed: dict[str, list[str]] = {value: [] for value in said_by}
     for setting in entry["settings"]:
         value = "unset" if setting["policy"] == UNSET else setting["value"]
@@ -214,10 +213,7 @@ _SHOWN = (
 
 
 def _by_name(tuning: Tuning) -> dict[str, list[TunedVariable]]:
-    found: dict[str, list[TunedVariable]] = {}
-    for variable in tuning.variables:
-        found.setdefault(variable.name, []).append(variable)
-    return found
+    return grouped((variable.name, variable) for variable in tuning.variables)
 
 
 def _says(variables: Sequence[TunedVariable]) -> dict[str, Value]:

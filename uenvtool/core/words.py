@@ -1,9 +1,13 @@
-"""Sizes and lists in a sentence; names of Python packages."""
+"""Sizes and lists in a sentence; names of Python packages; pairs by their first halves."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 def size_text(size: float) -> str:
@@ -20,3 +24,11 @@ def listed(words: Sequence[str], most: int) -> str:
 def canonical(name: str) -> str:
     """Return the name of a Python package as resolvers compare it (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return each key with its values, both in the order in which they come first."""
+    found: dict[K, list[V]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found

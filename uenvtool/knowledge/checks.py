@@ -9,10 +9,11 @@ from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
-from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, RootSpec, read_recipe
+from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, read_recipe
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
@@ -106,11 +107,8 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _contradictions(recipe: Recipe) -> Iterator[Problem]:
-    hard: dict[str, list[VersionRequest]] = {}
     several = {root.position for root in recipe.roots} if recipe.has_several_versions else set()
-    for request in version_requests(recipe):
-        if request.hard:
-            hard.setdefault(request.package, []).append(request)
+    hard = grouped((request.package, request) for request in version_requests(recipe) if request.hard)
     for package, requests in hard.items():
         pairs = combinations(requests, 2) if several else ((requests[0], other) for other in requests[1:])
         for first, other in pairs:
@@ -127,10 +125,7 @@ def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
     """Yield root specs of one package that are in force at once: Spack would join them, or find no solution."""
     if recipe.has_several_versions:
         return
-    roots: dict[str, list[RootSpec]] = {}
-    for root in recipe.roots:
-        roots.setdefault(root.spec.package, []).append(root)
-    for package, named in roots.items():
+    for package, named in grouped((root.spec.package, root) for root in recipe.roots).items():
         for first, second in combinations(named, 2):
             if can_hold_together(first.when, second.when):
                 yield Problem(

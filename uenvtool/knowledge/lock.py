@@ -11,7 +11,7 @@ from typing import Any
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
 from uenvtool.core.value import value_class
-from uenvtool.core.words import listed
+from uenvtool.core.words import grouped, listed
 
 LOCK = "spack.lock"
 WRAPPER = "compiler-wrapper"
@@ -57,12 +57,7 @@ class Lock:
 
     def versions(self) -> dict[str, list[str]]:
         """Return package to its versions, each once, sorted by name."""
-        found: dict[str, list[str]] = {}
-        for package in sorted(self.packages, key=lambda package: (package.name, package.version)):
-            known = found.setdefault(package.name, [])
-            if package.version not in known:
-                known.append(package.version)
-        return found
+        return grouped(sorted({(package.name, package.version) for package in self.packages}))
 
 
 def parse_lock(text: str, shown: str) -> Lock:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Problem, did_you_mean
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.source import Node
 
@@ -101,9 +102,7 @@ def _problems(error: Any, tree: Node, name: str) -> Iterator[Problem]:
 
 def _fitting_branch(error: Any) -> list[Any]:
     """Return the errors of the branch whose type the value has; none if no branch has it."""
-    branches: dict[int, list[Any]] = {}
-    for inner in error.context:
-        branches.setdefault(inner.schema_path[0], []).append(inner)
+    branches = grouped((inner.schema_path[0], inner) for inner in error.context)
     fitting = [inner for inner in branches.values() if all(e.validator != "type" or e.path for e in inner)]
     return fitting[0] if fitting else []
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import Problem
-from uenvtool.core.words import canonical
+from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, Distribution
 from uenvtool.venv.protect import protected
 from uenvtool.venv.requirements import UserRequest, UserRequirement
@@ -72,14 +72,14 @@ def conflicts(base: Base, new: Mapping[str, Distribution], request: UserRequest)
 def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[str]]:
     """Find the base's pre-releases that count as releases here: name -> who relies on it, with what."""
     environment = marker_environment(base)
-    found: dict[str, list[str]] = {}
-    for distribution in new.values():
-        for requirement in requirements(distribution, environment):
-            name = canonical(requirement.name)
-            package = None if name in new else base.packages.get(name)
-            if package is not None and counts_as_release(requirement.specifier, package.version):
-                found.setdefault(name, []).append(f"{distribution.name} asks for {requirement.specifier}")
-    return found
+    staying = {name: package for name, package in base.packages.items() if name not in new}
+    return grouped(
+        (name, f"{distribution.name} asks for {requirement.specifier}")
+        for distribution in new.values()
+        for requirement in requirements(distribution, environment)
+        if (name := canonical(requirement.name)) in staying
+        and counts_as_release(requirement.specifier, staying[name].version)
+    )
 
 
 def _of_packages(

@@ -11,6 +11,7 @@ from pathlib import PurePath
 
 from uenvtool.core.errors import Position
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped
 from uenvtool.job.check.edf import read_edf
 from uenvtool.job.check.finders import FINDERS, Context
 from uenvtool.job.check.parts import Found, Lines, Part, Source, at, lines_of
@@ -77,7 +78,7 @@ def read_source(text: str, shown: str) -> Source:
 def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     """Return the flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
     source = context.source
-    index = _by_kind(source.parts)
+    index = grouped((part.kind, part) for part in source.parts)
     found = [
         (rule, hit)
         for rule in rules
@@ -205,13 +206,6 @@ def _holds_another(part: Part, starts: Sequence[int]) -> bool:
     """
     following = bisect.bisect_right(starts, part.offset)
     return part.kind == "command" and following < len(starts) and starts[following] < part.end
-
-
-def _by_kind(parts: Iterable[Part]) -> dict[str, list[Part]]:
-    found: dict[str, list[Part]] = {}
-    for part in parts:
-        found.setdefault(part.kind, []).append(part)
-    return found
 
 
 def _ignored(text: str) -> dict[int, set[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from uenvtool.core.words import listed
+from uenvtool.core.words import grouped, listed
 from uenvtool.job.check.parts import OUTER, Found, Part, Source, at
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
 from uenvtool.settings import ConditionalSetting, Settings
@@ -154,10 +154,7 @@ def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, l
 
 
 def _by_name(tuned: Settings) -> Mapping[str, list[ConditionalSetting]]:
-    found: dict[str, list[ConditionalSetting]] = {}
-    for possible in tuned.possible:
-        found.setdefault(possible.setting.name, []).append(possible)
-    return found
+    return grouped((possible.setting.name, possible) for possible in tuned.possible)
 
 
 def _set_parts(source: Source) -> Iterator[Part]:
