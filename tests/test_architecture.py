@@ -242,7 +242,6 @@ QUOTA = '''"""Quotas."""
 
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import QUOTA
 from uenvtool.knowledge.locate import locate
 
@@ -257,7 +256,7 @@ class Quota:
 
 def load_quota(name: str) -> Quota:
     """Return the quota of that name."""
-    return Binder.of(load_extended(locate(QUOTA, name), QUOTA)).whole(Quota)
+    return Binder.of(locate(QUOTA, name), QUOTA).whole(Quota)
 '''
 
 

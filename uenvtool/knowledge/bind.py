@@ -24,7 +24,8 @@ from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.core.value import types_of_fields
 from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
-from uenvtool.knowledge.extend import NOT_INHERITED, Extended, is_abstract
+from uenvtool.knowledge.extend import NOT_INHERITED, is_abstract, load_extended
+from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.source import Node, read
@@ -55,9 +56,10 @@ class Binder:
     problems: list[Problem] = field(default_factory=list)
 
     @classmethod
-    def of(cls, extended: Extended) -> Binder:
-        """Return the binder of a file with all that it extends."""
-        return cls(extended.tree, extended.chain, extended.removed, extended.kind)
+    def of(cls, location: Location, kind: Kind) -> Binder:
+        """Return the binder of a file with all that it extends. Raises BadInput as `load_extended`."""
+        extended = load_extended(location, kind)
+        return cls(extended.tree, extended.chain, extended.removed, kind.name)
 
     def whole(self, kind: type[T], /, **known: Any) -> T:
         """Return the value of the whole tree; see `fill`.

@@ -11,7 +11,6 @@ from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.source import Node
@@ -135,7 +134,7 @@ class Component:
 def load_component(name: str, origin: Position | None = None) -> Component:
     """Return the component of that name or path. origin: where it is named. Raises BadInput with every problem."""
     location = locate(COMPONENT, name, origin)
-    binder = Binder.of(load_extended(location, COMPONENT))
+    binder = Binder.of(location, COMPONENT)
     binder.special = {Release: lambda node, version: _release(binder, node, version)}
     component = binder.whole(Component, name=location.name, chain=binder.chain)
     binder.problems += _unknown_values(binder.tree)

@@ -12,7 +12,6 @@ from uenvtool.core.errors import Position
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.component import DebianPackages, PlacedText
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import CONTAINER
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.schema import check
@@ -118,7 +117,7 @@ def load_container(name: str, origin: Position | None = None) -> Container:
 
     Raises BadInput with every problem.
     """
-    return _bound(Binder.of(load_extended(locate(CONTAINER, name, origin), CONTAINER)))
+    return _bound(Binder.of(locate(CONTAINER, name, origin), CONTAINER))
 
 
 def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:

@@ -10,7 +10,6 @@ from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
@@ -137,7 +136,7 @@ def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list
 
 
 def _load(location: Location) -> FindingFile:
-    binder = Binder.of(load_extended(location, FINDINGS))
+    binder = Binder.of(location, FINDINGS)
     file = binder.whole(FindingFile, name=location.name)
     for fact in file.facts.values():
         if not all(line.value or (line.match and "value" in line.match.groups) for line in fact.log):

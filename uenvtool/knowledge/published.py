@@ -8,7 +8,6 @@ from uenvtool.core.errors import Position
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import PUBLISHED
 from uenvtool.knowledge.locate import locate
 
@@ -58,7 +57,7 @@ class PublishedTable:
 
 def load_published(name: str) -> PublishedTable:
     """Return the published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
-    binder = Binder.of(load_extended(locate(PUBLISHED, name), PUBLISHED))
+    binder = Binder.of(locate(PUBLISHED, name), PUBLISHED)
     rows = tuple(
         binder.fill(Row, node, kind=kind) for kind in ("other", "python") for _, node in children(binder.tree, kind)
     )

@@ -10,7 +10,6 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, locate, shown
@@ -269,7 +268,7 @@ def read_recipe(name: str) -> Recipe:
 
     Raises BadInput with every problem found, each with its position.
     """
-    binder = Binder.of(load_extended(locate(RECIPE, name), RECIPE))
+    binder = Binder.of(locate(RECIPE, name), RECIPE)
     tree = binder.tree
     binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
     pins = {key: _pins(binder, key) for key in ("require", "prefer")}

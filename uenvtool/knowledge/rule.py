@@ -10,7 +10,6 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
@@ -127,7 +126,7 @@ def load_rules() -> dict[str, Rule]:
 
 
 def _load(location: Location) -> RuleFile:
-    binder = Binder.of(load_extended(location, RULES))
+    binder = Binder.of(location, RULES)
     file = binder.whole(RuleFile, name=location.name)
     for rule in file.rules.values():
         if rule.missing and not rule.with_:

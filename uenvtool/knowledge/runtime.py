@@ -8,7 +8,6 @@ from typing import Literal
 from uenvtool.core.errors import Position
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Verbatim
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
@@ -94,7 +93,7 @@ class Runtime:
 def load_runtime(name: str, origin: Position | None = None) -> Runtime:
     """Return the runtime of that name or path. origin: where it is named. Raises BadInput with every problem found."""
     location = locate(RUNTIME, name, origin)
-    binder = Binder.of(load_extended(location, RUNTIME))
+    binder = Binder.of(location, RUNTIME)
     runtime = binder.whole(Runtime, name=location.name, chain=binder.chain)
     binder.finish()
     return runtime

@@ -12,7 +12,6 @@ from typing import Any
 from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, children
-from uenvtool.knowledge.extend import Extended, load_extended
 from uenvtool.knowledge.kinds import SITE
 from uenvtool.knowledge.locate import config_folder, locate
 from uenvtool.knowledge.source import Node, is_file
@@ -63,7 +62,7 @@ class Site:
 
 def load_site(name: str) -> Site:
     """Return the site file of that path, as it is written. Raises BadInput with everything that is wrong in it."""
-    return _bound(load_extended(locate(SITE, name), SITE))
+    return _bound(Binder.of(locate(SITE, name), SITE))
 
 
 def site_here(named: Path | None = None, environ: Mapping[str, str] = os.environ) -> Site:
@@ -77,10 +76,10 @@ def site_here(named: Path | None = None, environ: Mapping[str, str] = os.environ
     path = os.fspath(named) if named else environ.get(VARIABLE) or (os.fspath(own) if is_file(own) else "")
     if not path:
         return Site()
-    extended = load_extended(locate(SITE, os.path.abspath(path)), SITE)
+    binder = Binder.of(locate(SITE, os.path.abspath(path)), SITE)
     problems: list[Problem] = []
-    tree = _filled(extended.tree, environ, problems)
-    site = _bound(Extended(tree, extended.chain, extended.kind, extended.removed))
+    binder.tree = _filled(binder.tree, environ, problems)
+    site = _bound(binder)
     problems += [
         _unset(node) for mirror in site.mirrors.values() for node in _variables(mirror) if node.value not in environ
     ]
@@ -88,8 +87,7 @@ def site_here(named: Path | None = None, environ: Mapping[str, str] = os.environ
     return site
 
 
-def _bound(extended: Extended) -> Site:
-    binder = Binder.of(extended)
+def _bound(binder: Binder) -> Site:
     site = binder.whole(Site, path=binder.chain[0].path, tree=binder.tree)
     if site.push and "/" not in site.push and site.push not in site.mirrors:
         known = ", ".join(site.mirrors) or "none"

@@ -11,7 +11,7 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
-from uenvtool.knowledge.extend import is_abstract, load_extended
+from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.locate import Location, locate, search_folders, shown
@@ -227,7 +227,7 @@ def load_system(name: str) -> System:
 
     Raises BadInput with every problem found, each with its position.
     """
-    binder = Binder.of(load_extended(locate(SYSTEM, name), SYSTEM))
+    binder = Binder.of(locate(SYSTEM, name), SYSTEM)
     system = binder.whole(
         System,
         name=binder.chain[0].name,

@@ -461,7 +461,7 @@ def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Probl
 
 
 def _load(location: Location) -> Tuning:
-    binder = Binder.of(load_extended(location, TUNING))
+    binder = Binder.of(location, TUNING)
     sources = {**load_sources(), **_sources(binder.tree)}
 
     def source(node: Node, _: str) -> Source:
