@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.support.trees import snapshot
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput
-from uenvtool.core.files.generated import RECORD, Record, digest, read_record
+from uenvtool.core.errors import AnswerIsNo, BadInput
+from uenvtool.core.files.generated import RECORD, Record, check_generated, digest, read_record
 
 
 def generate(folder: Path, contents: dict[str, str], *, force: bool = False) -> None:
@@ -162,3 +163,36 @@ def test_an_empty_folder_of_a_killed_run_is_no_leftover(place: Path) -> None:
     generate(place, {"a": "1"})
 
     assert snapshot(place) == {"a": b"1", RECORD: Record(files={"a": digest("1")}).text().encode()}
+
+
+def drift(folder: Path, **more: Sequence[str]) -> str:
+    with pytest.raises(AnswerIsNo) as found:
+        check_generated(folder, {"a": "one\ntwo\n", "b/c": "three\n"}, again="make it", **more)
+    return str(found.value)
+
+
+def test_the_same_bytes_are_no_drift(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\n")
+
+    check_generated(tmp_path, {"a": "one\n"}, again="make it")
+
+
+def test_a_drift_is_a_diff_with_what_makes_it_anew(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("one\nzwei")
+
+    said = drift(tmp_path, strays=["old"], remarks=["the lock is old"])
+
+    assert "-zwei\n" in said
+    assert f"--- {tmp_path}/a (as it is)\n" in said
+    assert "+two\n" in said
+    assert f"--- /dev/null\n+++ {tmp_path}/b/c (from its inputs)\n" in said
+    assert "the lock is old\n" in said
+    assert f"{tmp_path}/old is left over" in said
+    assert said.endswith("hint: make it")
+
+
+@pytest.mark.parametrize("content", [b"one\ntwo", b"one\r\ntwo\r\n", b"\xff", b""])
+def test_any_other_bytes_are_a_drift(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").write_bytes(content)
+
+    assert f"{tmp_path}/a" in drift(tmp_path)

@@ -15,8 +15,7 @@ from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from uenvtool.core import drift
-from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.files.atomic import Rewrite, as_bytes, locked, rewrite, write, write_errors
 from uenvtool.core.files.reading import is_open_ended, read_bytes
 from uenvtool.core.value import value_class
@@ -113,13 +112,45 @@ def check_generated(
 ) -> None:
     """Raise AnswerIsNo, with the diff, if a folder of generated files is not what its inputs give.
 
-    kept: recorded names that need not be expected. strays: names that are left over though nobody recorded them. The
-    rest is that of `drift.check`; a run that was killed while it wrote is told too.
+    expected: relative name to text. again: the command that makes the folder anew. kept: recorded names that need not
+    be expected. strays: names that are left over though nobody recorded them. remarks: what else is not as it should
+    be, a line each; a run that was killed while it wrote is told too.
     """
     record = read_record(folder)
     recorded = {name for name in record.names - {*expected, *kept} if os.path.lexists(folder / name)}
     unended = ["a run that wrote here did not end"] if record.writing else []
-    drift.check(folder, expected, again=again, left_over={*strays, *recorded}, remarks=[*unended, *remarks])
+    left_over = [f"{folder / name} is left over" for name in sorted({*strays, *recorded})]
+    lines = [*_differences(expected, folder), *(f"{line}\n" for line in (*unended, *remarks, *left_over))]
+    if lines:
+        found = "".join(lines).rstrip()
+        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{found}", hint=again)])
+
+
+def _differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
+    """Yield a unified diff of each expected file, relative name to text, that the folder has otherwise."""
+    import difflib
+
+    for name, text in expected.items():
+        path = folder / name
+        content = path.read_bytes() if path.is_file() else None
+        if content == text.encode():
+            continue
+        present = "" if content is None else content.decode(errors="replace")
+        yield from difflib.unified_diff(
+            _lines(present),
+            _lines(text),
+            "/dev/null" if content is None else f"{path} (as it is)",
+            f"{path} (from its inputs)",
+        )
+        if present == text:  # bytes that are not UTF-8 read as the same characters
+            yield f"{path} is not UTF-8\n"
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, each ended; the last one says so if the text does not end it."""
+    *ended, rest = text.split("\n")
+    lines = [f"{line}\n" for line in ended]
+    return [*lines, f"{rest}\n", "\\ No newline at end of file\n"] if rest else lines
 
 
 def refuse_foreign(
@@ -203,7 +234,7 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
         for name, content in _present(folder, contents):
             if content == as_bytes(contents[name]) or record.has(name, content):
                 continue
-            diff = "".join(drift.differences({name: contents[name]}, folder)).rstrip()
+            diff = "".join(_differences({name: contents[name]}, folder)).rstrip()
             if name not in record.names:
                 hint = "it stays as it is, also with --force: move it away, or choose another name with -o"
                 raise BadInput(f"{folder / name} was not written by uenvtool\n{diff}", hint=hint)
