@@ -76,7 +76,7 @@ class Context:
     @functools.cached_property
     def commands(self) -> tuple[Part, ...]:
         """Return the commands of the file and of its steps."""
-        return tuple(part for part in self.source.parts if part.kind == "command")
+        return tuple(self.source.of("command"))
 
     @property
     def has_own_nodes(self) -> bool:
@@ -96,7 +96,7 @@ class Context:
 
     def mentions(self, *words: str) -> bool:
         """Tell if one of the words stands in the file, outside comments."""
-        return any(word in part.text for part in self.source.parts if part.kind == "line" for word in words)
+        return any(word in part.text for part in self.source.of("line") for word in words)
 
     def keeps_exit_code(self) -> bool:
         """Tell if the script does something about the exit code of its commands."""
@@ -145,8 +145,8 @@ def fixed_port(context: Context) -> Iterator[Found]:
         return
     is_told = False
     used = {name for launch in context.launches for name in re.findall(r"\w+", " ".join(launch.words))}
-    for part in context.source.parts:
-        if part.kind == "variable" and re.fullmatch(r"(?i)master_port|(rdzv|main_process|dist)_port|port", part.name):
+    for part in context.source.of("variable"):
+        if re.fullmatch(r"(?i)master_port|(rdzv|main_process|dist)_port|port", part.name):
             number = re.fullmatch(r"(?:\$\{\w+:?[-=])?(\d{2,5})\}?", part.text)
             if number and (part.name.upper() == "MASTER_PORT" or part.name in used):
                 is_told = True
@@ -227,7 +227,7 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
 
 def lost_exit_code(context: Context) -> Iterator[Found]:
     """Yield the last command of a script, if it runs after training whatever training did."""
-    last = next((part for part in context.source.parts if part.kind == "last"), None)
+    last = next(context.source.of("last"), None)
     trained = [
         other for other in context.launches
         if other.program != PYTHON or other.shape.gpus or (other.shape.tasks or 1) * (other.shape.nodes or 1) > 1
@@ -265,9 +265,8 @@ def bare_wait(context: Context) -> Iterator[Found]:
 
 def piped_launch(context: Context) -> Iterator[Found]:
     """Yield `tee` behind a program that computes, where the pipe's exit code is that of tee."""
-    if any(part.name == "set" and "pipefail" in part.text for part in context.commands) or context.mentions(
-        "PIPESTATUS"
-    ):
+    fails = any(part.name == "set" and "pipefail" in part.text for part in context.commands)
+    if fails or context.mentions("PIPESTATUS"):
         return
     started = {_outer(launch).offset for launch in context.launches} | {other.part.offset for other in context.launches}
     before: dict[int, int] = {}  # the last command that writes to a pipe, by its step
@@ -283,9 +282,7 @@ def few_cores(context: Context) -> Iterator[Found]:
     options = {"cpus-per-task", "cpus-per-gpu", "exclusive", "cpu-bind", "tres-per-task", "hint"}
     for launch in context.launches:
         if launch.step and launch.step.name == "srun" and (launch.shape.tasks or 1) > 1:
-            first = next(
-                (p for p in context.source.parts if p.kind == "directive" and p.name.startswith("ntasks")), None
-            )
+            first = next((part for part in context.source.of("directive") if part.name.startswith("ntasks")), None)
             if first and not options & set(launch.shape.requested) and not context.mentions("SRUN_CPUS_PER_TASK"):
                 yield at(first)
                 return
@@ -305,9 +302,9 @@ def cores_not_handed_on(context: Context) -> Iterator[Found]:
 
 def rank_of_batch_script(context: Context) -> Iterator[Found]:
     """Yield folders and files of a rank that the batch script names, which has one rank for all."""
-    for part in context.source.parts:
+    for part in context.source.of("variable"):
         raw = context.source.text[part.offset : part.end]
-        is_path = part.kind == "variable" and re.search(r"CACHE|DIR|HOME|PATH|FOLDER|LOG|FILE", part.name)
+        is_path = re.search(r"CACHE|DIR|HOME|PATH|FOLDER|LOG|FILE", part.name)
         if is_path and part.scope == BATCH and re.search(r"(^|[^\\])\$\{?SLURM_(PROCID|LOCALID)\b", raw):
             yield at(part)
 
@@ -325,11 +322,14 @@ def glued_bracket(context: Context) -> Iterator[Found]:
 def escaped_in_single_quotes(context: Context) -> Iterator[Found]:
     r"""Yield `\$SLURM_...` within single quotes, where the inner shell takes the dollar as a letter."""
     for part in context.source.parts:
-        if (
-            part.literal
-            and part.kind in ("command", "variable")
-            and part.name not in ("bash", "sh", "ssh", "eval", "awk")
-        ):
+        is_of_this_shell = part.kind in ("command", "variable") and part.name not in (
+            "bash",
+            "sh",
+            "ssh",
+            "eval",
+            "awk",
+        )
+        if part.literal and is_of_this_shell:
             raw = context.source.text[part.offset : part.end]
             for found in re.finditer(r"\\\$\{?(SLURM_|RANK|LOCAL_RANK|MASTER_|WORLD_SIZE|NODE_RANK)", raw):
                 start = part.offset + found.start()
@@ -342,7 +342,7 @@ def late_options(context: Context) -> Iterator[Found]:
     first = min((part.offset for part in context.commands), default=0)
     above = text.rfind("\n", 0, first) + 1
     block: list[Part] = []
-    for part in [*(other for other in context.source.parts if other.kind == "late"), None]:
+    for part in [*context.source.of("late"), None]:
         if block and (part is None or text.count("\n", block[-1].offset, part.offset) > 1):
             yield Found(offset=block[0].offset, end=block[0].end, edits=_moved(context, block, above))
             block = []
@@ -366,13 +366,12 @@ def output_folders(context: Context) -> Iterator[Found]:
     if submits and any(part.name == "mkdir" for part in context.commands):  # when it is started by hand
         return
     reported = set()
-    for part in context.source.parts:
-        if part.kind == "directive" and part.name in ("output", "error"):
-            folder = part.text.rpartition("/")[0].removeprefix("./")
-            named = re.search(rf"^[ \t]*#.*\bmkdir\b.*{re.escape(folder)}", context.source.text, re.MULTILINE)
-            if folder and not named and folder[0] != "/" and folder not in (".", "..") and folder not in reported:
-                reported.add(folder)
-                yield at(part, fix=f"mkdir -p {folder}  # where you submit, before sbatch")
+    for part in context.source.of("directive", "output", "error"):
+        folder = part.text.rpartition("/")[0].removeprefix("./")
+        named = re.search(rf"^[ \t]*#.*\bmkdir\b.*{re.escape(folder)}", context.source.text, re.MULTILINE)
+        if folder and not named and folder[0] != "/" and folder not in (".", "..") and folder not in reported:
+            reported.add(folder)
+            yield at(part, fix=f"mkdir -p {folder}  # where you submit, before sbatch")
 
 
 def rank_before_step(context: Context) -> Iterator[Found]:
@@ -405,29 +404,22 @@ def conda_without_hook(context: Context) -> Iterator[Found]:
 
 def rank_for_all_tasks(context: Context) -> Iterator[Found]:
     """Yield ranks that the batch script sets for all of its tasks."""
-    for part in context.source.parts:
-        if part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK") and part.scope != STEP:
-            has_steps = any(other.step for other in context.launches) or any(p.name == "srun" for p in context.commands)
-            if (
-                part.exported
-                and has_steps
-                and not {kind for kind, _, _ in part.path} & {"loop", "function"}
-                and (context.shape.tasks or 2) != 1
-            ):
-                yield at(part)
+    has_steps = any(launch.step for launch in context.launches) or any(part.name == "srun" for part in context.commands)
+    if not has_steps or context.shape.tasks == 1:
+        return
+    for part in context.source.of("variable", "RANK", "LOCAL_RANK", "GROUP_RANK"):
+        is_of_one = {kind for kind, _, _ in part.path} & {"loop", "function"}
+        if part.scope != STEP and part.exported and not is_of_one:
+            yield at(part)
 
 
 def rank_variable(context: Context) -> Iterator[Found]:
     """Yield RANK and LOCAL_RANK from a number that counts something else in this job."""
     nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
-    for part in context.source.parts:
-        number = (
-            re.fullmatch(rf"[${OUTER}]\{{?SLURM_(PROCID|LOCALID|NODEID)\}}?", part.text)
-            if part.kind == "variable"
-            else None
-        )
-        wrong = {("RANK", "NODEID"): tasks > 1, ("RANK", "LOCALID"): nodes > 1,
-                 ("LOCAL_RANK", "PROCID"): nodes > 1, ("LOCAL_RANK", "NODEID"): tasks > 1}  # fmt: skip
+    wrong = {("RANK", "NODEID"): tasks > 1, ("RANK", "LOCALID"): nodes > 1,
+             ("LOCAL_RANK", "PROCID"): nodes > 1, ("LOCAL_RANK", "NODEID"): tasks > 1}  # fmt: skip
+    for part in context.source.of("variable"):
+        number = re.fullmatch(rf"[${OUTER}]\{{?SLURM_(PROCID|LOCALID|NODEID)\}}?", part.text)
         is_seen = part.exported or part.scope == STEP
         if number and is_seen and wrong.get((part.name, number[1])) and not context.mentions("node_rank", "node-rank"):
             yield at(part)
@@ -440,8 +432,8 @@ def world_size(context: Context) -> Iterator[Found]:
     own = [launch.shape for launch in context.launches if launch.step is not None]
     if any(launch.program != PYTHON for launch in context.launches) or not own:
         return
-    for part in context.source.parts:
-        if part.kind == "variable" and part.name == "WORLD_SIZE" and (part.exported or part.scope == STEP):
+    for part in context.source.of("variable", "WORLD_SIZE"):
+        if part.exported or part.scope == STEP:
             if re.search(r"SLURM_CPUS", part.text):
                 yield at(part)
             number = context.values.number(part.text.replace(OUTER, "$"))
@@ -459,11 +451,10 @@ NGC_OF_CUDA_13 = (25, 8)
 
 def hook_variant(context: Context) -> Iterator[Found]:
     """Yield a variant of the NCCL plugin for another CUDA or ROCm than the image's name tells."""
-    entries = [part for part in context.source.parts if part.kind == "entry"]
-    image = next((part.text.lower() for part in entries if part.name == "image"), "")
-    for part in entries:
+    image = next((part.text.lower() for part in context.source.of("entry", "image")), "")
+    for part in context.source.of("entry", "annotations.com.hooks.aws_ofi_nccl.variant"):
         built = re.fullmatch(r"(cuda|rocm)(\d*|-dl)", part.text)
-        if part.name != "annotations.com.hooks.aws_ofi_nccl.variant" or built is None:
+        if built is None:
             continue
         is_rocm = "rocm" in image
         if is_rocm or built[1] == "rocm":
@@ -489,7 +480,7 @@ def _cuda_of(image: str) -> str | None:
 
 def required_options(context: Context) -> Iterator[Found]:
     """Yield options that jobs of the system that was named need."""
-    first = next((part for part in context.source.parts if part.kind == "directive"), None)
+    first = next(context.source.of("directive"), None)
     for name in context.required:
         if first is not None and name not in context.shape.requested:
             yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")

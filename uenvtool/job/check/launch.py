@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
 from uenvtool.job.launch import PYTHON_NAME, STARTERS, launcher_of
@@ -62,11 +63,8 @@ class Values:
     """The variables of a script that have one value."""
 
     def __init__(self, source: Source) -> None:
-        found: dict[str, set[str]] = {}
-        for part in source.parts:
-            if part.kind == "variable":
-                found.setdefault(part.name, set()).add(part.text)
-        self._one = {name: texts.pop() for name, texts in found.items() if len(texts) == 1}
+        found = grouped((part.name, part.text) for part in source.of("variable"))
+        self._one = {name: texts[0] for name, texts in found.items() if len(set(texts)) == 1}
         self.known: dict[str, int | None] = {}
 
     def number(self, text: str, depth: int = 0) -> int | None:
@@ -131,7 +129,7 @@ def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
 
 def job_shape(source: Source, values: Values) -> Shape:
     """Return what the #SBATCH lines ask for."""
-    requested = {part.name: part.text for part in source.parts if part.kind == "directive"}
+    requested = {part.name: part.text for part in source.of("directive")}
     shape = _shape(requested, {}, values)
     values.known.update(
         {
@@ -179,9 +177,10 @@ def launches(source: Source) -> Iterator[Launch]:
     """Yield every program that computes, in the order of the file."""
     values = Values(source)
     job = job_shape(source, values)
-    steps = {part.offset: part for part in source.parts if part.kind == "command"}
-    for part in source.parts:
-        if part.kind != "command" or _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
+    commands = list(source.of("command"))
+    steps = {part.offset: part for part in commands}
+    for part in commands:
+        if _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
             continue
         words = values.expanded(part.words)
         step = part if part.name in STARTERS else steps.get(part.step)

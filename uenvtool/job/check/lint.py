@@ -140,8 +140,8 @@ def _settings(system: str | None, source: Source) -> Settings | None:
     systems = _systems(system, runtime)
     if not systems:
         return None
-    images = [part.text for part in source.parts if part.kind == "entry" and part.name == "image"]
-    image = "alps" if any(re.search(r"alps\d", image) for image in images) else None  # by the tag
+    images = source.of("entry", "image")
+    image = "alps" if any(re.search(r"alps\d", image.text) for image in images) else None  # by the tag
     netstack = _netstack(source, _system(system) if system else None)
     facts = {"image": image, "netstack": netstack, **_versions(source, systems[0]), **_one_node(source)}
     return _settings_of(system, runtime, tuple(facts.items()))
@@ -181,7 +181,7 @@ def _scheduler(system: str | None, source: Source) -> Facts:
 
 def _netstack(source: Source, system: System | None) -> str | None:
     """Return where the Container Engine's hook of an EDF takes the network stack from; None if there is no hook."""
-    entries = {part.name: part.text for part in source.parts if part.kind == "entry"}
+    entries = {part.name: part.text for part in source.of("entry")}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
         return None
     default = system.jobs.of(runtime_of(source) or "").netstack if system else ""
@@ -190,12 +190,8 @@ def _netstack(source: Source, system: System | None) -> str | None:
 
 def _one_node(source: Source) -> Facts:
     """Return that a job has one node, if its script says so; else nothing, since sbatch may be given more."""
-    directives = {part.name: part.text for part in source.parts if part.kind == "directive"}
-    return (
-        {"nodes": "1"}
-        if "1" in (directives.get("nodes"), "nodes" not in directives and directives.get("ntasks"))
-        else {}
-    )
+    directives = {part.name: part.text for part in source.of("directive")}
+    return {"nodes": "1"} if directives.get("nodes", directives.get("ntasks")) == "1" else {}
 
 
 @functools.cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -116,10 +116,14 @@ class Source:
     inner: tuple[Source, ...] = ()
     foreign: str = ""
 
+    def of(self, kind: str, *names: str) -> Iterator[Part]:
+        """Yield the parts of a kind; with names, those that have one of them."""
+        return (part for part in self.parts if part.kind == kind and (not names or part.name in names))
+
     @property
     def uenv(self) -> str:
         """Return the label of the uenv that its options name, or that it copies; empty if it names none."""
-        named = (part.text for part in self.parts if part.kind == "directive" and part.name == "uenv")
+        named = (part.text for part in self.of("directive", "uenv"))
         found = _NAMED.search(self.text)
         return next(named, found[1] if found else "")
 

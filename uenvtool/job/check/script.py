@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from uenvtool.job.check.parts import BATCH, STEP, Command, Part, Path, Piece, Source
 from uenvtool.job.check.words import body, commands
@@ -48,7 +49,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source
     """Return a script that stands in a file, each character at its offset there."""
     written = list(commands(text))
     heredocs = [piece for command in written for piece in _scripts(text, command)]
-    parts = [part for command in written for part in _command(text, offsets, BATCH, 0, -1, (), command)]
+    parts = [part for command in written for part in _command(text, offsets, Where(), 0, command)]
     top = [part for part in parts if part.kind == "command" and part.scope == BATCH]
     first = top[0].offset if top else len(whole)
     own = _blanked(text, heredocs)
@@ -135,17 +136,23 @@ def _with_exports(parts: Sequence[Part]) -> Iterator[Part]:
             yield part
 
 
-def _command(
-    text: str, offsets: Sequence[int], scope: str, depth: int, step: int, around: Path, command: Command
-) -> Iterator[Part]:
+class Where(NamedTuple):
+    """Where a command runs: the scope, the offset of what starts its step, the blocks around it; see Part."""
+
+    scope: str = BATCH
+    step: int = -1
+    path: Path = ()
+
+
+def _command(text: str, offsets: Sequence[int], around: Where, depth: int, command: Command) -> Iterator[Part]:
     """Yield the variables that a command sets, itself, and what it has another shell run."""
     words = command.words
     spellings = command.spellings
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
-    path = around + command.path
+    where = around._replace(path=around.path + command.path)
     start = next((i for i, word in enumerate(spellings) if not _ASSIGNMENT.match(word)), len(words))
     for i in range(start):
-        yield _variable(spellings[i], places[i], scope, step, path, exported=start < len(words))
+        yield _variable(spellings[i], places[i], where, exported=start < len(words))
     if start == len(words):
         return
     name = spellings[start].rpartition("/")[2] or spellings[start]
@@ -156,27 +163,26 @@ def _command(
         text=text[words[start][0].start : words[-1][-1].end],
         offset=at,
         end=places[-1][1],
-        scope=scope,
+        scope=where.scope,
         words=tuple(spellings[start:]),
-        step=step,
-        path=path,
+        step=where.step,
+        path=where.path,
         background=command.background,
         piped=command.piped,
-        literal=False,
     )
-    inner, inside = (STEP, at) if name in _STEPS else (scope, step)
+    inside = where._replace(scope=STEP, step=at) if name in _STEPS else where
     if name in _DECLARING:
-        yield from _declared(name, spellings[start + 1 :], places[start + 1 :], scope, step, path)
-    if inner == STEP:
-        yield from _given(spellings, places, inside, path)
+        yield from _declared(name, spellings[start + 1 :], places[start + 1 :], where)
+    if inside.scope == STEP:
+        yield from _given(spellings, places, inside)
     if depth < _DEEPEST:
         run = _body_of(spellings, start)
         if run is not None:
-            yield from _nested(text, words[run], offsets, inner, depth, inside, path)
+            yield from _nested(text, words[run], offsets, inside, depth)
         if command.body is not None and (name in _SHELLS or name in _STEPS):
             begin, end = command.body.start, command.body.end
             for nested in commands(text[begin:end]):
-                yield from _command(text[begin:end], offsets[begin:end], inner, depth + 1, inside, path, nested)
+                yield from _command(text[begin:end], offsets[begin:end], inside, depth + 1, nested)
 
 
 def _body_of(spellings: Sequence[str], start: int) -> int | None:
@@ -189,19 +195,17 @@ def _body_of(spellings: Sequence[str], start: int) -> int | None:
     return None
 
 
-def _nested(
-    text: str, word: Sequence[Piece], offsets: Sequence[int], scope: str, depth: int, step: int, path: Path
-) -> Iterator[Part]:
+def _nested(text: str, word: Sequence[Piece], offsets: Sequence[int], where: Where, depth: int) -> Iterator[Part]:
     """Yield the parts of a script in a word. They are literal if single quotes hold all of it."""
     script, places = body(text, word)
     literal = [piece.kind for piece in word] == ["single"]
     moved = [offsets[place] for place in places]
     for command in commands(script):
-        for part in _command(script, moved, scope, depth + 1, step, path, command):
+        for part in _command(script, moved, where, depth + 1, command):
             yield dataclasses.replace(part, literal=literal) if literal else part
 
 
-def _variable(word: str, place: tuple[int, int], scope: str, step: int, path: Path, *, exported: bool) -> Part:
+def _variable(word: str, place: tuple[int, int], where: Where, *, exported: bool) -> Part:
     name, _, value = word.partition("=")
     return Part(
         kind="variable",
@@ -209,36 +213,34 @@ def _variable(word: str, place: tuple[int, int], scope: str, step: int, path: Pa
         text=value,
         offset=place[0],
         end=place[1],
-        scope=scope,
-        step=step,
-        path=path,
+        scope=where.scope,
+        step=where.step,
+        path=where.path,
         exported=exported,
     )
 
 
-def _declared(
-    name: str, words: Sequence[str], places: Sequence[tuple[int, int]], scope: str, step: int, path: Path
-) -> Iterator[Part]:
+def _declared(name: str, words: Sequence[str], places: Sequence[tuple[int, int]], where: Where) -> Iterator[Part]:
     if name == "setenv" and words:
         value = words[1] if len(words) > 1 else ""
-        yield _variable(f"{words[0]}={value}", places[0], scope, step, path, exported=True)
+        yield _variable(f"{words[0]}={value}", places[0], where, exported=True)
         return
     exported = name in ("export", "env") or (name in ("declare", "typeset") and "-x" in words)
     for word, place in zip(words, places, strict=True):
         if _ASSIGNMENT.match(word):
-            yield _variable(word, place, scope, step, path, exported=exported)
+            yield _variable(word, place, where, exported=exported)
         elif name == "env" and not word.startswith("-"):
             return  # the command that env starts
 
 
-def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], step: int, path: Path) -> Iterator[Part]:
+def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], where: Where) -> Iterator[Part]:
     """Yield the variables that a step gets by `--env NAME=VALUE`."""
     for i, word in enumerate(spellings):
         value = word.partition("=")[2] if word.startswith("--env=") else ""
         if word in ("--env", "-e") and i + 1 < len(spellings):
             value = spellings[i + 1]
         if _ASSIGNMENT.match(value):
-            yield _variable(value, places[i], STEP, step, path, exported=True)
+            yield _variable(value, places[i], where, exported=True)
 
 
 def _kinds(text: str, parts: Sequence[Part]) -> frozenset[str]:

@@ -126,7 +126,7 @@ def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
 def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Yield the settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     tuned = knowledge()
-    named = next((part for part in source.parts if part.kind == "directive" and part.name == "uenv"), None)
+    named = next(source.of("directive", "uenv"), None)
     if tuned is None or named is None:
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
