@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from uenvtool.knowledge import complete
-from uenvtool.knowledge.options import ThisSystemName, Uarch, named_texts
+from uenvtool.knowledge.options import ThisSystemName, Uarch, Workarounds, named_texts
 
 
 def _shells(incomplete: str) -> list[str]:
@@ -47,12 +47,7 @@ class ActivateRequest:
         ),
     ] = "bash"
     venv: Annotated[str | None, Option(metavar="PATH", help="A virtual environment to activate too.")] = None
-    workaround: Annotated[
-        tuple[str, ...],
-        Option(
-            metavar="NAME", help="Set this workaround too; may be given again.", autocompletion=complete.workarounds
-        ),
-    ] = ()
+    workaround: Workarounds = ()
     check: Annotated[bool, Option("--check", help="Exit 1 with a diff if activate/ is not up to date.")] = False
     write: Annotated[bool, Option("--write", help="Write activate/ anew, one script a system and shell.")] = False
     force: Annotated[bool, Option("--force", help="With --write: replace scripts that were changed by hand.")] = False
