@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from uenvtool.activation.script import comments, legend, one_line, origin
+from uenvtool.activation.script import comments, legend, origin
 from uenvtool.core import quoting
 from uenvtool.knowledge.tuning import REQUIRED, UNSET
 from uenvtool.settings import ConditionalSetting, Settings
@@ -116,7 +116,7 @@ def _commented(
     for planned in plan.settings:
         setting, value = planned.setting, _value(planned)
         if setting.policy == UNSET or value is not None:
-            yield from comments([f"{one_line(setting.reason)} [{setting.source.name}]"])
+            yield from comments([f"{quoting.comment(setting.reason)} [{setting.source.name}]"])
             yield unset(setting.name) if value is None else line(setting.name, value)
 
 

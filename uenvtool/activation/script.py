@@ -136,7 +136,7 @@ class Dialect(ABC):
         return lines
 
 
-def function_names(plan: Settings, dialect: Dialect) -> list[str]:
+def function_names(plan: Settings) -> list[str]:
     """Return the sections with the functions that a plan's table and machinery need, in order."""
     verbs = {verb(planned.setting) for planned in plan.settings}
     sets = any(planned.setting.together for planned in plan.settings)
@@ -215,22 +215,17 @@ def render_script(plan: Settings, dialect: Dialect, again: str) -> str:
     return "\n".join(line.rstrip() for text in lines for line in text.split("\n")) + "\n"
 
 
-def one_line(text: str) -> str:
-    """Return a text that cannot end a comment."""
-    return quoting.comment(text)
-
-
 def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterator[str]:
     """Comment lines, each text wrapped at the width with `more` before what follows."""
     for text in texts:
         wrapped = textwrap.wrap(
-            one_line(text),
+            quoting.comment(text),
             WIDTH - len(indent) - 2,
             subsequent_indent=more,
             break_long_words=False,
             break_on_hyphens=False,
         )
-        yield from (f"{indent}# {line}" for line in (wrapped if AGAIN not in text else [one_line(text)]))
+        yield from (f"{indent}# {line}" for line in (wrapped if AGAIN not in text else [quoting.comment(text)]))
 
 
 def legend(plan: Settings) -> list[str]:
@@ -348,7 +343,7 @@ def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
     """Yield the line or lines of one setting: name, value, reason, and who says so."""
     words = [f"ue_{verb(setting)}", setting.name]
     source = f"[{setting.source.name}]"
-    reason = one_line(setting.reason)
+    reason = quoting.comment(setting.reason)
     if setting.from_:
         words.append(dialect.variable(setting.from_))
         if setting.from_ in MESSAGES:

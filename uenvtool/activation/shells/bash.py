@@ -82,7 +82,7 @@ class Bash(Dialect):
 
     def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
         settings = ["ue_settings() {", *(f"  {line}" for line in table or [":"]), "}"]
-        functions = [self.block(name) for name in function_names(plan, self)]
+        functions = [self.block(name) for name in function_names(plan)]
         first = first_blocks(plan, self)
         globs = "ue_library " in "\n".join(first) or "ue_gid" in "\n".join(first)
         begin = [self.block("begin"), *([self.block("globbing")] if globs else [])]

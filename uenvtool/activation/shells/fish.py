@@ -75,7 +75,7 @@ class Fish(Dialect):
 
     def assembled(self, table: Sequence[str], plan: Settings) -> list[str]:
         settings = ["function ue_settings --no-scope-shadowing", *(f"    {line}" for line in table), "end"]
-        names = function_names(plan, self)
+        names = function_names(plan)
         sets = ["set -l ue_pass", "set -l ue_other"] if "default_set" in names else []
         main = [self.block("begin"), *sets, *first_blocks(plan, self), "ue_settings", *last_blocks(plan, self)]
         return self.ended([*settings, "", *map(self.block, names), "", *main])
