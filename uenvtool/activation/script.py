@@ -216,7 +216,7 @@ def render_script(plan: Settings, dialect: Dialect, again: str) -> str:
 
 
 def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterator[str]:
-    """Comment lines, each text wrapped at the width with `more` before what follows."""
+    """Yield comment lines, each text wrapped at the width with `more` before what follows."""
     for text in texts:
         wrapped = textwrap.wrap(
             quoting.comment(text),

@@ -22,17 +22,17 @@ class Identity:
 
     @property
     def stable(self) -> str:
-        """The name that users take; it is given to one image, and never again."""
+        """Return the name that users take; it is given to one image, and never again."""
         return f"{self.image}:{self.tag}"
 
     @property
     def canonical(self) -> str:
-        """The name that says what is in the image."""
+        """Return the name that says what is in the image."""
         return f"{self.stable}-{self.content}"
 
     @property
     def tested(self) -> str:
-        """The second name that the image gets when its tests have passed."""
+        """Return the second name that the image gets when its tests have passed."""
         return f"{self.canonical}-tested-{self.tests}"
 
 

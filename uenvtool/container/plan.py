@@ -48,7 +48,7 @@ class Stage:
 
     @property
     def name(self) -> str:
-        """The name of the component, and of its stage in the Containerfile."""
+        """Return the name of the component, and of its stage in the Containerfile."""
         return self.component.name
 
 
@@ -64,28 +64,28 @@ class ContainerPlan:
 
     @property
     def name(self) -> str:
-        """The name of the recipe."""
+        """Return the name of the recipe."""
         return self.container.recipe
 
     @property
     def foundation(self) -> Container:
-        """The recipe that has the image of somebody else's."""
+        """Return the recipe that has the image of somebody else's."""
         return self.below.foundation if self.below else self.container
 
     @property
     def kind(self) -> str:
-        """The kind of image that it is, its own or that of the image below."""
+        """Return the kind of image that it is, its own or that of the image below."""
         return self.container.image or (self.below.kind if self.below else "")
 
     @property
     def tag(self) -> str:
-        """The tag without the hash."""
+        """Return the tag without the hash."""
         base = self.container.base
         return self.container.tag or (self.below.tag if self.below else base.tag if base else "latest")
 
     @property
     def versions(self) -> dict[str, str]:
-        """The version of each component of the image, also of those that it has from below."""
+        """Return the version of each component of the image, also of those that it has from below."""
         own = {stage.name: stage.release.version for stage in self.stages}
         return {**(self.below.versions if self.below else {}), **own}
 

@@ -21,7 +21,7 @@ Line = Sequence[tuple[str, str]]
 
 @contextmanager
 def silent(_title: str) -> Iterator[Step]:
-    """Yield a Progress that shows nothing."""
+    """Yield a Step that shows nothing."""
     yield lambda _step: None
 
 

@@ -41,7 +41,7 @@ class Job:
 
 
 def mounted_images(environ: Mapping[str, str]) -> dict[str, str]:
-    """Mount point to image file of UENV_MOUNT_LIST (`image:mount,...`), as the uenv client sets it."""
+    """Return mount point to image file of UENV_MOUNT_LIST (`image:mount,...`), as the uenv client sets it."""
     found = {}
     for item in filter(None, environ.get("UENV_MOUNT_LIST", "").split(",")):
         image, _, mount = item.rpartition(":")

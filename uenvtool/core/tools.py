@@ -34,7 +34,7 @@ class Completed:
 
     @property
     def command(self) -> str:
-        """The command as a user would type it."""
+        """Return the command as a user would type it."""
         return shlex.join(self.argv)
 
 

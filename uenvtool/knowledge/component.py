@@ -53,12 +53,12 @@ class Release:
 
     @property
     def address(self) -> str:
-        """Where the sources are."""
+        """Return where the sources are."""
         return self.url or self.git
 
     @property
     def checksum(self) -> str:
-        """What the sources are compared with; empty if nothing is on record."""
+        """Return what the sources are compared with; empty if nothing is on record."""
         return self.commit if self.git else self.sha256
 
 

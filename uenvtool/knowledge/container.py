@@ -35,7 +35,7 @@ class BaseImage:
 
     @property
     def reference(self) -> str:
-        """The image as a registry names it."""
+        """Return the image as a registry names it."""
         return f"{self.image}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 

@@ -13,7 +13,7 @@ Join = Callable[[list[Node], list[Node]], list[Node]]
 
 
 def by(*names: str) -> Join:
-    """Return an entry replaces the one below whose fields of these names have the same text."""
+    """Return the join in which an entry replaces the one below whose fields of these names have the same text."""
 
     def identity(entry: Node) -> str:
         return " ".join(str(entry.value[name].value) for name in names)
@@ -34,7 +34,7 @@ def package_of(entry: Node) -> str:
 
 
 def specs(above: list[Node], below: list[Node]) -> list[Node]:
-    """Return a spec is laid over that of the same package, variant by variant; `replace: true` takes its place.
+    """Lay each spec over that of the same package, variant by variant; with `replace: true` it takes its place.
 
     Of several specs of one package with different conditions, a spec without one is laid over each, a
     spec with a condition over the one that has the same condition.

@@ -45,7 +45,7 @@ class Kind:
 
     @property
     def title(self) -> str:
-        """The name under which `list` shows the kind."""
+        """Return the name under which `list` shows the kind."""
         return self.listed_as or self.folder
 
     def load(self, name: str) -> object:

@@ -24,7 +24,7 @@ class GitPin:
 
     @property
     def revision(self) -> str:
-        """The tag, else the commit, else the default branch."""
+        """Return the tag, else the commit, else the default branch."""
         return self.tag or self.commit or "HEAD"
 
 

@@ -33,7 +33,7 @@ class Pattern:
 
     @property
     def groups(self) -> frozenset[str]:
-        """The names of its groups."""
+        """Return the names of its groups."""
         return frozenset(self.compiled.groupindex)
 
     @functools.cached_property

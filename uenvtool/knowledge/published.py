@@ -42,7 +42,7 @@ class PublishedTable:
     rows: tuple[Row, ...]
 
     def by_package(self) -> dict[str, list[Row]]:
-        """Spack package to its rows, those of a version that it already has left out."""
+        """Return each Spack package with its rows, but for those of a version that it already has."""
         found: dict[str, list[Row]] = {}
         for row in self.rows:
             known = found.setdefault(row.package, [])
@@ -51,7 +51,7 @@ class PublishedTable:
         return found
 
     def versions_of(self) -> dict[str, list[str]]:
-        """Spack package to its published Spack versions, in the table's order."""
+        """Return each Spack package with its published Spack versions, in the table's order."""
         return {package: [row.spack_version for row in rows] for package, rows in self.by_package().items()}
 
 

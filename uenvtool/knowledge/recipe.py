@@ -245,17 +245,17 @@ class Recipe:
 
     @property
     def position(self) -> Position:
-        """The beginning of the recipe's file."""
+        """Return the beginning of the recipe's file."""
         return self.tree.position
 
     @property
     def roots(self) -> tuple[RootSpec, ...]:
-        """Every root spec, in order."""
+        """Return every root spec, in order."""
         return tuple(root for group in self.groups for root in group.specs)
 
     @property
     def has_several_versions(self) -> bool:
-        """Whether there may be several versions of a package."""
+        """Tell if there may be several versions of a package."""
         return self.unify == "when_possible"
 
     def supports(self, uarch: str) -> bool:

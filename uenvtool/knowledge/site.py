@@ -46,7 +46,7 @@ class Site:
 
     @property
     def spack_mirrors(self) -> dict[str, Any]:
-        """The mirrors as Spack reads them."""
+        """Return the mirrors as Spack reads them."""
         return {name: node.plain() for name, node in self.mirrors.items()}
 
     def defaults(self, spack: Path | None, repos: Mapping[str, Path]) -> dict[str, Any]:

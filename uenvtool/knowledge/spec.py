@@ -91,13 +91,13 @@ class Spec:
 
     @property
     def own(self) -> str:
-        """The part that is about the package itself: name, version and variants."""
+        """Return the part that is about the package itself: name, version and variants."""
         version = f"@{self.versions}" if self.versions else ""
         return " ".join(filter(None, [f"{self.package}{version}", *self.words.values()]))
 
     @property
     def dependencies(self) -> str:
-        """The part that is about dependencies."""
+        """Return the part that is about dependencies."""
         return " ".join(edge.text for edge in self.edges)
 
     def over(self, below: Spec) -> Spec:
@@ -195,7 +195,7 @@ class _Reader:
 
     @property
     def index(self) -> int:
-        """Where the next token begins."""
+        """Return where the next token begins."""
         return self.next.match.start() if self.next else len(self.text)
 
     def accept(self, *kinds: str) -> _Token | None:

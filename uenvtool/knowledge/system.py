@@ -122,7 +122,7 @@ class SystemPackage:
 
     @property
     def decides_version(self) -> bool:
-        """Whether the system says which version to take, so that a published one does not count."""
+        """Tell if the system says which version to take, so that a published one does not count."""
         return bool(self.externals or self.prefer) or self.buildable is False
 
     def allows(self, version: str) -> bool:

@@ -241,12 +241,12 @@ class Guard:
 
     @property
     def variables(self) -> frozenset[str]:
-        """The variables of all ways."""
+        """Return the variables of all ways."""
         return frozenset(name for way in self.one_of for name in way.set)
 
     @property
     def choice(self) -> str:
-        """The ways as a text."""
+        """Return the ways as a text."""
         return ", or ".join(map(str, self.one_of))
 
 
@@ -285,7 +285,7 @@ class Tuning:
 
     @property
     def settings(self) -> tuple[Setting, ...]:
-        """Every setting but those of workarounds, in the order of the files, the sets last."""
+        """Return every setting but those of workarounds, in the order of the files, the sets last."""
         of_sets = [setting for found in self.sets.values() for setting in found.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 

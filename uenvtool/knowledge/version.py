@@ -46,7 +46,7 @@ class Version:
 
     @property
     def next_key(self) -> Key:
-        """The key of the first version behind all that start with this one, if it ends in a number."""
+        """Return the key of the first version behind all that start with this one, if it ends in a number."""
         (*first, last), prerelease = self.key
         return ((*first, (last[0], last[1] + 1, last[2])) if last[0] == 1 else (*first, last)), prerelease
 
@@ -110,12 +110,12 @@ class Versions:
 
     @property
     def lowest(self) -> Version | None:
-        """The version that a reader would name: `2.6.0` of `=2.6.0` or `2.6.0:`."""
+        """Return the version that a reader would name: `2.6.0` of `=2.6.0` or `2.6.0:`."""
         return self.ranges[0].low
 
     @property
     def single(self) -> Version | None:
-        """The version, if the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
+        """Return the version, if the constraint names one (`2.6.0` or `=2.6.0`) and no range."""
         if len(self.ranges) == 1 and self.ranges[0].low == self.ranges[0].high:
             return self.ranges[0].low
         return None

@@ -41,7 +41,7 @@ class Record:
 
     @property
     def names(self) -> set[str]:
-        """Every file that is, or may be, the tool's."""
+        """Return every file that is, or may be, the tool's."""
         return {*self.files, *self.writing}
 
     def has(self, name: str, content: bytes) -> bool:

@@ -27,7 +27,7 @@ class Replacement:
 
     @property
     def old(self) -> Path:
-        """Where `workplace` looks for what a dead run moved away."""
+        """Return where `workplace` looks for what a dead run moved away."""
         return self.new.with_name("old")
 
 
