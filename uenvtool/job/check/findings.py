@@ -150,6 +150,17 @@ def without_secrets(text: str, found: Iterable[Finding]) -> list[Finding]:
     ]
 
 
+def fixed(text: str, found: Iterable[Finding]) -> str:
+    """Return a script with the edits of its findings; of edits that overlap the first counts."""
+    position = 0
+    new: list[str] = []
+    for start, end, replacement in sorted({edit for finding in found for edit in finding.edits}):
+        if start >= position:
+            new += (text[position:start], replacement)
+            position = end
+    return "".join(new) + text[position:]
+
+
 def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], ...]:
     """Return what --fix changes in the text that was found."""
     if rule.edit is None:

@@ -12,11 +12,10 @@ from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
 from uenvtool.core.files import is_stream, read_named, write
 from uenvtool.core.result import Result
 from uenvtool.job.check.finders import Context
-from uenvtool.job.check.findings import Finding, findings, read_source, secrets, without, without_secrets
-from uenvtool.job.check.fix import difference, fixed
+from uenvtool.job.check.findings import Finding, findings, fixed, read_source, secrets, without, without_secrets
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.request import CheckRequest
-from uenvtool.job.check.show import code_quality, report, sarif, summary
+from uenvtool.job.check.show import code_quality, difference, report, sarif, summary
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import shown

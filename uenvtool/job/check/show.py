@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import textwrap
 from collections import Counter
@@ -77,6 +78,12 @@ def summary(found: Sequence[Finding], files: int, everything: bool) -> str:
     safe = sum(bool(finding.edits) for finding in found)
     text += f"; --fix mends {safe}" if safe else ""
     return text
+
+
+def difference(name: str, old: str, new: str) -> str:
+    """Return what --fix changes in a script as a unified diff; empty if that is nothing."""
+    lines = difflib.unified_diff(old.splitlines(True), new.splitlines(True), f"{name} (now)", f"{name} (mended)", n=1)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def sarif(found: Iterable[Finding]) -> str:
