@@ -154,11 +154,13 @@ def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[st
     arguments: those of probe.py. Raises ToolFailed if it cannot be started.
     """
     completed = tools.run([python, script_path("probe.py"), *arguments], env=env)
-    for line in completed.stdout.splitlines():
-        if line.startswith(MARKER):
-            data: dict[str, Any] = json.loads(line[len(MARKER) :])
-            return data, completed
-    return None, completed
+    return marked(completed), completed
+
+
+def marked(completed: tools.Completed) -> Any:
+    """Return what a script of ours printed as JSON behind MARKER, among whatever else was printed; None if nothing."""
+    lines = (line for line in completed.stdout.splitlines() if line.startswith(MARKER))
+    return next((json.loads(line.removeprefix(MARKER)) for line in lines), None)
 
 
 def _probed(found: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from uenvtool.core import quoting, tools
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link, make_folder
 from uenvtool.core.filling import filled
-from uenvtool.venv.base import Base, listing, script_path
+from uenvtool.venv.base import MARKER, Base, listing, marked, script_path
 from uenvtool.venv.where import is_loaded, loading_words
 
 CONFIG = "pyvenv.cfg"
@@ -27,7 +26,7 @@ _ENTRY_POINT = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:\s*([A-Za-z_][\w.]*)\s*(\[.*
 _COMMAND = re.compile(r"(?!python|activate|pip3\.)[A-Za-z0-9_][\w.+-]*\Z")
 _CHECK = (
     "import os, sys, json, _ctypes, _hashlib; "
-    "print('uenvtool-probe:' + json.dumps([sys.prefix, os.path.dirname(os.__file__)]))"
+    f"print('{MARKER}' + json.dumps([sys.prefix, os.path.dirname(os.__file__)]))"
 )
 
 
@@ -95,14 +94,14 @@ def _config(base: Base, home: str, precedence: str) -> str:
 def _wrong(folder: Path, base: Base) -> str:
     """Say what is wrong with the overlay's Python; nothing if it starts on the base's standard library."""
     completed = tools.run([folder / "bin" / "python", "-I", "-c", _CHECK])
-    for line in completed.stdout.splitlines():
-        if line.startswith("uenvtool-probe:"):
-            prefix, stdlib = json.loads(line.partition(":")[2])
-            if os.path.realpath(prefix) != os.path.realpath(folder):
-                return f"it takes {prefix} for its environment"
-            same = os.path.realpath(stdlib) == os.path.realpath(base.stdlib)
-            return "" if same else f"it takes {stdlib} for its standard library"
-    return (completed.stderr.strip() or "it prints nothing").splitlines()[-1]
+    found = marked(completed)
+    if found is None:
+        return (completed.stderr.strip() or "it prints nothing").splitlines()[-1]
+    prefix, stdlib = found
+    if os.path.realpath(prefix) != os.path.realpath(folder):
+        return f"it takes {prefix} for its environment"
+    same = os.path.realpath(stdlib) == os.path.realpath(base.stdlib)
+    return "" if same else f"it takes {stdlib} for its standard library"
 
 
 def add_base_commands(folder: Path, base: Base) -> None:
