@@ -5,10 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Callable, Iterator
 from datetime import date
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 from hypothesis import given as for_all
@@ -16,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Answer
 from tests.support.needs import need
+from tests.support.web import served
 from uenvtool.knowledge import sources
 from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources
 
@@ -239,12 +237,8 @@ def site(tmp_path: Path) -> Iterator[str]:
     path = tmp_path / "site" / "pages" / "HEAD" / "env.sh"
     path.parent.mkdir(parents=True)
     path.write_text("export MY_NET=fast\n")
-    handler = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(tmp_path)))
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with served(tmp_path) as address:
+        yield address
 
 
 def test_the_files_are_fetched_where_github_publishes_them(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.support import peers
+from tests.support.browser import Page, open_browser
+from tests.support.images import Builder, storage
 from tests.support.needs import skip_without
+from tests.support.slurm import Slurm, running_slurm
 from uenvtool.knowledge.recipe import Recipe
 
 COMMIT_OF_2_9 = "e79ba9fc76dd02568da737230bd5f570822fcbb9"
@@ -63,3 +67,25 @@ def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
     monkeypatch.setenv("SPACK_USER_CACHE_PATH", str(peers.spack_user()))
     monkeypatch.setenv("SPACK_DISABLE_LOCAL_CONFIG", "1")
     return found
+
+
+@pytest.fixture(scope="module")
+def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
+    """A Slurm of four nodes, for all tests of a module."""
+    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    """The page of a browser, for all tests of a module."""
+    with open_browser() as found:
+        yield found
+
+
+@pytest.fixture
+def builder(tmp_path: Path) -> Iterator[Builder]:
+    """A buildah with a storage of its own."""
+    made = Builder(storage(tmp_path / "buildah"))
+    yield made
+    made.close()

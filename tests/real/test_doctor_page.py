@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Answer
 from tests.doctor.test_bandwidth import table
-from tests.support.browser import Page, open_browser
+from tests.support.browser import Page
 from uenvtool.doctor.ranks import RankReport
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("browser")]
 Cli = Callable[..., Answer]
 Write = Callable[[str, str | bytes], Path]
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_browser() as found:
-        yield found
 
 
 def test_runs_of_a_test_are_drawn_with_their_numbers(cli: Cli, write: Write, place: Path, page: Page) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.needs import skip_without
-from tests.support.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
 TRAINS = """\
@@ -38,12 +38,6 @@ JOB = """\
 #SBATCH --nodes=2 --ntasks-per-node=4 --time=5 --output=out.log
 srun sh -c 'RANK=$SLURM_PROCID exec "$0" train.py' "$PYTHON"
 """
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
 
 
 @pytest.fixture

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.project import ROOT
-from tests.support.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 
@@ -27,12 +26,6 @@ esac
 exec uenvtool doctor --ranks --wait 15 "$@"
 """
 HANGS = "#!/bin/sh\nexec sleep 600\n"
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.test_job_slurm import TORCH, Site, site, slurm, torch_python
+from tests.real.test_job_slurm import TORCH, Site, site, torch_python
 from tests.support.needs import skip_without
 
-__all__ = ["site", "slurm"]
+__all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 MEMORY = Path("/dev/shm")
 FIRST = """\

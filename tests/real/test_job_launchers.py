@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.test_job_slurm import RANKS, Site, said, site, slurm, torch_python
+from tests.real.test_job_slurm import RANKS, Site, said, site, torch_python
 from tests.support.needs import skip_without
 
-__all__ = ["site", "slurm"]
+__all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("slurm")]
 FAKE_CUDA = Path(__file__).parent.parent / "support" / "fake_cuda"
 HEAD = """\

@@ -15,10 +15,10 @@ import pytest
 
 from tests.conftest import Answer
 from tests.docs.blocks import read_blocks
-from tests.real.test_job_slurm import Site, site, slurm, torch_python, until, wait_for
+from tests.real.test_job_slurm import Site, site, torch_python, until, wait_for
 from tests.support.needs import skip_without
 
-__all__ = ["site", "slurm"]
+__all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
 Cli = Callable[..., Answer]
 SCRIPTS = {

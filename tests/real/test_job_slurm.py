@@ -12,7 +12,7 @@ import shlex
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,19 +20,13 @@ import pytest
 from tests.conftest import Answer
 from tests.support.needs import skip_without
 from tests.support.samples import sampled
-from tests.support.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 Cli = Callable[..., Answer]
 MEET = Path(__file__).parent.parent / "support" / "meet.py"
 TORCH = "UENVTOOL_TEST_TORCH_PYTHON"
 RANKS = 8
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
 
 
 class Site:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.real.test_job_slurm import MEET, RANKS, Site, said, site, slurm, torch_python
+from tests.real.test_job_slurm import MEET, RANKS, Site, said, site, torch_python
 
-__all__ = ["site", "slurm"]
+__all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
 NVIDIA_SMI = """\
 #!/bin/sh

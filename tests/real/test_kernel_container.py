@@ -9,14 +9,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.real.test_kernel import NOTEBOOK
-from tests.support.images import Builder, debian_image, storage
+from tests.support.images import Builder, debian_image
 from tests.support.overlays import wheel
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -33,13 +32,6 @@ exec {engine} "$@"
 CELL = (
     "import tool, torch, sys, os; print(tool.__version__, torch.__version__, sys.prefix == os.environ['VIRTUAL_ENV'])"
 )
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> Iterator[Builder]:
-    made = Builder(storage(tmp_path / "buildah"))
-    yield made
-    made.close()
 
 
 def test_a_kernel_of_a_container_starts_beside_it_and_in_it(

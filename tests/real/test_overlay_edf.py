@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
-from tests.support.images import Builder, debian_image, storage
+from tests.support.images import Builder, debian_image
 from tests.support.overlays import wheel
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -21,13 +20,6 @@ SRUN = """\
 while [[ $1 == --* ]]; do shift; done
 exec {words} run --isolation=chroot {options} {container} -- "$@"
 """
-
-
-@pytest.fixture
-def builder(tmp_path: Path) -> Iterator[Builder]:
-    made = Builder(storage(tmp_path / "buildah"))
-    yield made
-    made.close()
 
 
 def test_an_overlay_is_made_on_the_containers_python_and_keeps_its_torch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from tests.support.needs import needs, skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, wheel
 from tests.support.project import ROOT
 from tests.support.pythons import newest, pythons
-from tests.support.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs"), pytest.mark.xdist_group("slurm")]
 Cli = Callable[..., Answer]
@@ -25,12 +25,6 @@ LOOK = """
 import os, sys, inbase, tool, torch
 print("rank", os.environ.get("RANK"), tool.__version__, inbase.__version__, torch.__version__, sys.prefix)
 """
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
 
 
 def fill(here: BaseHere, wheels: Path) -> None:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Answer
 from tests.support.overlays import LAYOUTS, BaseHere
-from tests.support.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm
 from tests.venv.test_precedence import fill_base, ways
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
 
 
 @pytest.mark.slow

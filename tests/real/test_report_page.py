@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT, Answer
-from tests.support.browser import Page, open_browser
+from tests.support.browser import Page
 from uenvtool.core.page import page as made_page
 from uenvtool.report.report import SCRIPT
 
@@ -17,12 +17,6 @@ pytestmark = [pytest.mark.real, pytest.mark.xdist_group("browser")]
 ROWS = "[...document.querySelectorAll('[aria-label=\"236 packages\"] tbody tr')].map(row => row.cells[0].textContent)"
 CHOOSE = "[...document.querySelectorAll('button.link')].find(one => one.textContent === {!r}).click()"
 DETAIL = "document.getElementById('detail').textContent"
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with open_browser() as found:
-        yield found
 
 
 def key(page: Page, name: str, code: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.support.needs import need
 from tests.support.samples import sampled
-from tests.support.slurm import Slurm, running_slurm
+from tests.support.slurm import Slurm
 from uenvtool.activation.activate import text
 from uenvtool.core import quoting
 from uenvtool.settings import settings_for
@@ -21,12 +20,6 @@ SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""
 SCRIPT = ROOT / "activate" / "clariden.sh"
 UENV = {"UENV_VIEW": "/nowhere:pytorch:default", "UENVTOOL_ROOT": "/nowhere"}
 """A loaded uenv; this machine may be a container itself."""
-
-
-@pytest.fixture(scope="module")
-def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
-    with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
 
 
 def environments(output: str) -> list[dict[str, str]]:

@@ -200,6 +200,12 @@ def seen(words: Sequence[str | Path], env: Mapping[str, str], cwd: Path | None =
     return found
 
 
+def inside(folder: str | Path) -> set[str]:
+    """The distributions that lie in an overlay itself."""
+    site = next(Path(folder).glob("lib/python3*/site-packages"))
+    return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
+
+
 def pack_overlay(folder: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None) -> Packed:
     """Pack an environment and give the image its name, as `uenvtool venv --squash` does."""
     with packed(folder, target, mount=mount, epoch=epoch, on_note=print) as image:

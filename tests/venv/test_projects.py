@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.support.overlays import BaseHere, install, wheel
+from tests.support.overlays import BaseHere, inside, install, wheel
 from tests.support.web import served
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.projects import project_lines
@@ -47,11 +47,6 @@ def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere
     wheel(wheels, "torch", "2.9.0", requires=("nvidia-cublas-cu12",))
     wheel(wheels, "light", "1.0", requires=("torch",))
     return found
-
-
-def inside(folder: str) -> set[str]:
-    site = next(Path(folder).glob("lib/python3*/site-packages"))
-    return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.support.overlays import BaseHere, clean_environment, extension_source, install, seen, wheel
+from tests.support.overlays import BaseHere, clean_environment, extension_source, inside, install, seen, wheel
 from uenvtool.venv.base import read_base
 from uenvtool.venv.resolve import conflicts_of_explanation
 from uenvtool.venv.where import find
@@ -49,12 +49,6 @@ def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere
 def packages(answer: Answer) -> dict[str, dict[str, str]]:
     assert answer.code == 0, answer.stderr
     return {each["name"]: each for each in json.loads(answer.stdout)["packages"]}
-
-
-def inside(folder: str) -> set[str]:
-    """The distributions that lie in an overlay itself."""
-    site = next(Path(folder).glob("lib/python3*/site-packages"))
-    return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
 
 
 def test_what_the_base_has_is_never_installed_again(here: BaseHere, cli: Callable[..., Answer]) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Answer
 from tests.support.needs import need
-from tests.support.overlays import BaseHere, install, wheel
+from tests.support.overlays import BaseHere, inside, install, wheel
 
 
 @pytest.fixture
@@ -21,11 +21,6 @@ def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere
     wheel(wheels, "helping", "1.0", requires=("torch>=2",))
     wheel(wheels, "other", "1.0")
     return found
-
-
-def inside(folder: str) -> set[str]:
-    site = next(Path(folder).glob("lib/python3*/site-packages"))
-    return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
 
 
 class TestNoBase:
