@@ -19,3 +19,8 @@ def filled(text: str, **values: str) -> str:
         unused = ", ".join(f"there is no mark @{name}@" for name in sorted(set(values) - names))
         raise ValueError("; ".join(part for part in (unfilled, unused) if part))
     return _MARK.sub(lambda mark: values[mark[1]], text)
+
+
+def filled_where_marked(text: str, **values: str) -> str:
+    """Return the text of a file of knowledge with the marks that it has filled; what has no value here stays."""
+    return _MARK.sub(lambda mark: values.get(mark[1], mark[0]), text)

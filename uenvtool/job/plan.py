@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.filling import filled_where_marked
 from uenvtool.core.value import value_class
 from uenvtool.job.launch import Command, command_of
 from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
@@ -309,7 +310,7 @@ def image_for(
     if use.image == CONTAINER:
         found = named or knowledge.image
         if of_registry:
-            found = use.registry.replace("@HOST@", of_registry["host"]).replace("@NAME@", of_registry["name"])
+            found = filled_where_marked(use.registry, HOST=of_registry["host"], NAME=of_registry["name"])
     else:
         if of_registry:
             hint = "name a uenv by its label, or a runtime for containers with --runtime"
@@ -377,11 +378,9 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     if "mem" in defaults:
         yield Explained("mem", defaults["mem"], "")
     if not request.stage:
+        images = ",".join((*plan.images, *map(":".join, plan.data_images)))
         for name, value in plan.use.sbatch.items():
-            text = value.replace("@IMAGES@", ",".join((*plan.images, *map(":".join, plan.data_images)))).replace(
-                "@VIEWS@", plan.views
-            )
-            yield Explained(name, text, "")
+            yield Explained(name, filled_where_marked(value, IMAGES=images, VIEWS=plan.views), "")
     if request.workdir:
         yield Explained("chdir", request.workdir, "")
     yield Explained("output", "slurm-%x-%j.log", "all ranks, each line with its task")

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.errors import BadInput
-from uenvtool.core.filling import filled
+from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import (
     aligned,
     bash_word,
@@ -190,12 +190,9 @@ def _srun_options(plan: JobPlan) -> str:
     staged = plan.request.stage and plan.use.staged
     copied = (copy_of(plan, index, image) for index, image in enumerate(plan.images))
     copies = ",".join((*copied, *map(":".join, plan.data_images)))
-    text = staged or plan.use.srun
     edf = edf_name(plan)
     named = _submitted_with(plan, ".toml") if plan.request.workdir else bash_word(edf if "/" in edf else f"./{edf}")
-    marks = {"@COPIES@": copies, "@VIEWS@": bash_word(plan.views), "@EDF@": named}
-    for mark, value in marks.items():
-        text = text.replace(mark, value)
+    text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=bash_word(plan.views), EDF=named)
     extended = plan.knowledge.extended.srun if plan.knowledge.extended and plan.extended else ()
     return "".join(f" {option}" for option in (*plan.knowledge.srun, *extended)) + (f" \\\n  {text}" if text else "")
 
@@ -207,17 +204,15 @@ def _step(plan: JobPlan) -> str:
     env = " ".join(f"--env {name}={bash_word(value)}" for name, value in plan.knowledge.env.items())
     names = (*(setting.name for setting in plan.settings), *plan.request.variables)
     set_here = [*PASSED, *(name for name in dict.fromkeys(names) if not name.startswith(_PASSED_STARTS))]
-    marks = {
-        "@ENV@": f" \\\n  {env}" if env else "",
-        "@GPU@": f" {plan.use.gpu[plan.gpu]}" if plan.gpu in plan.use.gpu else "",
-        "@OPTIONS@": "".join(f" {option}" for option in plan.knowledge.options),
-        "@VARIABLES@": "".join(f' -e "{name}"' for name in set_here),
-        "@ENTRY@": f" {plan.knowledge.entry}" if plan.knowledge.entry else "",
-        "@IMAGE@": bash_word(plan.image),
-    }
-    step = plan.use.step
-    for mark, text in marks.items():
-        step = step.replace(mark, text)
+    step = filled_where_marked(
+        plan.use.step,
+        ENV=f" \\\n  {env}" if env else "",
+        GPU=f" {plan.use.gpu[plan.gpu]}" if plan.gpu in plan.use.gpu else "",
+        OPTIONS="".join(f" {option}" for option in plan.knowledge.options),
+        VARIABLES="".join(f' -e "{name}"' for name in set_here),
+        ENTRY=f" {plan.knowledge.entry}" if plan.knowledge.entry else "",
+        IMAGE=bash_word(plan.image),
+    )
     return f"\\\n  {step} "
 
 
@@ -291,7 +286,7 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
 def _mounted(plan: JobPlan, image: str, place: str = "") -> str:
     """Return an image as its runtime mounts it, by default at the overlay's place."""
     place = place or (plan.overlay.mount if plan.overlay else "")
-    return plan.runtime.mount.replace("@IMAGE@", image).replace("@MOUNT@", place)
+    return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
 def _launch(plan: JobPlan) -> str:
@@ -465,7 +460,7 @@ def _at_the_end(plan: JobPlan) -> str:
     sent = [name for name, is_there in (("environment", plan.is_sent), ("overlay", plan.unpacks)) if is_there]
     parts += [f'{on_each_node} rm -rf "${name}"' for name in sent]
     start = f'{monitor} >"$LOGS/gpu.csv" &\nmonitor=$!\n' if monitor else ""
-    return start + template("at-the-end.sh").replace("@PARTS@", "; ".join(parts)) if parts else ""
+    return start + filled(template("at-the-end.sh"), PARTS="; ".join(parts)) if parts else ""
 
 
 def _local_script(plan: JobPlan) -> str:
