@@ -203,7 +203,18 @@ def _overlay(path: str, data: Mapping[str, Any]) -> Overlay:
 
 
 def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: str) -> Iterator[str]:
-    """Yield what the job may miss when it runs: its script, and an overlay that fits."""
+    """Yield what the job may miss when it runs: its script, cores, storage, and an overlay that fits."""
+    yield from _missing_script(plan, overlay)
+    if plan.use.scheduler == SLURM and not plan.cores:
+        yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
+    if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
+        yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
+    if overlay:
+        yield from _unfit_overlay(plan, overlay, system, uarch)
+
+
+def _missing_script(plan: JobPlan, overlay: Mapping[str, Any]) -> Iterator[str]:
+    """Yield that the script or module which the command names first is not here."""
     folder = Path(plan.request.workdir or ".")
     for before, word in zip(("", *plan.command.words), plan.command.words, strict=False):
         if word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-")) and not (folder / word).exists():
@@ -215,12 +226,10 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
             if package not in names:
                 yield f"-m {word}: {package} is not here; the image or the overlay must have it"
             break
-    if plan.use.scheduler == SLURM and not plan.cores:
-        yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
-    if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
-        yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
-    if not overlay:
-        return
+
+
+def _unfit_overlay(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: str) -> Iterator[str]:
+    """Yield that an image is older than its overlay, or that it was made for another machine or Python."""
     path, base = plan.request.venv, overlay.get("base") or {}
     newer = overlay.get("overlay") or {}
     if newer.get("newer"):
