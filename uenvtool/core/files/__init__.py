@@ -5,7 +5,6 @@ from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode
 from uenvtool.core.files.atomic import sync as sync
 from uenvtool.core.files.atomic import write as write
 from uenvtool.core.files.atomic import write_all as write_all
-from uenvtool.core.files.atomic import write_error as write_error
 from uenvtool.core.files.fetching import fetched as fetched
 from uenvtool.core.files.generated import TOLERATED as TOLERATED
 from uenvtool.core.files.generated import check_generated as check_generated

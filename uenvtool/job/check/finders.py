@@ -39,7 +39,6 @@ _TAKES_LOCAL_RANK = re.compile(
 _USES_ALL_GPUS = re.compile(
     r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
 )
-_PORT_OPTION = re.compile(r"(rdzv[-_]endpoint|master[-_]port|main_process_port|rdzv_conf)[= ]")
 _OF_TASK = r"SLURM_(PROCID|LOCALID|NODEID)\b"
 _ARGUMENT = re.compile(r"[\w.-]+\.py")
 
