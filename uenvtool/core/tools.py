@@ -19,7 +19,7 @@ from uenvtool.core.value import value_class
 
 LineHandler = Callable[[str], None]
 KILL_AFTER_SECONDS = 10
-"""How long a program may take to end when it is asked to, in an error of ours; a signal gives it less (ending.py)."""
+"""How long a program may take to end when it is asked to, in an error of ours; a signal gives it less (signals.py)."""
 PIPE_BYTES = 1 << 20
 
 

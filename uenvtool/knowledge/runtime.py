@@ -29,7 +29,7 @@ class Sign:
 class Use:
     """The lines that load an image or overlay, with marks, and where they belong.
 
-    note: what to know before they are used. The marks: `overlay/howto.py`.
+    note: what to know before they are used. The marks: `venv/howto.py`.
     """
 
     where: str
