@@ -14,8 +14,6 @@ from uenvtool.core.value import value_class
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
 
-OS_RELEASE = Path("/etc/os-release")
-
 
 @value_class
 class Tool:
@@ -60,8 +58,21 @@ def on_this_machine(system: System) -> System:
 
 
 def this_operating_system() -> str:
-    """Return this machine's operating system as Spack names it."""
-    return operating_system(OS_RELEASE.read_text(encoding="utf-8") if OS_RELEASE.is_file() else "")
+    """Return this machine's operating system as Spack names it.
+
+    Spack joins the distribution's id and its major version, for Ubuntu also the minor one. Source:
+    Spack v1.1.0, lib/spack/spack/operating_systems/linux_distro.py.
+    """
+    import platform
+
+    try:
+        found = platform.freedesktop_os_release()
+    except OSError:
+        found = {}
+    name = found.get("ID", "linux").replace("-", "_")
+    version = found.get("VERSION_ID", "")
+    major = ".".join(version.split(".")[: 2 if name == "ubuntu" else 1])
+    return f"{name}{major}" if major else name
 
 
 def supports_target(name: str) -> bool:
@@ -69,19 +80,6 @@ def supports_target(name: str) -> bool:
     import archspec.cpu
 
     return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])
-
-
-def operating_system(release: str) -> str:
-    """Return the operating system as Spack names it, from the text of /etc/os-release.
-
-    Spack joins the distribution's id and its major version, for Ubuntu also the minor one. Source:
-    Spack v1.1.0, lib/spack/spack/operating_systems/linux_distro.py.
-    """
-    found = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', release, re.MULTILINE))
-    name = found.get("ID", "linux").replace("-", "_")
-    version = found.get("VERSION_ID", "")
-    major = ".".join(version.split(".")[: 2 if name == "ubuntu" else 1])
-    return f"{name}{major}" if major else name
 
 
 def _looked_up(node: NodeType) -> NodeType:
