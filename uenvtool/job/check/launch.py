@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -73,14 +74,10 @@ class Values:
         if text.isdecimal():
             return int(text) if len(text) < 10 else None
         if text.startswith("$((") and text.endswith("))"):
-            factors = [self.number(share if share.strip()[:1] in "$0123456789" else f"${share.strip()}", depth + 1)
-                       for share in text[3:-2].split("*")] if depth < 4 else [None]  # fmt: skip
-            product = 1
-            for factor in factors:
-                if factor is None:
-                    return None
-                product *= factor
-            return product
+            shares = map(str.strip, text[3:-2].split("*") if depth < 4 else [""])
+            factors = [self.number(share if share[:1] in "$0123456789" else f"${share}", depth + 1) for share in shares]
+            known = [factor for factor in factors if factor is not None]
+            return math.prod(known) if len(known) == len(factors) else None
         name = _NAME.fullmatch(text.replace(OUTER, "$"))
         if name is None or depth > 4:
             return None
