@@ -290,8 +290,7 @@ def image_for(
     published: the uenv of the recipe that is named, or the one that is loaded. Raises BadInput for one that it
     cannot run.
     """
-    use = runtime.job
-    named = request.image
+    use, named = runtime.job, request.image
     if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
         hint = f"unpack it, and name its folder: uenvtool venv unpack {overlay.path}"
         raise BadInput(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
@@ -301,34 +300,39 @@ def image_for(
                 f"--image {named}: {runtime.name} takes no image", hint="name another runtime with --runtime"
             )
         return ""
-    of_registry = REGISTRY.fullmatch(named)
     if use.image == ENVIRONMENT:
         if overlay and named.endswith(ARCHIVES):
             hint = "install its packages in the environment before it is packed, or name the environment's folder"
             raise BadInput(f"--venv {overlay.path}: its base is not where an archive is unpacked", hint=hint)
         return named
     if use.image == CONTAINER:
-        found = named or knowledge.image
+        found, of_registry = named or knowledge.image, REGISTRY.fullmatch(named)
         if of_registry:
             found = filled_where_marked(use.registry, HOST=of_registry["host"], NAME=of_registry["name"])
     else:
-        if of_registry:
-            hint = "name a uenv by its label, or a runtime for containers with --runtime"
-            raise BadInput(f"{named} is an image of a registry, and {runtime.name} runs none", hint=hint)
-        base = overlay.base_image if overlay else ""
-        if named and base and overlay and not _same_image(named, base):
-            raise BadInput(
-                f"{overlay.path} was made on {base}, not on {named}",
-                hint="leave --image out, or make the overlay anew on that image",
-            )
-        found = named or base or published
-        for path in filter(None, (found, overlay.path if overlay and overlay.mount else "")):
-            if not _UENV_PATH.fullmatch(path):
-                hint = "letters, digits and _ . / - @ % only: move it"
-                raise BadInput(f"the uenv plugin cannot take the path {path!r}", hint=hint)
+        found = _uenv_for(named, runtime, overlay, published)
     if not found:
         hint = "name it with --image or --recipe" if use.image == UENV else "name it with --image"
         raise BadInput(f"no image is named, and {runtime.name} needs one", hint=hint)
+    return found
+
+
+def _uenv_for(named: str, runtime: Runtime, overlay: Overlay | None, published: str) -> str:
+    """Return the uenv of a job; empty if there is none. Raises BadInput for what the uenv plugin cannot take."""
+    if REGISTRY.fullmatch(named):
+        hint = "name a uenv by its label, or a runtime for containers with --runtime"
+        raise BadInput(f"{named} is an image of a registry, and {runtime.name} runs none", hint=hint)
+    base = overlay.base_image if overlay else ""
+    if named and base and overlay and not _same_image(named, base):
+        raise BadInput(
+            f"{overlay.path} was made on {base}, not on {named}",
+            hint="leave --image out, or make the overlay anew on that image",
+        )
+    found = named or base or published
+    for path in filter(None, (found, overlay.path if overlay and overlay.mount else "")):
+        if not _UENV_PATH.fullmatch(path):
+            hint = "letters, digits and _ . / - @ % only: move it"
+            raise BadInput(f"the uenv plugin cannot take the path {path!r}", hint=hint)
     return found
 
 

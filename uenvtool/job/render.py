@@ -188,8 +188,7 @@ def _bind(plan: JobPlan) -> str:
 def _srun_options(plan: JobPlan) -> str:
     """Return the options of srun that load the images."""
     staged = plan.request.stage and plan.use.staged
-    copied = (copy_of(plan, index, image) for index, image in enumerate(plan.images))
-    copies = ",".join((*copied, *map(":".join, plan.data_images)))
+    copies = ",".join((*_copies(plan), *map(":".join, plan.data_images)))
     edf = edf_name(plan)
     named = _submitted_with(plan, ".toml") if plan.request.workdir else bash_word(edf if "/" in edf else f"./{edf}")
     text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=bash_word(plan.views), EDF=named)
@@ -413,10 +412,11 @@ def _reason(setting: Setting) -> str:
     return in_comment(f"{setting.reason} [{setting.source.name}]")
 
 
-def copy_of(plan: JobPlan, index: int, image: str) -> str:
-    """Return where each node has its copy of the image with that index."""
-    suffix = PurePath(image).suffix if image.startswith(_PATH_STARTS) else ""
-    return f"{_local(plan)}/$SLURM_JOB_ID-{index}{suffix if re.fullmatch(r'[.][A-Za-z]+', suffix) else '.squashfs'}"
+def _copies(plan: JobPlan) -> list[str]:
+    """Return where each node has its copies of the images, in their order."""
+    named = (PurePath(image).suffix if image.startswith(_PATH_STARTS) else "" for image in plan.images)
+    suffixes = (suffix if re.fullmatch(r"[.][A-Za-z]+", suffix) else ".squashfs" for suffix in named)
+    return [f"{_local(plan)}/$SLURM_JOB_ID-{index}{suffix}" for index, suffix in enumerate(suffixes)]
 
 
 def _staging(plan: JobPlan) -> str:
@@ -424,8 +424,7 @@ def _staging(plan: JobPlan) -> str:
     if not plan.request.stage:
         return ""
     lines = ["# Each node mounts its own copy of the images, in memory."]
-    for index, image in enumerate(plan.images):
-        copy = copy_of(plan, index, image)
+    for index, (image, copy) in enumerate(zip(plan.images, _copies(plan), strict=True)):
         lines.append(f'sbcast --force {_source(plan, image)} "{copy}"')
         if plan.use.step:
             packed = f'binds+=("{_mounted(plan, copy)}") # the packed Python overlay'
@@ -455,7 +454,7 @@ def _at_the_end(plan: JobPlan) -> str:
     if monitor:
         parts.append('kill "$monitor" 2>/dev/null || :')
     if plan.request.stage:
-        copies = " ".join(f'"{copy_of(plan, index, image)}"' for index, image in enumerate(plan.images))
+        copies = " ".join(f'"{copy}"' for copy in _copies(plan))
         parts.append(f"{on_each_node} rm -f {copies}")
     sent = [name for name, is_there in (("environment", plan.is_sent), ("overlay", plan.unpacks)) if is_there]
     parts += [f'{on_each_node} rm -rf "${name}"' for name in sent]
@@ -527,7 +526,7 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
 def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
     """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
     if plan.request.stage:
-        return copy_of(plan, index, image).replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
+        return _copies(plan)[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
     return _from_submission(image)
 
 
