@@ -76,8 +76,24 @@ def test_a_login_node_has_its_gpus_of_sinfo_and_says_that_they_are_guessed() -> 
 
     assert found.gpus == Gpu(vendor="nvidia", model="A100", arch="80", count=4, memory=80)
     assert found.partition == "gpu"
-    assert {"gpu", "fabric", "target", "os"} == set(found.guessed)
+    assert {"gpu", "fabric", "target", "os", "packages"} == set(found.guessed)
     assert found.runtimes[-2:] == ("modules", "conda")
+
+
+def test_the_c_library_and_the_compiler_are_those_of_the_node_where_both_are_seen() -> None:
+    ldd = "ldd (GNU libc) 2.34\nCopyright (C) 2021 Free Software Foundation, Inc.\n"
+    seen = look(programs({"ldd": ldd, "/usr/bin/gcc": "11.5.0\n"}))
+    unseen = look(programs({"ldd": ldd}))
+
+    assert (seen.glibc, seen.gcc) == ("2.34", "11.5.0")
+    assert "of this node" in seen.guessed["packages"]
+    assert "of Ubuntu 22.04" in unseen.guessed["packages"]
+
+
+def test_the_cpu_in_one_module_with_a_gpu_is_that_of_its_model(cli: Cli) -> None:
+    assert cli("new", "system", "ours", "--gpu", "GH200:4").code == 0
+
+    assert load_system("ours").node("gh200").target == "neoverse_v2"
 
 
 def test_nothing_but_programs_that_look_is_started(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

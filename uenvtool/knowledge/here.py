@@ -16,7 +16,7 @@ from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import this_operating_system
-from uenvtool.knowledge.source import read
+from uenvtool.knowledge.source import read, text
 from uenvtool.knowledge.system import Gpu
 
 GPUS = Path(__file__).parent / "gpus.yaml"
@@ -24,6 +24,9 @@ GPUS = Path(__file__).parent / "gpus.yaml"
 FABRICS = ("slingshot", "infiniband", "roce", "ethernet")
 RUNTIMES = ("uenv", "apptainer", "singularity", "podman-hpc", "shifter")
 """The runtimes whose program has their name."""
+OF_UBUNTU = {"packages": "those of Ubuntu 22.04; `uenvtool build` alone asks for them"}
+NOBODY_LOOKED = {**dict.fromkeys(("target", "os"), "nobody looked; `uenvtool build` alone asks for it"), **OF_UBUNTU}
+OF_THIS_NODE = "that of this node; nodes with GPUs may have another"
 
 
 @value_class
@@ -40,7 +43,10 @@ class SeenPartition:
 
 @value_class
 class Found:
-    """What a new system says of itself. guessed: the fields that nobody saw, with why they are so."""
+    """What a new system says of itself. guessed: the fields that nobody saw, with why they are so.
+
+    glibc, gcc: the versions in /usr.
+    """
 
     fabric: str = "ethernet"
     runtimes: tuple[str, ...] = ("none",)
@@ -48,11 +54,13 @@ class Found:
     partition: str = ""
     target: str = "x86_64_v3"
     os: str = "ubuntu22.04"
+    glibc: str = "2.35"
+    gcc: str = "11.4.0"
     cores: int = 0
     memory: int = 0
     gpus: Gpu | None = None
     seen: tuple[str, ...] = ()
-    guessed: Mapping[str, str] = field(default_factory=dict)
+    guessed: Mapping[str, str] = field(default_factory=lambda: OF_UBUNTU)
 
 
 def partitions(text: str) -> list[SeenPartition]:
@@ -130,10 +138,12 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     runtimes += ["conda"] if listed else []  # an environment of the user's needs nothing of the site's
     first = listed[0] if listed else None
     of_slurm = known_gpus(*first.gpus) if first and first.gpus else None
-    guessed = {
-        "target": "that of this node; nodes with GPUs may have another",
-        "os": "that of this node; nodes with GPUs may have another",
-    }
+    glibc, gcc = (
+        re.match(r"ldd .* ([\d.]+)\n", ask("ldd", "--version")),
+        ask("/usr/bin/gcc", "-dumpfullversion").strip(),
+    )
+    versions = {"glibc": glibc[1], "gcc": gcc} if glibc and re.fullmatch(r"[\d.]+", gcc) else {}
+    guessed = {**OF_UBUNTU, **dict.fromkeys(("target", "os", *(["packages"] if versions else [])), OF_THIS_NODE)}
     if not fabric:
         guessed["fabric"] = "neither fi_info -l nor ibv_devinfo shows a network here: ask for it on a node with GPUs"
     if of_slurm and not here:
@@ -146,15 +156,13 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
         partition=first.name if first else "",
         target=str(archspec.cpu.host().name),
         os=this_operating_system(),
+        **versions,
         cores=first.cores if first else os.cpu_count() or 0,
         memory=first.memory if first else 0,
         gpus=here or of_slurm,
         seen=tuple(name for name, what in seen.items() if what),
         guessed=guessed,
     )
-
-
-NOBODY_LOOKED = "nobody looked; `uenvtool build` alone asks for it"
 
 
 def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> Found | None:
@@ -164,7 +172,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     """
     if not (here or fabric or gpu or cores or runtimes):
         return None
-    found = look() if here else Found(runtimes=("conda",), guessed=dict.fromkeys(("target", "os"), NOBODY_LOOKED))
+    found = look() if here else Found(runtimes=("conda",), guessed=NOBODY_LOOKED)
     model, _, count = gpu.partition(":")
     gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
     known = available(RUNTIME)
@@ -176,14 +184,23 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
         problems.append(Problem(f"--gpu {gpu!r} names no GPUs", hint=hint))
     BadInput.raise_any(problems)
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
+    guessed = {name: why for name, why in found.guessed.items() if not options.get(name)}
+    gpus = gpus or found.gpus
+    cpu = _cpu_beside(gpus.model) if gpus else ""
     return replace(
         found,
         fabric=fabric or found.fabric,
-        gpus=gpus or found.gpus,
+        gpus=gpus,
+        target=cpu or found.target,
         cores=cores or found.cores,
         runtimes=tuple(runtimes) or found.runtimes,
-        guessed={name: why for name, why in found.guessed.items() if not options.get(name)},
+        guessed=guessed | ({"target": "the CPU that this GPU is in one module with"} if cpu else {}),
     )
+
+
+def _cpu_beside(model: str) -> str:
+    """Return the target of the CPU that a model of GPUs is in one module with; empty if it stands alone."""
+    return text(read(GPUS, GPUS.name).get(model.lower()), "target")
 
 
 def _printed(program: str, *arguments: str) -> str:

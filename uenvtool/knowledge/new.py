@@ -114,6 +114,8 @@ def _system_alone(found: Found) -> list[str]:
         NODE=re.sub("[^a-z0-9]+", "-", gpus.model.lower()).strip("-") if gpus else "cpu",
         TARGET=found.target,
         OS=found.os,
+        GLIBC=found.glibc,
+        GCC=found.gcc,
         HARDWARE=("" if found.cores else NO_CORES)
         + "".join(f"    {name}: {value}\n" for name, value in node.items() if value),
     ).splitlines()
