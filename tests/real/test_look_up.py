@@ -67,6 +67,20 @@ def test_the_repositories_of_a_site_file_are_looked_into(
     assert "no package repository was looked into" not in cli("upgrade", path, "--to", "zstd@1.5.6").stderr
 
 
+def test_a_repository_that_cannot_be_had_is_said_and_nothing_of_what_is_in_it(
+    cli: Cli, real_spack: RealSpack, write: Write
+) -> None:
+    text = LOCAL.replace("repos: {", "repos: {ours: {url: file:///nowhere/ours.git, tag: v1}, ")
+    path = write("recipes/odd/recipe.yaml", text)
+
+    held, built = cli("validate", path, *real_spack.options[:4]), cli("build", "odd", *real_spack.options[:4])
+
+    assert (held.code, built.code) == (2, 4)
+    assert "--repo ours=PATH" in held.stderr
+    assert "could not fetch the package repository ours" in built.stderr
+    assert "no package repository has" not in held.stderr + built.stderr
+
+
 def test_upgrade_says_which_inherited_pins_are_gone(cli: Cli, real_spack: RealSpack) -> None:
     answer = cli("upgrade", "pytorch-2.9", "--to", "torch@2.10", "--dry-run", *real_spack.options)
 

@@ -48,7 +48,10 @@ class Repositories:
         found = look_up(spack, environment, tuple(requests(environment)), repos)
         if found is None:
             others = " ".join(f"--repo {name}=PATH" for name in sorted({*pins} - {*repos}))
-            raise BadInput(f"Spack {spack.version} could not read the package repositories", hint=others or None)
+            raise BadInput(
+                f"Spack {spack.version} could not read all package repositories of {choice.system.name}",
+                hint=f"{others or 'check the network'}; a recipe for another system says `home: SYSTEM`",
+            )
         return found
 
 

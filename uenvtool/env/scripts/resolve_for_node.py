@@ -71,11 +71,23 @@ def answer_as_node(target: str, os: str, libc: str, libc_prefix: str) -> None:
 
 
 def forget_packages() -> None:
-    """Have Spack read each package again: those that it loaded for its index have this machine's versions."""
+    """Have Spack read each package again: those that it loaded for its index have this machine's versions.
+
+    Ends where a repository cannot be read, of which Spack only warns: what is in it would count as not there.
+    """
     import spack.config
     import spack.repo
 
+    construct = spack.repo.RepoDescriptors.construct
+
+    def construct_all(*arguments: Any, **options: Any) -> Any:
+        path, broken = construct(*arguments, **options)
+        if broken:
+            sys.exit("a package repository could not be read: " + "; ".join(map(str, broken.values())))
+        return path, broken
+
     spack.repo.PATH.disable()
+    replace(spack.repo.RepoDescriptors, "construct", construct_all)
     for name in [name for name in sys.modules if name.startswith("spack_repo.")]:
         del sys.modules[name]
     replace(spack.repo, "PATH", spack.repo.create_and_enable(spack.config.CONFIG))
