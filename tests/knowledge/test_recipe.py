@@ -12,7 +12,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM
-from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.locate import available, in_your_own
 from uenvtool.knowledge.system import load_system
 
 Write = Callable[[str, str | bytes], Path]
@@ -252,6 +252,7 @@ def test_a_hint_never_sends_anybody_into_the_built_in_files(write: Write) -> Non
 
     assert "py-torch is asked for at" in problem
     assert "in a recipe of your own with `extends: pytorch-2.6`" in problem
+    assert in_your_own(load_system("clariden").tree.position) == ", in a system of your own with `extends: clariden`"
 
 
 def test_extends_keeps_joins_and_removes(write: Write) -> None:

@@ -10,7 +10,6 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import in_your_own
 from uenvtool.knowledge.parts import Addition
 from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
@@ -326,7 +325,7 @@ def _compiler(recipe: Recipe, system: System) -> Compiler | None:
         raise BadInput(
             f"the compiler {root.spec} names no version, and {system.name} brings none",
             root.position,
-            f"name one version, for example gcc@13.3.0{in_your_own(RECIPE, root.position)}",
+            f"name one version, for example gcc@13.3.0{in_your_own(root.position)}",
         )
     if root.spec.package != BUILT_FIRST:
         raise BadInput(
@@ -453,7 +452,7 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
     runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
     outside = dict.fromkeys(("container", "image", "overlay"))
     known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}
-    tuning = load_tuning(system.tuning, system.tree.position)
+    tuning = load_tuning(system.tuning)
     for setting in holding(tuning.settings, known):
         if not setting.from_ and setting.policy != EXPECTED:
             yield Variable(

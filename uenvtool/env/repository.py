@@ -10,7 +10,6 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.env.environment import Environment, filled
 from uenvtool.knowledge.checks import coupled_pins
-from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import in_your_own
 
 MOST_NAMED = 4
@@ -46,7 +45,7 @@ class Missing:
         return Problem(
             f"{where} {named}{NOT_DEPRECATED if self.kind == 'version' else ''}",
             self.request.position,
-            f"{nearest}{add}{in_your_own(RECIPE, self.request.position)}",
+            f"{nearest}{add}{in_your_own(self.request.position)}",
         )
 
 

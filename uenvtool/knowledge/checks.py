@@ -102,7 +102,7 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
                         f"{pin.package}@{pin.version}",
                         request.position,
                         f"the rule is at {rule.position}: {rule.reason}. "
-                        f"Take {pin.package}@{pin.version}, or move both{in_your_own(RECIPE, request.position)}",
+                        f"Take {pin.package}@{pin.version}, or move both{in_your_own(request.position)}",
                     )
 
 
@@ -117,7 +117,7 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
                 yield Problem(
                     f"{package} is asked for at {other.versions} here and at {first.versions} elsewhere",
                     other.position,
-                    f"the other request is at {first.position}; keep one{in_your_own(RECIPE, first.position)}",
+                    f"the other request is at {first.position}; keep one{in_your_own(first.position)}",
                 )
 
 

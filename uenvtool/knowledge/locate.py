@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
-from uenvtool.knowledge.kinds import Kind
+from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.source import content, is_file
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
@@ -87,11 +87,13 @@ def _is_built_in(path: Path) -> bool:
     return Path(os.path.abspath(path)).is_relative_to(data_root())
 
 
-def in_your_own(kind: Kind, position: Position | None) -> str:
-    """Return what a hint adds if the position is in a built-in file, which an update replaces."""
+def in_your_own(position: Position | None) -> str:
+    """Return what a hint adds if the position is in a built-in file of a recipe or system, which an update replaces."""
     if position is None or not _is_built_in(Path(position.file)):
         return ""
-    name = kind.name_of(PurePath(position.file))
+    path = PurePath(position.file)
+    kind = SYSTEM if SYSTEM.holds(path) else RECIPE
+    name = kind.name_of(path)
     return f", in a {kind.name} of your own with `extends: {name}`"
 
 

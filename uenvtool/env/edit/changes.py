@@ -67,7 +67,8 @@ def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, s
 def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
     found = _roots(document).get(package)
     if found is None and package not in inherited:
-        raise BadInput([unknown("package to remove", package, {*inherited, *_roots(document)})])
+        known = {*inherited, *_roots(document)}
+        raise BadInput([unknown("package to remove", package, known, listed_by="uenvtool show RECIPE")])
     if found is not None:
         group, index = found
         document = document.without_item(("groups", group, "specs"), index)
