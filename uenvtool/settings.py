@@ -226,7 +226,7 @@ def settings_of(
     """
     first = systems[0]
     names = [name for name in first.tuning if all(name in other.tuning for other in systems)]
-    tuning = load_tuning(names, first.tree.position)
+    tuning = load_tuning(names)
     given = dict(facts or {})
     nodes = _nodes(systems, uarch)
     known = {**_shared(nodes), **_absent(runtimes), **given}
@@ -280,7 +280,7 @@ def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> t
 
     Raises BadInput for a runtime that the system does not have, and for a form that none of its runtimes reads.
     """
-    known = {name: load_runtime(name, system.tree.at(("runtimes",)).position) for name in system.runtimes}
+    known = {name: load_runtime(name) for name in system.runtimes}
     require_known(f"runtime of {system.name}", [runtime] if runtime is not None else [], known)
     candidates = tuple(found for name, found in known.items() if runtime in (None, name))
     if not form:

@@ -65,6 +65,24 @@ def test_a_tuning_file_is_read_as_tuning_although_its_names_are_wrong(cli: Cli, 
     assert "did you mean 'variables'" in answer.stderr
 
 
+def test_a_system_with_names_that_nobody_knows_is_refused_at_each(cli: Cli, write: Write) -> None:
+    text = """\
+description: ours
+site: here
+fabric: infiniband
+runtimes: [aptainer]
+tuning: [nvshmm]
+nodes: {gh200: {target: neoverse-v2, os: rhel9}}
+"""
+    of_names = cli("validate", write("systems/ours.yaml", text)).stderr
+    of_target = cli("validate", write("systems/ours.yaml", text.replace("apt", "appt").replace("shmm", "shmem"))).stderr
+
+    assert "systems/ours.yaml:4:12: unknown runtime 'aptainer'" in of_names
+    assert "systems/ours.yaml:5:10: unknown tuning 'nvshmm'" in of_names
+    assert "systems/ours.yaml:6:25: unknown target 'neoverse-v2'" in of_target
+    assert "did you mean 'neoverse_v2'" in of_target
+
+
 def test_list_and_show_know_every_kind_that_has_names(cli: Cli) -> None:
     assert "slingshot" in cli("list", "tuning").stdout
     assert cli("show", "slingshot").stdout.startswith("description:")
@@ -101,6 +119,7 @@ def test_a_file_that_ships_and_was_changed_is_checked(
     """It is not checked each time; but what does not fit the values is, so that its problem has a place."""
     monkeypatch.setattr("uenvtool.knowledge.locate.data_root", lambda: place)
     write("systems/mine.yaml", BUILT_IN)
+    write("runtimes/none.yaml", "description: nothing is loaded\n")
     assert load_system("mine").site == "here"
 
     write("systems/mine.yaml", BUILT_IN.replace(right, wrong))

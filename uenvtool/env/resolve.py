@@ -19,7 +19,7 @@ from uenvtool.env.program import Spack
 from uenvtool.env.repository import Missing, Request, problems, requests
 from uenvtool.env.runner import Runner, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
-from uenvtool.knowledge.machine import supports_target, this_operating_system
+from uenvtool.knowledge.machine import supports_target, this_operating_system, unknown_targets
 
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
 LOOK_UP = SCRIPT.with_name("look_up.py")
@@ -193,9 +193,11 @@ def node_answers(environment: Environment) -> NodeAnswers:
 
 
 def machine(environment: Environment) -> str:
-    """Return what `platform.machine()` says on the environment's node type."""
+    """Return what `platform.machine()` says on the environment's node type. Raises BadInput if its target is none."""
     import archspec.cpu
 
+    if wrong := unknown_targets(environment.system.tree):
+        raise BadInput(wrong)
     return str(archspec.cpu.TARGETS[environment.node.target].family.name)
 
 

@@ -135,8 +135,7 @@ def _runtime(request: JobRequest, system: System) -> Runtime:
 
 def _runtimes(system: System) -> Iterator[Runtime]:
     """Yield the runtimes that a job can be written for, each read when it is wanted: the system's, then all's."""
-    place = system.tree.at(("runtimes",)).position
-    yield from (found for name in system.runtimes if (found := load_runtime(name, place)).job.scheduler)
+    yield from (found for name in system.runtimes if (found := load_runtime(name)).job.scheduler)
     yield from (found for found in all_runtimes() if found.job.scheduler == HERE)
 
 

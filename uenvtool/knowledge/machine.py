@@ -9,8 +9,10 @@ import shutil
 from pathlib import Path
 
 from uenvtool.core import tools
-from uenvtool.core.errors import Position
+from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.core.value import value_class
+from uenvtool.knowledge.bind import children
+from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
 
@@ -80,6 +82,18 @@ def supports_target(name: str) -> bool:
     import archspec.cpu
 
     return name in archspec.cpu.TARGETS and bool(archspec.cpu.host() >= archspec.cpu.TARGETS[name])
+
+
+def unknown_targets(tree: Node) -> list[Problem]:
+    """Return the problems of CPU targets in the tree of a system that archspec does not know."""
+    import archspec.cpu
+
+    targets = [target for _, node in children(tree, "nodes") if (target := node.get("target"))]
+    return [
+        unknown("target", target.value, archspec.cpu.TARGETS, target.position, listed_by="spack arch --known-targets")
+        for target in targets
+        if target.value not in (HOST, *archspec.cpu.TARGETS)
+    ]
 
 
 def _looked_up(node: NodeType) -> NodeType:

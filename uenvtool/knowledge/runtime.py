@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Literal
 
-from uenvtool.core.errors import Position
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.kinds import RUNTIME
@@ -90,9 +89,9 @@ class Runtime:
     chain: tuple[Location, ...]
 
 
-def load_runtime(name: str, origin: Position | None = None) -> Runtime:
-    """Return the runtime of that name or path. origin: where it is named. Raises BadInput with every problem found."""
-    location = locate(RUNTIME, name, origin)
+def load_runtime(name: str) -> Runtime:
+    """Return the runtime of that name or path. Raises BadInput with every problem found."""
+    location = locate(RUNTIME, name)
     binder = Binder.of(location, RUNTIME)
     runtime = binder.whole(Runtime, name=location.name, chain=binder.chain)
     binder.finish()

@@ -13,7 +13,7 @@ from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.jobs import Jobs
-from uenvtool.knowledge.kinds import SYSTEM
+from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.locate import Location, locate, search_folders, shown
 from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
 from uenvtool.knowledge.recognise import Marker, recognised
@@ -241,6 +241,12 @@ def load_system(name: str) -> System:
         for part in parts:
             missing = [term.fact for term in part.when.terms if term.fact not in FACTS]
             binder.problems += [unknown("fact", fact, FACTS, part.position) for fact in missing]
+    for kind, key in ((RUNTIME, "runtimes"), (TUNING, "tuning")):
+        for _, node in children(system.tree, key):
+            try:
+                locate(kind, str(node.value), node.position)
+            except BadInput as error:
+                binder.problems += error.problems
     binder.finish()
     return system
 

@@ -356,12 +356,9 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
     return ""
 
 
-def load_tuning(names: Iterable[str], origin: Position | None = None) -> Tuning:
-    """Return the tuning files of those names as one; origin: the place that names them.
-
-    Raises BadInput with every problem found.
-    """
-    parts = [_load(locate(TUNING, name, origin)) for name in names]
+def load_tuning(names: Iterable[str]) -> Tuning:
+    """Return the tuning files of those names as one. Raises BadInput with every problem found."""
+    parts = [_load(locate(TUNING, name)) for name in names]
     tuning = _as_one(parts)
     known = {variable.name for variable in tuning.variables}
     named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))

@@ -8,8 +8,9 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, ExitCode, Position, Problem
 from uenvtool.core.result import Result
-from uenvtool.knowledge.kinds import KINDS, kind_of, own_file
+from uenvtool.knowledge.kinds import KINDS, SYSTEM, kind_of, own_file
 from uenvtool.knowledge.locate import locate, shown
+from uenvtool.knowledge.machine import unknown_targets
 from uenvtool.knowledge.source import read
 from uenvtool.knowledge.usable import check
 
@@ -44,8 +45,11 @@ def problems_in(path: Path) -> list[Problem]:
 
 def _load(file: Path) -> None:
     """Read a file as what its kind is. Raises BadInput with everything that is wrong in it."""
-    kind = kind_of(file, read(file, shown(file)))
+    tree = read(file, shown(file))
+    kind = kind_of(file, tree)
     check(kind, locate(kind, str(file.absolute())))
+    if kind is SYSTEM and (wrong := unknown_targets(tree)):
+        raise BadInput(wrong)
 
 
 def _data(problem: Problem) -> dict[str, Any]:
