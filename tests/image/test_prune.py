@@ -56,6 +56,15 @@ def found(answer: Answer) -> dict[str, Any]:
     return {Path(row["path"]).name: row for row in json.loads(answer.stdout)["found"]}
 
 
+def test_of_two_that_were_used_on_one_day_the_later_one_is_the_newest(cli: Cli, place: Path) -> None:
+    early, late = (a_store(place / "stores" / f"hello-{number}", 40) for number in HASHES[:2])
+    os.utime(late / ".uenvtool-install", (time.time(), time.time() - 40 * 24 * 60 * 60 + 60))
+
+    rows = found(cli("image", "prune", place / "stores", "--json"))
+
+    assert {name: row["kept"] for name, row in rows.items()} == {early.name: None, late.name: "newest of hello"}
+
+
 def test_it_shows_what_would_go_and_removes_nothing(cli: Cli, stores: Path) -> None:
     rows = found(cli("image", "prune", stores, "--json"))
     shown = cli("image", "prune", stores)

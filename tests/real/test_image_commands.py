@@ -363,6 +363,19 @@ def test_a_damaged_image_is_refused(place: Path, cli: Cli) -> None:
     assert cli("image", "verify", str(image)).code == 2
 
 
+def test_an_image_that_is_damaged_within_a_large_file_is_named(place: Path, cli: Cli) -> None:
+    image = uenv(place, extra={"lib/model.txt": os.urandom(2 << 20).hex().encode()})
+    with image.open("r+b") as stream:
+        stream.seek(1 << 20)
+        stream.write(b"damaged" * 100)
+
+    answer = cli("image", "verify", str(image))
+
+    assert answer.code == 2
+    assert f"{image} cannot be read: " in answer.stderr
+    assert "it may be damaged" in answer.stderr
+
+
 def test_a_bill_of_materials_lists_every_package_by_its_address(place: Path, cli: Cli) -> None:
     pytest.importorskip("cyclonedx", reason="no cyclonedx-python-lib; pip install cyclonedx-python-lib")
 

@@ -38,13 +38,18 @@ _HASHED = re.compile(r"-[0-9a-f]{12}$")
 
 @value_class
 class Candidate:
-    """A store or an image. days: since it was last used. kept: why it is not removed; "" if it is."""
+    """A store or an image. used: when it last was, in seconds since 1970. kept: why it is not removed; "" if it is."""
 
     path: Path
     kind: str
-    days: int
+    used: float
     bytes: int
     kept: str = ""
+
+    @property
+    def days(self) -> int:
+        """Whole days since it was last used."""
+        return max(0, int((time.time() - self.used) // DAY))
 
     def data(self) -> dict[str, Any]:
         """As data for --json."""
@@ -101,10 +106,10 @@ def _found(folders: Sequence[Path]) -> Iterator[Candidate]:
             continue
         if _is_store(path):
             used = max(_time(path / name) for name in (WORK, DATABASE, f"{ENVIRONMENT}/{LOCK}"))
-            yield Candidate(path=path, kind="store", days=_days(used), bytes=_size(path), kept=_why_stays(path))
+            yield Candidate(path=path, kind="store", used=used, bytes=_size(path), kept=_why_stays(path))
         elif path.suffix == ".squashfs" and _is_ours(path):
             kept = "mounted here" if _is_mounted(path) else ""
-            yield Candidate(path=path, kind="image", days=_days(_time(path)), bytes=path.stat().st_size, kept=kept)
+            yield Candidate(path=path, kind="image", used=_time(path), bytes=path.stat().st_size, kept=kept)
 
 
 def _is_store(path: Path) -> bool:
@@ -150,7 +155,7 @@ def _is_mounted(image: Path) -> bool:
 def _judged(found: Sequence[Candidate], older: int, newest: int) -> Iterator[Candidate]:
     """Yield the candidates, those that are too young or the newest of their name with the reason why they stay."""
     seen: Counter[tuple[str, str]] = Counter()
-    for candidate in sorted(found, key=lambda candidate: (candidate.days, candidate.path)):
+    for candidate in sorted(found, key=lambda candidate: (-candidate.used, candidate.path)):
         name = (candidate.kind, _HASHED.sub("", candidate.path.name.removesuffix(".squashfs")))
         seen[name] += 1
         is_newest = seen[name] <= newest and not candidate.path.name.endswith(REMOVED)
@@ -176,10 +181,6 @@ def _removed(candidate: Candidate, progress: Progress) -> Candidate:
         except (ToolFailed, OSError) as error:
             return replace(candidate, kept=f"stays: {error}")
     return candidate
-
-
-def _days(used: float) -> int:
-    return max(0, int((time.time() - used) // DAY))
 
 
 def _time(path: Path) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -51,18 +52,24 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
     words: list[str | Path] = [programs.unsquashfs, *options, "-pf", programs.stream, image]
     broken = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
+    with _said_of(image), tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
+        header = read_header(stream, lines=1 + len(entries) + broken)
+        files = _files_with_line_breaks(header, entries) if broken else _files(header)
+        yield from _contents(stream, files, image)
+
+
+@contextlib.contextmanager
+def _said_of(image: Path) -> Iterator[None]:
+    """Raise BadInput for an image that unsquashfs cannot read to its end."""
     try:
-        with tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
-            header = read_header(stream, lines=1 + len(entries) + broken)
-            files = _files_with_line_breaks(header, entries) if broken else _files(header)
-            yield from _contents(stream, files)
+        yield
     except ToolFailed as error:
         reason = error.problems[0].message
         raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
 
 
-def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]]) -> Iterator[Batch | Large]:
-    """Yield the contents of these files, which have so many bytes, in their order."""
+def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | Large]:
+    """Yield the contents of these files of an image, which have so many bytes, in their order."""
     batch: list[tuple[bytes, int, int]] = []
     end = 0
     for name, size in files:
@@ -70,7 +77,7 @@ def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]]) -> Iterator[
             yield Batch(_whole(stream, end, batch), batch)
             batch, end = [], 0
         if size > PIECE_BYTES:
-            large = Large(name, size, _pieces(stream, size, name))
+            large = Large(name, size, _pieces(stream, size, name, image))
             yield large
             for _ in large.pieces:
                 continue
@@ -122,14 +129,15 @@ def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]])
     content = stream.read(size)
     if len(content) != size:
         short = next(name for name, _, end in files if end > len(content))
-        raise ToolFailed(f"{short!r} ends too early")
+        raise ToolFailed(f"{os.fsdecode(short)} ends too early")
     return content
 
 
-def _pieces(stream: BinaryIO, size: int, name: bytes) -> Iterator[bytes]:
-    while size > 0:
-        piece = stream.read(min(size, PIECE_BYTES))
-        if not piece:
-            raise ToolFailed(f"{name!r} ends too early")
-        yield piece
-        size -= len(piece)
+def _pieces(stream: BinaryIO, size: int, name: bytes, image: Path) -> Iterator[bytes]:
+    with _said_of(image):  # whoever reads the pieces gets the error, not `read_contents`
+        while size > 0:
+            piece = stream.read(min(size, PIECE_BYTES))
+            if not piece:
+                raise ToolFailed(f"{os.fsdecode(name)} ends too early")
+            yield piece
+            size -= len(piece)
