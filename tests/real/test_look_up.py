@@ -89,6 +89,16 @@ def test_upgrade_says_which_inherited_pins_are_gone(cli: Cli, real_spack: RealSp
     assert "ca-certificates-mozilla@2025-08-12 (has 2026-03-19)" in answer.stderr
 
 
+def test_upgrade_refuses_a_version_that_is_not_there(cli: Cli, real_spack: RealSpack, write: Write) -> None:
+    path = write("recipes/mine/recipe.yaml", LOCAL)
+
+    answer = cli("upgrade", "mine", "--to", "hdf5@99", *real_spack.options)
+
+    assert answer.code == 2
+    assert "no package repository has hdf5@99" in answer.stderr
+    assert path.read_text() == LOCAL
+
+
 def test_upgrade_moves_a_pin_that_is_gone_to_the_nearest_version(cli: Cli, real_spack: RealSpack, write: Write) -> None:
     path = write("recipes/mine/recipe.yaml", f"{LOCAL}require: {{zstd: =1.5.4-gone}}\n")
 

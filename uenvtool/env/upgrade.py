@@ -22,7 +22,8 @@ def upgrade(request: UpgradeRequest) -> Result:
     """Move a recipe's package to another version. What is coupled to it moves where the recipe holds it elsewhere.
 
     With package repositories at hand, pins that none of them has move to the nearest version, and what cannot be moved
-    is said. Raises BadInput for a package that the recipe does not ask for, and as `edit` does.
+    is said. Raises BadInput for a package that the recipe does not ask for, for a version of it that no repository
+    has, and as `edit` does.
     """
     recipe = load_recipe(request.recipe)
     package, wanted = _target(recipe, request.to)
@@ -40,6 +41,8 @@ def upgrade(request: UpgradeRequest) -> Result:
     if pins := tuple(f"{wrong.package}@={wrong.known[0]}" for wrong in movable if not wrong.request.soft):
         order = replace(order, pin=(*order.pin, *pins))
         left = _missing(order, repositories)
+    if absent := [wrong for wrong in left if wrong.package == package and not wrong.request.soft]:
+        raise BadInput(problems(absent))
     result = change(replace(order, dry_run=request.dry_run), Repositories())
     why = (f"coupled to it: {rule.reason} ({rule.position})",) if rule else ("no coupling is known for it",)
     unchecked = () if repositories.folders else ("no package repository was looked into: --repo builtin=PATH",)
