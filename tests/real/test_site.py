@@ -84,9 +84,10 @@ def test_all_that_is_not_there_is_said_at_once_where_it_stands(check: Callable[.
         f"stores: {place}/site.yaml/x\n"
     )
 
-    answer = check(text, "--tag", "hash")
+    answer = check(text, "--mirror", place / "gone")
 
     assert answer.code == 1
+    assert f"there is no folder {place}/gone" in answer.stderr
     assert f"site.yaml:4:12: mirror sources: there is no folder {place}/absent" in answer.stderr
     assert "site.yaml:5:8: mirror web: http://127.0.0.1:9/cache: " in answer.stderr
     assert f"site.yaml:6:8: {place}/no.asc is not there" in answer.stderr

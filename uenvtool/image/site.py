@@ -16,7 +16,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem, ToolFa
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
-from uenvtool.env.install import WITH_MOUNT, InstallOptions, folder_of, usual_stores
+from uenvtool.env.install import WITH_MOUNT, InstallOptions, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of
 from uenvtool.env.mirrors import keyring, require_key, unreachable
 from uenvtool.env.program import Spack, find_spack, repository_folder
@@ -105,7 +105,7 @@ def check(request: ImageRequest, progress: Progress = silent) -> Result:
 
     The exit code is NO if something will not do. Raises BadInput as `with_site`, and for a recipe that is none.
     """
-    request, site = with_site(request)
+    request, site = with_site(replace(request, tag=request.tag or "hash"))  # which alone asks the places of images
     with progress("looking at what a build needs"):
         found = list(_checks(request, site))
     problems = tuple(check.problem for check in found if check.problem)
@@ -144,9 +144,8 @@ def _site_checks(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Ch
 
 
 def _mirrors(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
-    """Yield whether Spack reaches the mirrors. One on disk that an option names and that is not there is warned of."""
-    options = install_options(request, site, None).spack_mirrors
-    named = {name: mirror for name, mirror in options.items() if name in site.mirrors or not _is_on_disk(mirror)}
+    """Yield whether Spack reaches the mirrors."""
+    named = install_options(request, site, None).spack_mirrors
     if not named:
         return
     try:
@@ -156,12 +155,10 @@ def _mirrors(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]
         return
     for name in named:
         place = site.position("mirrors", name) if name in site.mirrors else None
-        problem = Problem(f"mirror {name}: {absent[name]}", place, IN_SITE) if name in absent else None
+        problem = (
+            Problem(f"mirror {name}: {absent[name]}", place, IN_SITE if place else None) if name in absent else None
+        )
         yield Check(f"mirror {name}", "answers", problem)
-
-
-def _is_on_disk(mirror: object) -> bool:
-    return isinstance(mirror, dict) and folder_of(str(mirror.get("url", ""))) is not None
 
 
 def _keys(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
