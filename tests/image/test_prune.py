@@ -16,6 +16,7 @@ import pytest
 from tests.conftest import Answer
 from tests.support.kept_images import packed_image
 from tests.support.needs import needs
+from uenvtool.core.errors import ToolFailed
 from uenvtool.image.metadata import PACKED
 
 pytestmark = needs("mksquashfs", "unsquashfs")
@@ -141,6 +142,20 @@ def test_what_is_not_ours_or_in_use_stays(cli: Cli, place: Path) -> None:
         "queued": "job 7 of it: unknown",
     }
     assert sorted(path.relative_to(place) for path in place.rglob("*")) == before
+
+
+def test_a_store_that_cannot_be_removed_is_an_error_in_a_line(
+    cli: Cli, stores: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ToolFailed("the disk is read-only", hint="name another place")
+
+    monkeypatch.setattr("uenvtool.image.prune.files.move", refuse)
+
+    answer = cli("image", "prune", stores, "--delete")
+
+    assert answer.code == 4
+    assert "not removed: the disk is read-only  store" in answer.stdout
 
 
 def test_a_store_that_a_run_holds_stays(cli: Cli, place: Path) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
+from uenvtool.core.errors import BadInput, ExitCode, ToolFailed, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
@@ -33,6 +33,7 @@ OF_SPACK = frozenset({".spack-db", ".spack", "bin", "env", MODULE_FILES, LOCAL, 
 """What lies in a store beside the folders of packages."""
 KNOWN_BY = (".spack-db", WORK)
 """What tells that a store is one, and is removed last."""
+NOT_REMOVED = "not removed: "
 _HASHED = re.compile(r"-[0-9a-f]{12}$")
 
 
@@ -91,6 +92,7 @@ def prune(
         text=text,
         tables=(Table(headings=("", "what", "not used for", "size", "where"), rows=rows),) if rows else (),
         next=() if delete or not gone else ("the same with --delete",),
+        exit_code=ExitCode.FAILED if any(one.kept.startswith(NOT_REMOVED) for one in judged) else ExitCode.DONE,
     )
 
 
@@ -179,7 +181,8 @@ def _removed(candidate: Candidate, progress: Progress) -> Candidate:
                     files.remove_tree(aside / name)
                 files.remove_empty_folder(aside)
         except (ToolFailed, OSError) as error:
-            return replace(candidate, kept=f"stays: {error}")
+            why = error.problems[0].message if isinstance(error, ToolFailed) else str(error)
+            return replace(candidate, kept=f"{NOT_REMOVED}{why}")
     return candidate
 
 
