@@ -21,21 +21,28 @@ from tests.support.trees import files
 from uenvtool.core.files.generated import digest
 from uenvtool.env.explain_failure import clashes
 from uenvtool.env.program import deviations
+from uenvtool.env.resolve import in_order
 from uenvtool.knowledge.parts import GitPin
 
 Write = Callable[[str, str | bytes], Path]
 Cli = Callable[..., Answer]
 
-LOCK = json.dumps(
-    {
-        "_meta": {"file-type": "spack-lockfile"},
-        "spack": {"version": "1.1.0", "type": "git", "commit": "0" * 40},
-        "roots": [{"hash": "a", "spec": "zlib-ng"}, {"hash": "b", "spec": "hdf5"}],
-        "concrete_specs": {
-            "a": {"name": "zlib-ng", "version": "2.2.1", "arch": {"platform_os": "sles15", "target": "neoverse_v2"}},
-            "b": {"name": "hdf5", "version": "1.14.5", "arch": {"platform_os": "sles15", "target": "neoverse_v2"}},
-        },
-    }
+LOCK = in_order(
+    json.dumps(
+        {
+            "_meta": {"file-type": "spack-lockfile"},
+            "spack": {"version": "1.1.0", "type": "git", "commit": "0" * 40},
+            "roots": [{"hash": "a", "spec": "zlib-ng"}, {"hash": "b", "spec": "hdf5"}],
+            "concrete_specs": {
+                "a": {
+                    "name": "zlib-ng",
+                    "version": "2.2.1",
+                    "arch": {"platform_os": "sles15", "target": "neoverse_v2"},
+                },
+                "b": {"name": "hdf5", "version": "1.14.5", "arch": {"platform_os": "sles15", "target": "neoverse_v2"}},
+            },
+        }
+    )
 )
 UNSOLVABLE = """\
 ==> Error: failed to concretize `a`, `b` for the following reasons:
@@ -234,6 +241,14 @@ class TestSpack:
         assert "spack.lock: " in answer.stdout
         assert "2.2.1" in cli("build", "small", "--spack", spack(SOLVES), "--verbose").stdout
         assert cli("build", "small", "--check", "--json").code == 0
+
+    def test_the_order_in_which_spack_gives_a_lock_does_not_count(self, cli: Cli, spack: Callable[..., Path]) -> None:
+        """Spack's is another one in each run, and an image is named after the lock."""
+        turned = f"import json; lock = json.loads(LOCK); lock['roots'].reverse(); LOCK = json.dumps(lock); {SOLVES}"
+        for folder, solves in (("a", SOLVES), ("b", turned)):
+            assert cli("build", "small", "--spack", spack(solves), "-o", folder).code == 0
+
+        assert Path("a/spack.lock").read_bytes() == Path("b/spack.lock").read_bytes()
 
     def test_a_lock_of_these_inputs_is_not_made_again(self, cli: Cli, spack: Callable[..., Path]) -> None:
         cli("build", "small", "--spack", spack(SOLVES))

@@ -60,7 +60,7 @@ def resolve(
     log: Path,
     on_step: Step | None = None,
 ) -> str:
-    """Return the text of the lock that Spack resolves an environment to.
+    """Return the text of the lock that Spack resolves an environment to: the same text each time.
 
     files: the environment's files; repos: package repositories to take from disk. Spack works on a
     copy in a folder of the tool's own, with the view off and no configuration but the environment's,
@@ -80,13 +80,28 @@ def resolve(
         folder = runner.folder
         lock = folder / LOCK
         if completed.code == 0 and lock.is_file():
-            return lock.read_text(encoding="utf-8")
+            return in_order(lock.read_text(encoding="utf-8"))
         if completed.code == NOT_THERE:
             raise BadInput(problems(_missing(wanted, completed.stdout)))
         output = (completed.stdout + completed.stderr).replace(str(folder), "ENVIRONMENT")
         command = completed.command.replace(str(folder), "ENVIRONMENT")
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
+
+
+def in_order(text: str) -> str:
+    """Return a lock with its roots and packages sorted: Spack's order differs from run to run, and a lock's bytes count
+    for the name of an image. A text that is no lock is left as it is.
+    """
+    try:
+        lock = json.loads(text)
+        roots = sorted(lock["roots"], key=lambda root: (root["spec"], root["hash"]))
+        return json.dumps(
+            {**lock, "roots": roots, "concrete_specs": dict(sorted(lock["concrete_specs"].items()))},
+            separators=(",", ":"),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return text
 
 
 def resolving(spack: Spack, answers: NodeAnswers, scratch: Path) -> list[str | Path]:
