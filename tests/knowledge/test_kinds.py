@@ -83,6 +83,14 @@ nodes: {gh200: {target: neoverse-v2, os: rhel9}}
     assert "did you mean 'neoverse_v2'" in of_target
 
 
+def test_a_recipe_for_a_system_that_nobody_knows_is_refused_at_it(cli: Cli, write: Write) -> None:
+    path = write("recipes/mine/recipe.yaml", "extends: hello\ndescription: mine\nhome: nowhere\nuarchs: [gh100]\n")
+
+    assert "recipes/mine/recipe.yaml:3:7: unknown system 'nowhere'" in cli("validate", path).stderr
+    unfit = cli("build", "mine", "--system", "clariden")
+    assert unfit.stderr.endswith("add gh200 to `uarchs` in a recipe that extends it\n")
+
+
 def test_list_and_show_know_every_kind_that_has_names(cli: Cli) -> None:
     assert "slingshot" in cli("list", "tuning").stdout
     assert cli("show", "slingshot").stdout.startswith("description:")

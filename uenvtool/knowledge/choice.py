@@ -39,13 +39,14 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
     if uarch is not None and uarch not in chosen.nodes:
         raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
     wanted = uarch or ", ".join(chosen.nodes)
+    fitting = _fitting(recipe)
     raise BadInput(
         [
             Problem(
                 f"{recipe.name} does not support {wanted} (system {chosen.name})",
                 recipe.tree.at(("uarchs",)).position,
-                f"it supports {', '.join(recipe.uarchs)}; add {wanted} to `uarchs` in a recipe that extends it, "
-                f"or choose another system ({', '.join(_fitting(recipe))})",
+                f"it supports {', '.join(recipe.uarchs)}; add {wanted} to `uarchs` in a recipe that extends it"
+                + (f", or choose another system ({', '.join(fitting)})" if fitting else ""),
             )
         ]
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from uenvtool.core.errors import BadInput, ExitCode, Position, Problem
 from uenvtool.core.result import Result
-from uenvtool.knowledge.kinds import KINDS, SYSTEM, kind_of, own_file
+from uenvtool.knowledge.kinds import KINDS, RECIPE, SYSTEM, kind_of, own_file
 from uenvtool.knowledge.locate import locate, shown
 from uenvtool.knowledge.machine import unknown_targets
 from uenvtool.knowledge.source import read
@@ -50,6 +50,8 @@ def _load(file: Path) -> None:
     check(kind, locate(kind, str(file.absolute())))
     if kind is SYSTEM and (wrong := unknown_targets(tree)):
         raise BadInput(wrong)
+    if kind is RECIPE and (home := tree.get("home")):
+        locate(SYSTEM, str(home.value), home.position)
 
 
 def _data(problem: Problem) -> dict[str, Any]:
