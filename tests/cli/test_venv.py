@@ -13,6 +13,7 @@ from uenvtool.venv.cli import with_empty_values
 @pytest.mark.parametrize(
     ("words", "given"),
     [
+        ([], []),
         (["--squash"], ["--squash="]),
         (["v", "--squash", "numpy"], ["v", "--squash=", "numpy"]),
         (["v", "--squash", "a/e.squashfs", "numpy"], ["v", "--squash", "a/e.squashfs", "numpy"]),

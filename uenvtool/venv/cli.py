@@ -21,7 +21,7 @@ def with_empty_values(words: list[str]) -> Iterator[str]:
     `--squash` takes the next word if it names an image, `--no-build-isolation` if it is not an option.
     """
     options = True
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip(words, [*words[1:], ""], strict=False):
         options = options and word != "--"
         takes_value = {SQUASH: is_image_name(following), BUILD: following[:1] not in ("", "-")}
         yield word if not options or takes_value.get(word, True) else f"{word}="
