@@ -58,7 +58,10 @@ class ActivateRequest:
     @property
     def facts(self) -> dict[str, str]:
         """Return the facts by name. Raises BadInput for a word that is not NAME=VALUE."""
-        return {**named_texts(self.fact, "--fact"), **({"nccl": self.nccl} if self.nccl is not None else {})}
+        return {
+            **named_texts(self.fact, "--fact", "nccl=2.27.3"),
+            **({"nccl": self.nccl} if self.nccl is not None else {}),
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ class JobRequest:
     @property
     def variables(self) -> dict[str, str]:
         """Return the variables of the ranks. Raises BadInput for a word that names none."""
-        return named_texts(self.env, "--env")
+        return named_texts(self.env, "--env", "OMP_NUM_THREADS=8")
 
 
 def check(request: JobRequest) -> None:

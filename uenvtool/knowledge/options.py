@@ -43,9 +43,9 @@ def named_paths(pairs: Iterable[str], option: str) -> dict[str, Path]:
     return {name: Path(path).expanduser() for name, path in texts.items()}
 
 
-def named_texts(pairs: Iterable[str], option: str) -> dict[str, str]:
-    """Return NAME=TEXT words as a mapping. Raises BadInput if one is of another form."""
-    return _named(pairs, option, r"([^=]+)=(.*)", "NAME=VALUE", "nccl=2.27.3")
+def named_texts(pairs: Iterable[str], option: str, example: str) -> dict[str, str]:
+    """Return NAME=TEXT words as a mapping. Raises BadInput, with the example, if one is of another form."""
+    return _named(pairs, option, r"([^=]+)=(.*)", "NAME=VALUE", example)
 
 
 def _named(pairs: Iterable[str], option: str, pattern: str, form: str, example: str) -> dict[str, str]:

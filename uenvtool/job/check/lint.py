@@ -110,6 +110,8 @@ def _text(file: Path) -> str:
         raise BadInput("no such file", Position(shown(file)), "name a batch script or EDF") from None
     if b"\0" in data:
         raise BadInput("this is no text", Position(shown(file)), "name a batch script or EDF")
+    if file.suffix == ".py" or re.match(rb"#![^\n]*\bpython", data):
+        raise BadInput("this is a Python program", Position(shown(file)), "name the batch script that starts it")
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
