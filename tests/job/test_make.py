@@ -301,6 +301,7 @@ REFUSED = {
     "a line break in a name": ((*UENV, "--name", "a\nb", *TRAIN), "cannot stand in a job"),
     "a time": ((*UENV, "--time", "soon", *TRAIN), "--time 'soon' cannot stand in a job"),
     "no overlay": ((*UENV, "--venv", "nothing", *TRAIN), "--venv nothing: there is no such file or folder"),
+    "a variable without a value": ((*UENV, "--env", "A", *TRAIN), "for example --env OMP_NUM_THREADS=8"),
     "a word before --": ((*UENV, "train.py", *TRAIN), "train.py"),
     "more nodes than the partition gives": ((*OLIVIA, "--nodes", "9", *TRAIN), "in accel of olivia has at most 8"),
     "more nodes than debug gives": (
@@ -594,6 +595,13 @@ LAUNCHED = {
     "accelerate launch --mixed_precision bf16 train.py": ("accelerate", "--mixed_precision bf16 train.py"),
     "deepspeed train.py --deepspeed_config d.json": ("deepspeed", "train.py --deepspeed_config d.json"),
     "echo torchrun": ("srun", "echo torchrun"),
+    "python -u -m torch.distributed.run train.py": ("torchrun", "train.py"),
+    "python3 -X dev -um accelerate.commands.launch train.py": ("accelerate", "train.py"),
+    "uv run --extra ssm torchrun --nproc_per_node 4 train.py": ("torchrun", "--nproc_per_node 4 train.py"),
+    "nsys profile -o x torchrun -m pkg.train": ("torchrun", "-m pkg.train"),
+    "bash profile.sh accelerate launch train.py": ("accelerate", "train.py"),
+    "python train.py --launcher torchrun --model x.py": ("srun", "python train.py --launcher torchrun --model x.py"),
+    "trainer --strategy deepspeed --nodes 2": ("srun", "trainer --strategy deepspeed --nodes 2"),
 }
 
 
@@ -621,6 +629,19 @@ def test_a_command_line_in_one_word_is_taken_apart(cli: Cli, word: str, words: l
 
 
 ALONE = "each node would train by itself"
+WRITTEN = {  # scripts as repositories have them
+    "nanoGPT": ("torchrun --standalone --nproc_per_node=4 train.py", "--standalone of torchrun is for one node"),
+    "torchtitan": (
+        'torchrun --nproc_per_node=4 --rdzv_backend c10d --rdzv_endpoint="localhost:0" -m train',
+        "localhost:0 is the address of each node itself",
+    ),
+    "Megatron-LM": (
+        "MASTER_ADDR=localhost\nARGS=(\n    --nnodes $N\n    --master_addr $MASTER_ADDR\n)\ntorchrun ${ARGS[@]} gpt.py",
+        "localhost is the address of each node itself",
+    ),
+    "one node": ("N=1\ntorchrun --nnodes $N --master_addr $MASTER_ADDR gpt.py", "torchrun is told of one node"),
+    "behind a program": ("uv run torchrun --nproc_per_node=4 train.py", "torchrun gets no address of the other nodes"),
+}
 WORLDS = {
     "mpirun": (("mpirun", "-n", "8", "python", "train.py"), "leave mpirun and its options out"),
     "srun": (("srun", "python", "train.py"), "the job itself is what srun starts"),
@@ -637,6 +658,7 @@ WORLDS = {
     "none": (("--launcher", "none", "--", "torchrun", "train.py"), ALONE),
     "srun and torchrun": (("--launcher", "srun", "--", "torchrun", "train.py"), "once for each GPU"),
     "nothing to start": (("accelerate", "launch"), "accelerate has nothing to start"),
+    "a launcher of its own": (("tune", "run", "--nproc_per_node", "4", "lora"), "--launcher none runs it once a node"),
     "one GPU and torchrun": (("--gpu-per-rank", "--", "torchrun", "train.py"), "--gpu-per-rank: torchrun starts"),
 }
 
@@ -653,13 +675,39 @@ def test_what_would_be_several_worlds_is_refused_with_the_right_line(cli: Cli, p
     assert message in answer.stderr
 
 
-def test_a_script_whose_launcher_takes_the_address_runs_once_a_node(cli: Cli, place: Path) -> None:
-    line = 'torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py\n'
-    (place / "run.sh").write_text(line)
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_script_whose_launcher_stays_on_one_node_is_refused_for_two(cli: Cli, place: Path, name: str) -> None:
+    script, message = WRITTEN[name]
+    (place / "run.sh").write_text(f"{script}\n")
+
+    answer = cli("job", *UENV, "--", "bash", "run.sh")
+
+    assert answer.code == 2
+    assert f"{message}: {ALONE}" in " ".join(answer.stderr.split())
+    assert cli("job", *UENV, "--nodes", "1", "--", "bash", "run.sh").code == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py',
+        "ARGS=(\n  --nnodes $NNODES\n  --master_addr $MASTER_ADDR\n)\ntorchrun ${ARGS[@]} gpt.py",
+        "if $one; then\n torchrun --standalone train.py\nelse\n torchrun --master-addr=$MASTER_ADDR train.py\nfi",
+    ],
+)
+def test_a_script_whose_launcher_takes_the_address_runs_once_a_node(cli: Cli, place: Path, line: str) -> None:
+    (place / "run.sh").write_text(f"{line}\n")
 
     data = json.loads(cli("job", "--json", *UENV, "--", "bash", "run.sh").stdout)
 
     assert (data["launcher"], data["tasks_per_node"]) == ("none", 1)
+
+
+def test_options_that_are_not_known_are_the_users_word(cli: Cli, place: Path) -> None:
+    (place / "run.sh").write_text("torchrun $ARGS train.py\n")
+
+    assert cli("job", *UENV, "--", "bash", "run.sh").code == 2
+    assert cli("job", *UENV, "--launcher", "none", "--", "bash", "run.sh").code == 0
 
 
 def test_on_one_node_a_launcher_of_a_script_needs_no_address(cli: Cli, place: Path) -> None:
@@ -790,7 +838,11 @@ def test_what_is_not_here_is_said(cli: Cli, place: Path) -> None:
     (place / "there.py").touch()
 
     assert "train.py is not here" in cli("job", *UENV, *TRAIN).stderr
+    assert "it is looked for in /a/w" in cli("job", *UENV, "--workdir", "/a/w", *TRAIN).stderr
     assert "is not here" not in cli("job", *UENV, "--", "python", "there.py").stderr
+    assert (
+        "uv run starts the Python of an environment of its own" in cli("job", *UENV, "--", "uv", "run", "t.py").stderr
+    )
     assert "-m pkg.train: pkg is not here" in cli("job", *UENV, "--", "python", "-m", "pkg.train").stderr
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_named
 from uenvtool.core.value import value_class
+from uenvtool.job.check.script import read_script
+from uenvtool.job.check.values import Values
 from uenvtool.job.check.words import commands, spelling
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
@@ -22,6 +24,10 @@ _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
 """What starts programs on the nodes of a job."""
 _REFUSED = STARTERS | {"sbatch", "salloc"}
+_BY_ITSELF = frozenset(("tune run", "llamafactory-cli train", "axolotl train", "fabric run", "horovodrun"))
+"""What starts a rank for each GPU, but takes no options that this file has (seen in the source of each)."""
+_PROGRAM_OPTIONS = frozenset(("-m", "--module", "--no-python", "--no_python"))
+_THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 
 
 @value_class(kw_only=False)
@@ -53,6 +59,18 @@ class Launcher:
             if word.startswith("--") and word[2:].partition("=")[0].replace("_", "-") in known:
                 return word.partition("=")[0]
         return ""
+
+    def alone(self, words: Sequence[str]) -> str:
+        """Return what keeps a node from the others, in words with its options; empty if it has their address."""
+        name = " ".join(self.words)
+        if "--standalone" in words:
+            return f"--standalone of {name} is for one node"
+        if option(words, "nnodes", "num_machines", "num_nodes") in ("1", "1:1"):
+            return f"{name} is told of one node"
+        address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip")
+        if address and _THIS_NODE.fullmatch(address):
+            return f"{address} is the address of each node itself"
+        return "" if self.knows(words) else f"{name} gets no address of the other nodes"
 
 
 LAUNCHERS = {
@@ -125,20 +143,27 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
         _refuse_starter(program)
     if found is not None:
         return _with_launcher(words, start, found, launcher=launcher, nodes=nodes, ranks=ranks)
-    inner = next(_inside(words[start:]), None)
-    if inner is not None:
-        place, name, rest = inner
+    inner = list(_inside(words[start:]))
+    if inner:
+        place, name, _ = inner[0]
         if name in _REFUSED:
             _refuse_starter(name, place)
         if launcher in (SRUN, TORCHRUN):
             raise BadInput(
                 f"{launcher} would start {name} once for each GPU", place, "leave --launcher out: it is run once a node"
             )
-        if nodes > 1 and not LAUNCHERS[name].knows(rest):
+        alone = [_alone(name, rest, by_user=launcher == NONE) for _, name, rest in inner if name in LAUNCHERS]
+        if nodes > 1 and all(alone):
             hint = f"{' '.join(LAUNCHERS[name].words)} {LAUNCHERS[name].line(ranks)} ..., or put it behind -- itself"
-            raise BadInput(f"{name} gets no address of the other nodes: each node would train by itself", place, hint)
+            raise BadInput(f"{alone[0]}: each node would train by itself", place, hint)
         return Command(words=words, launcher=NONE)
     chosen = launcher or default
+    itself = {program, " ".join((program, *words[start + 1 : start + 2]))} & _BY_ITSELF
+    if itself and chosen != NONE:
+        raise BadInput(
+            f"{itself.pop()} starts a rank for each GPU itself, and {chosen} would start it once for each GPU",
+            hint="--launcher none runs it once a node, with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT for it",
+        )
     if chosen == TORCHRUN:
         return Command(words=torchrun_words(words), launcher=TORCHRUN, program=("torchrun",))
     return Command(words=words, launcher=chosen)
@@ -147,7 +172,8 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
 def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: str, nodes: int, ranks: int) -> Command:
     """Return a command that brings its launcher: its options stay, those of the rendezvous are the job's."""
     table = LAUNCHERS[name]
-    end = start + (3 if PYTHON_NAME.fullmatch(_base(words[start])) else len(table.words))
+    is_module = PYTHON_NAME.fullmatch(_base(words[start]))
+    end = start + (behind_python(words[start:]) + 2 if is_module else len(table.words))
     rest = words[end:]
     line = f"{' '.join(table.words)} {table.line(ranks)} ..."
     if not rest:
@@ -158,8 +184,9 @@ def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: s
         : next((i for i, word in enumerate(rest) if not word.startswith("-") and word.endswith(".py")), len(rest))
     ]
     if launcher == NONE:
-        if nodes > 1 and not table.knows(options):
-            raise BadInput(f"{name} gets no address of the other nodes: each node would train by itself", hint=line)
+        alone = table.alone(options)
+        if nodes > 1 and alone:
+            raise BadInput(f"{alone}: each node would train by itself", hint=line)
         return Command(words=words, launcher=NONE)
     own = table.knows(options)
     if own:
@@ -195,24 +222,58 @@ def _split(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _program(words: Sequence[str]) -> tuple[int, str, str | None]:
-    """Return where the program stands behind env and assignments, its name, and the launcher that it is."""
+    """Return where the program stands behind env and assignments, its name, and the launcher that it is.
+
+    A launcher also stands behind what starts it, as in `uv run torchrun train.py`, if it has a program.
+    """
     start = 0
     while start < len(words) - 1 and (
         _base(words[start]) in ("env", "time", "exec") or _ASSIGNMENT.match(words[start])
     ):
         start += 1
-    return start, _base(words[start]), launcher_of(words[start:])
+    for i in range(start, len(words)):
+        found = launcher_of(words[i:])
+        if found and (i == start or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
+            return i, _base(words[i]), found
+        if words[i].endswith(".py") or PYTHON_NAME.fullmatch(_base(words[i])):
+            break
+    return start, _base(words[start]), None
 
 
 def launcher_of(words: Sequence[str]) -> str | None:
     """Return the launcher that words start; None if they start none."""
-    name, rest = _base(words[0]), tuple(words[1:])
+    name = _base(words[0])
+    at = behind_python(words) if PYTHON_NAME.fullmatch(name) else len(words)
+    module = words[at + 1] if at + 1 < len(words) and words[at].endswith("m") else None
     for launcher, table in LAUNCHERS.items():
-        if (name, *rest)[: len(table.words)] == table.words:
-            return launcher
-        if PYTHON_NAME.fullmatch(name) and rest[:1] == ("-m",) and rest[1:2] and rest[1] in table.modules:
+        if (name, *words[1 : len(table.words)]) == table.words or module in table.modules:
             return launcher
     return None
+
+
+def behind_python(words: Sequence[str]) -> int:
+    """Return the index of what a Python at the start of words runs, behind its options: a file, -m or -c."""
+    i = 1
+    while i < len(words) and words[i].startswith("-") and not re.fullmatch(r"-[a-zA-Z]*[mc]", words[i]):
+        i += 2 if words[i] in ("-X", "-W") else 1
+    return i
+
+
+def option(words: Sequence[str], *names: str) -> str | None:
+    """Return the value of an option of a launcher; `-` and `_` are one to them."""
+    for i, word in enumerate(words):
+        name, given, value = word.partition("=")
+        if name.startswith("--") and name[2:].replace("-", "_") in names:
+            return value if given else words[i + 1] if i + 1 < len(words) else ""
+        if word.endswith(".py"):
+            return None
+    return None
+
+
+def _alone(name: str, words: Sequence[str], *, by_user: bool) -> str:
+    """Return what keeps a node from the others; by_user: a variable whose value is not known may have their address."""
+    end = next((i for i, word in enumerate(words) if word.endswith(".py")), len(words))
+    return "" if by_user and any(word.startswith("$") for word in words[:end]) else LAUNCHERS[name].alone(words)
 
 
 def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ...]]]:
@@ -226,8 +287,9 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
         if not (file.endswith((".sh", ".bash")) or name in _SHELLS) or not Path(file).is_file():
             return
         shown, script = file, read_named(Path(file), MAX_SCRIPT).decode("utf-8", "replace")
+    values = Values(read_script(script, shown))
     for command in commands(script):
-        spelled = tuple(spelling(script, word) for word in command.words)
+        spelled = values.expanded([spelling(script, word) for word in command.words])
         if not spelled:
             continue
         start, program, launcher = _program(spelled)

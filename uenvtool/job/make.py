@@ -44,6 +44,7 @@ from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.settings import Settings, recipe_of_label, settings_for
 
 _IS_PATH = re.compile(r"[/.]")
+_RUNNER = re.compile(r"(?:env .*?)?((?:uv|poetry|pdm|pixi|hatch|pipenv) run) ")
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Folders that a container has of its own, or that no data of a user's lie in."""
 
@@ -204,6 +205,12 @@ def _overlay(path: str, data: Mapping[str, Any]) -> Overlay:
 def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: str) -> Iterator[str]:
     """Yield what the job may miss when it runs: its script, cores, storage, and an overlay that fits."""
     yield from _missing_script(plan, overlay)
+    runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
+    if runner and plan.image:
+        yield (
+            f"{runner[1]} starts the Python of an environment of its own, without the torch of {plan.image}: "
+            "lay the project over that with uenvtool venv, name it with --venv, and leave the words out"
+        )
     if plan.use.scheduler == SLURM and not plan.cores:
         yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
@@ -217,7 +224,8 @@ def _missing_script(plan: JobPlan, overlay: Mapping[str, Any]) -> Iterator[str]:
     folder = Path(plan.request.workdir or ".")
     for before, word in zip(("", *plan.command.words), plan.command.words, strict=False):
         if word.endswith((".py", ".sh")) and not word.startswith(("/", "$", "-")) and not (folder / word).exists():
-            yield f"{word} is not here: it is looked for in the folder where the job is submitted"
+            where = plan.request.workdir or "the folder where the job is submitted"
+            yield f"{word} is not here: it is looked for in {where}"
             break
         package = word.partition(".")[0]
         if before == "-m" and not any((folder / f"{package}{end}").exists() for end in ("", ".py")):

@@ -15,14 +15,14 @@ from uenvtool.job.check.launch import (
     PYTHON,
     Launch,
     Shape,
-    Values,
     job_shape,
     launches,
     options,
 )
-from uenvtool.job.check.launch import option as option_of
 from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
+from uenvtool.job.check.values import Values
 from uenvtool.job.launch import STARTERS
+from uenvtool.job.launch import option as option_of
 from uenvtool.job.request import TORCHRUN
 from uenvtool.knowledge.condition import Facts
 

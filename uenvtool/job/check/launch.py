@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from uenvtool.core.value import value_class
-from uenvtool.core.words import grouped
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
-from uenvtool.job.launch import PYTHON_NAME, STARTERS, launcher_of
+from uenvtool.job.check.values import Values
+from uenvtool.job.launch import PYTHON_NAME, STARTERS, behind_python, launcher_of, option
 from uenvtool.job.request import TORCHRUN
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
-_PYTHON_FLAGS = frozenset(("-u", "-O", "-X", "-W", "-B", "-E", "-s"))
 MANY = 1_000_000
 """More GPUs of a node than any: a number that is not known, and not one."""
 _NO_LAUNCH = re.compile(
@@ -28,8 +27,6 @@ _SRUN_FLAGS = re.compile(
     r"|(no-)?container-(mount-home|entrypoint|remap-root)"
 )
 """Options of srun and its container plugin that have no value in the next word (srun(1), pyxis)."""
-_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
-_ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
 
 
 @value_class
@@ -58,46 +55,6 @@ class Launch:
     shape: Shape
     ranks: int | None
     nodes: int | None
-
-
-class Values:
-    """The variables of a script that have one value."""
-
-    def __init__(self, source: Source) -> None:
-        found = grouped((part.name, part.text) for part in source.of("variable"))
-        self._one = {name: texts[0] for name, texts in found.items() if len(set(texts)) == 1}
-        self.known: dict[str, int | None] = {}
-
-    def number(self, text: str, depth: int = 0) -> int | None:
-        """Return the number that a text stands for; None if it is not known."""
-        text = text.strip("\"' ")
-        if text.isdecimal():
-            return int(text) if len(text) < 10 else None
-        if text.startswith("$((") and text.endswith("))"):
-            shares = map(str.strip, text[3:-2].split("*") if depth < 4 else [""])
-            factors = [self.number(share if share[:1] in "$0123456789" else f"${share}", depth + 1) for share in shares]
-            known = [factor for factor in factors if factor is not None]
-            return math.prod(known) if len(known) == len(factors) else None
-        name = _NAME.fullmatch(text.replace(OUTER, "$"))
-        if name is None or depth > 4:
-            return None
-        if name[1] in self.known:
-            return self.known[name[1]]
-        value = self._one.get(name[1], name[2])
-        return self.number(value, depth + 1) if value is not None else None
-
-    def expanded(self, words: Sequence[str], depth: int = 0) -> tuple[str, ...]:
-        """Return words, with each that is one variable replaced by the words of its value."""
-        found: list[str] = []
-        for word in words:
-            name = _ALL.fullmatch(word.replace(OUTER, "$"))
-            value = self._one.get(name[1] or name[2]) if name else None
-            if value is None or depth > 3:
-                found.append(word)
-            else:
-                listed = value[1:-1] if value.startswith("(") and value.endswith(")") else value
-                found += self.expanded([share.strip("\"'") for share in listed.split()], depth + 1)
-        return tuple(found)
 
 
 def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
@@ -212,24 +169,12 @@ def _program(words: Sequence[str]) -> tuple[str, int] | None:
     """Return what computes, among the words of a command, and where its name stands."""
     for i, word in enumerate(words):
         is_python = PYTHON_NAME.fullmatch(word.rpartition("/")[2])
-        rest = [flag for flag in words[i + 1 : i + 6] if not is_python or flag not in _PYTHON_FLAGS]
-        launcher = launcher_of([word, *rest])
+        launcher = launcher_of(words[i:])
         if launcher:
             return launcher, i
         if is_python:
-            is_program = bool(rest) and (rest[0].endswith(".py") or rest[0].startswith(("-m", "$", OUTER)))
-            return (PYTHON, i) if is_program else None
-    return None
-
-
-def option(words: Sequence[str], *names: str) -> str | None:
-    """Return the value of an option of a launcher; `-` and `_` are one to them."""
-    for i, word in enumerate(words):
-        name, given, value = word.partition("=")
-        if name.startswith("--") and name[2:].replace("-", "_") in names:
-            return value if given else words[i + 1] if i + 1 < len(words) else ""
-        if word.endswith(".py"):
-            return None
+            rest = words[i + behind_python(words[i:]) :]
+            return (PYTHON, i) if rest and re.match(rf"-\w*m$|[${OUTER}]|.*\.py$", rest[0]) else None
     return None
 
 
