@@ -47,6 +47,9 @@ def test_the_flaws_of_each_seed_are_found_and_no_other(cli: Cli, place: Path, nu
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --cpus-per-task=8\n#SBATCH --time=1:0:0\nulimit -c 0\n"
 FOUR = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=4\n#SBATCH --gpus-per-node=4\n#SBATCH --time=1:0:0\n"
+TWO = FOUR.replace("per-node=4", "per-node=1", 1) + "#SBATCH --exclusive\nulimit -c 0\n"
+MEETS = "torchrun --nnodes=2 --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT t.py"
+"""A launcher that meets those of the other nodes."""
 ONE = "#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gpus=1\n#SBATCH --time=1:0:0\n"
 TOKEN = "hf_" + "aB3" * 11 + "x"
 FLAWS = {
@@ -60,6 +63,11 @@ FLAWS = {
     "port-fixed": ONE + "srun torchrun --rdzv_endpoint=$head:29500 train.py\n",
     "launcher-in-launcher": FOUR + "srun torchrun --nproc-per-node=4 train.py\n",
     "launcher-on-first-node": FOUR + "torchrun --nnodes=2 --nproc-per-node=4 train.py\n",
+    "node-alone": TWO + "srun torchrun --nproc-per-node=4 train.py\n",
+    "node-rank-for-all": TWO + "srun torchrun --node_rank=$SLURM_NODEID --master_addr=$MASTER_ADDR train.py\n",
+    "ends-at-once": TWO + "srun python train.py &\necho started\n",
+    "one-gpu-for-all": FOUR + "export CUDA_VISIBLE_DEVICES=0\nsrun python train.py\n",
+    "more-ranks-than-gpus": ONE + "torchrun --standalone --nproc-per-node=4 train.py\n",
     "dollar-in-single-quotes": HEAD + "srun bash -c 'python train.py --id \\$SLURM_JOB_ID'\n",
     "folder-of-rank-outside-step": FOUR + "export TRITON_CACHE_DIR=/tmp/$SLURM_PROCID\nsrun python train.py\n",
     "placeholder": HEAD.replace("2", "<NODES>"),
@@ -208,9 +216,23 @@ QUIET = {
     "the value of another site": "#SBATCH --uenv=x\nsource activate/x.sh\nexport NCCL_CROSS_NIC=0\n",
     "PYTHONPATH without an environment": "#SBATCH --uenv=x\nsource activate/x.sh\nexport PYTHONPATH=$PWD\n",
     "one launcher a node": FOUR.replace("per-node=4", "per-node=1", 1)
-    + "srun torchrun --nnodes=2 --nproc-per-node=4 t.py\n",
-    "one launcher a node, said by srun": FOUR
-    + "srun --ntasks-per-node=1 torchrun --nnodes=2 --nproc-per-node=4 t.py\n",
+    + "srun torchrun --nnodes=2 --nproc-per-node=4 --rdzv-endpoint=$head:1$SLURM_JOB_ID t.py\n",
+    "one launcher a node, said by srun": FOUR + f"srun --ntasks-per-node=1 {MEETS}\n",
+    "a launcher behind what starts srun": FOUR
+    + f"run() {{ $@; }}\nL='srun -n2 --ntasks-per-node=1'\nrun srun -n2 {MEETS}\n$L {MEETS}\n"
+    f"timeout 9 srun -n2 {MEETS}\n",
+    "python -u, of a launcher": TWO + f"srun python -u -m torch.distributed.run {MEETS.removeprefix('torchrun')}\n",
+    "an address in a variable or a file": TWO
+    + "srun torchrun $ARGS t.py\nsrun accelerate launch --config_file a.yaml t.py\n",
+    "what the batch script takes for all": TWO
+    + "M=`hostname`\nL=\"torchrun --nproc_per_node 4 --master_addr $M\"\nsrun bash -c '$L t.py'\n",
+    "a number of a node that c10d does not read": TWO
+    + f"srun {MEETS.replace('t.py', '--node_rank=$SLURM_NODEID t.py')}\n",
+    "a number of a node, in the step": TWO
+    + "srun bash -c 'torchrun --nproc-per-node=4 --node_rank=$SLURM_NODEID --master_addr=$MASTER_ADDR t.py'\n",
+    "a step in the background that is waited for": TWO + "srun python t.py &\nwait $!\n",
+    "a GPU for one program": FOUR + "CUDA_VISIBLE_DEVICES=0 python test.py\nsrun -c 8 python t.py\n",
+    "a job on one GPU of a uenv": "#SBATCH --uenv=x/v2.9:v1 -N1 --gpus-per-node=1 -c 72\nsrun -c 72 python t.py\n",
     "a launcher of one rank in each task": FOUR + "srun torchrun --nnodes=8 --nproc-per-node=1 t.py\n",
     "a launcher on each node by ssh": FOUR + "for n in $nodes; do ssh $n torchrun --nnodes=2 t.py & done\n",
     "deepspeed with a hostfile": FOUR + "deepspeed --hostfile=hosts t.py\n",
@@ -284,6 +306,14 @@ MISSED = {
     "token-in-script, wandb login": ONE + "wandb login " + "0123456789abcdef" * 2 + "01234567\n",
     "venv-unpacked, conda": HEAD + "conda activate train\nsrun -c 8 python t.py\n",
     "option-without-value, and a blank": ONE + "#SBATCH --mem= 64G\n",
+    "node-alone, standalone": TWO + "srun torchrun --standalone --nproc-per-node=4 t.py\n",
+    "node-alone, localhost": TWO + "srun python -m torch.distributed.run --nnodes 2 --master_addr localhost t.py\n",
+    "node-alone, the leader": FOUR + "export MASTER_ADDR=127.0.0.1\nsrun python t.py\n",
+    "node-alone, its own name": TWO + "srun bash -c 'torchrun --rdzv_endpoint $(hostname):29500 t.py'\n",
+    "node-alone, a number of its own": TWO + f"srun bash -c '{MEETS.replace('t.py', '--rdzv_id $RANDOM t.py')}'\n",
+    "node-alone, accelerate": TWO + "srun accelerate launch --num_processes 4 t.py\n",
+    "node-rank-for-all, a number": TWO + "srun accelerate launch --machine_rank 0 --main_process_ip $M t.py\n",
+    "one-gpu-for-all, by the task": FOUR + "export CUDA_VISIBLE_DEVICES=$SLURM_LOCALID\nsrun python t.py\n",
     "idle-gpus, torchrun": ONE + "#SBATCH --gpus-per-node=4\nsrun torchrun --nproc_per_node=1 train.py\n",
     "option-behind-command, in a heredoc": "sbatch <<EOT\n#!/bin/bash\nls\n#SBATCH --nodes=1\n#SBATCH -n 1\nEOT\n"
     "#SBATCH -n 3\n",
@@ -293,6 +323,16 @@ MISSED = {
 @pytest.mark.parametrize("case", MISSED)
 def test_what_is_wrong_in_another_form_is_found_too(cli: Cli, write: Write, case: str) -> None:
     assert case.partition(",")[0] in rules(found(cli, write("job.sh", MISSED[case])))
+
+
+def test_the_output_goes_to_a_folder_that_can_be_there(cli: Cli, write: Write, place: Path) -> None:
+    numbered = write("numbered.sh", "#SBATCH -o logs/%j/%x.out\nulimit -c 0\n")
+    fixed = found(cli, numbered)[0]["fix"]
+    (place / "logs").mkdir()
+
+    assert fixed == "#SBATCH --output=logs/%j-%x.out, mkdir -p logs  # where you submit, before sbatch"
+    assert rules(found(cli, numbered)) == {"output-folder"}
+    assert found(cli, write("job.sh", FLAWS["output-folder"])) == []
 
 
 def test_a_token_and_a_port_are_found_once(cli: Cli, write: Write) -> None:

@@ -88,8 +88,16 @@ tell()
 """
 SCRIPT = """\
 #!/bin/bash
-torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-backend=c10d --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py
+ARGS=(
+    --nproc_per_node 4
+    --nnodes $NNODES
+    --node_rank $NODE_RANK
+    --master_addr $MASTER_ADDR
+    --master_port $MASTER_PORT
+)
+torchrun ${ARGS[@]} train.py
 """
+"""As the examples of Megatron-LM have it."""
 RUN = {
     "set_device(LOCAL_RANK), DDP": (DDP, "python train.py", ()),
     "torchrun of the job": (DDP, "python train.py", ("--launcher", "torchrun")),
@@ -101,7 +109,7 @@ RUN = {
     "python -m accelerate": (ACCELERATE, "python -m accelerate.commands.launch train.py", ()),
     "deepspeed": (DDP, "deepspeed train.py", ()),
     "torchrun in the command": (DDP, "torchrun --nproc-per-node=4 train.py", ()),
-    "python -m torch.distributed.run": (DDP, "python -m torch.distributed.run --nproc_per_node 4 train.py", ()),
+    "python -m torch.distributed.run": (DDP, "nice python -u -m torch.distributed.run train.py", ()),
     "a script with torchrun": (DDP, "bash run.sh", ()),
     "a module": (DDP, "python -m pkg", ()),
     "a variable before it": (DDP, "OMP_NUM_THREADS=3 python train.py", ()),

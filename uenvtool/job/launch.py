@@ -11,6 +11,7 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_named
 from uenvtool.core.value import value_class
+from uenvtool.job.check.parts import OUTER
 from uenvtool.job.check.script import read_script
 from uenvtool.job.check.values import Values
 from uenvtool.job.check.words import commands, spelling
@@ -67,10 +68,10 @@ class Launcher:
             return f"--standalone of {name} is for one node"
         if option(words, "nnodes", "num_machines", "num_nodes") in ("1", "1:1"):
             return f"{name} is told of one node"
-        address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip")
+        address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip", "hostfile")
         if address and _THIS_NODE.fullmatch(address):
             return f"{address} is the address of each node itself"
-        return "" if self.knows(words) else f"{name} gets no address of the other nodes"
+        return "" if address else f"{name} gets no address of the other nodes"
 
 
 LAUNCHERS = {
@@ -270,10 +271,22 @@ def option(words: Sequence[str], *names: str) -> str | None:
     return None
 
 
+def has_unknown(words: Sequence[str]) -> bool:
+    """Tell if a word before the program may hold any options: a variable that is no option's value."""
+    before = ""
+    for word in words:
+        if word.endswith(".py"):
+            return False
+        if word.startswith(("$", OUTER)) and (not before.startswith("--") or "=" in before):
+            return True
+        before = word
+    return False
+
+
 def _alone(name: str, words: Sequence[str], *, by_user: bool) -> str:
-    """Return what keeps a node from the others; by_user: a variable whose value is not known may have their address."""
-    end = next((i for i, word in enumerate(words) if word.endswith(".py")), len(words))
-    return "" if by_user and any(word.startswith("$") for word in words[:end]) else LAUNCHERS[name].alone(words)
+    """Return what keeps a node from the others; by_user: a variable or a file may have their address."""
+    may_know = by_user and (has_unknown(words) or option(words, "config_file") is not None)
+    return "" if may_know else LAUNCHERS[name].alone(words)
 
 
 def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ...]]]:

@@ -21,7 +21,7 @@ from uenvtool.job.check.launch import (
 )
 from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
 from uenvtool.job.check.values import Values
-from uenvtool.job.launch import STARTERS
+from uenvtool.job.launch import LAUNCHERS, PYTHON_NAME, STARTERS, behind_python, has_unknown
 from uenvtool.job.launch import option as option_of
 from uenvtool.job.request import TORCHRUN
 from uenvtool.knowledge.condition import Facts
@@ -48,7 +48,8 @@ class Context:
     """A file, and what is worked out about it once for all rules.
 
     knowledge: gives the tuning for it. facts: the version of Slurm, and whether a node runs one job. read: gives the
-    text of a file that it names, or nothing. required: the options that jobs of the system need.
+    text of a file that it names, or nothing. has_folder: tells if there is one. required: the options that jobs of
+    the system need.
     """
 
     source: Source
@@ -56,6 +57,7 @@ class Context:
     facts: Facts
     read: Callable[[str], str] = lambda _name: ""
     required: Sequence[str] = ()
+    has_folder: Callable[[str], bool] = lambda _name: False
 
     @functools.cached_property
     def launches(self) -> tuple[Launch, ...]:
@@ -193,6 +195,99 @@ def first_node_only(context: Context) -> Iterator[Found]:
             f"{launch.program} runs on the first of {context.shape.nodes} nodes alone"
             + (", and waits there for the others" if waits else ""),
         )
+
+
+def node_alone(context: Context) -> Iterator[Found]:
+    """Yield launchers on several nodes without the address of the others, and leaders that are each node itself."""
+    for launch in context.launches:
+        begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0]) else 1
+        ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
+        words = launch.words[begin : next(ends, None)]
+        is_told = has_unknown(words) or option_of(words, "config_file")
+        is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # of a node; else nested_launchers says so
+        if not is_one or not _on_several_nodes(launch) or is_told or context.mentions("PET_"):
+            continue
+        reason = LAUNCHERS[launch.program].alone(words)
+        if not reason and launch.part.scope == STEP:
+            own = _OWN_ON_EACH.search(context.source.text, launch.part.offset, launch.part.end)
+            reason = f"{own[1] or own[2]} is another one on each node" if own else ""
+        if reason:
+            yield at(launch.part, reason)
+    for part in context.source.parts:
+        is_leader = part.kind == "variable" and part.name == "MASTER_ADDR" and not part.path
+        if (
+            is_leader
+            and re.fullmatch(r"localhost|127\.0\.0\.1", part.text)
+            and any(map(_on_several_nodes, context.launches))
+        ):
+            yield at(part, f"{part.text} is each node itself")
+
+
+_OWN_ON_EACH = re.compile(
+    r"--(?:(?:rdzv[_-]endpoint|master[_-]addr|main_process_ip)[= ]\"?"
+    r"(\$\(hostname\)|`hostname`|\$HOSTNAME|\$SLURMD_NODENAME)|rdzv[_-]id[= ]\"?\\?(\$RANDOM))"
+)
+
+
+def _on_several_nodes(launch: Launch) -> bool:
+    """Tell if a step runs a program on several nodes."""
+    return launch.step is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
+
+
+def node_rank_of_batch_script(context: Context) -> Iterator[Found]:
+    """Yield numbers of a node that are the same on all nodes of a step."""
+    for launch in context.launches:
+        is_static = (option_of(launch.words, "rdzv_backend") or "static") == "static"
+        if launch.part is launch.step and _on_several_nodes(launch) and is_static:
+            found = _NODE_RANK.search(context.source.text, launch.part.offset, launch.part.end)
+            if found:
+                yield Found(offset=found.start(1), end=found.end(1), detail=f"{found[1]} is one number for all nodes")
+
+
+_NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ]\"?(\d+|\$\{?SLURM_(?:NODEID|PROCID)\}?)")
+
+
+def ends_at_once(context: Context) -> Iterator[Found]:
+    """Yield a step in the background that the end of the script ends."""
+    last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
+    for launch in context.launches:
+        step = _outer(launch)
+        behind = [part for part in context.commands if part.offset >= step.end and part.scope == BATCH]
+        if step.offset == last and step.background and not step.path and all(map(_is_quiet, behind)):
+            yield at(step)
+            return
+
+
+def _is_quiet(part: Part) -> bool:
+    return bool(_QUIET.fullmatch(part.name))
+
+
+def one_gpu_for_all(context: Context) -> Iterator[Found]:
+    """Yield a GPU that the batch script names for all ranks of a node."""
+    several = [launch for launch in context.launches if launch.step is not None and (launch.shape.tasks or 1) > 1]
+    for part in context.source.parts if several else ():
+        is_named = part.kind == "variable" and part.exported and part.scope == BATCH and not part.path
+        is_named = is_named and bool(_FOR_STEPS.match(context.source.text, _line_start(context, part)))
+        if is_named and _DEVICES.fullmatch(part.name) and _ONE_DEVICE.fullmatch(part.text):
+            yield at(part, f"srun starts {several[0].shape.tasks} tasks a node")
+
+
+def _line_start(context: Context, part: Part) -> int:
+    return context.source.text.rfind("\n", 0, part.offset) + 1
+
+
+_FOR_STEPS = re.compile(r".*\b(export|srun)\b")
+"""A line whose variables a step gets: `export NAME=1`, or `NAME=1 srun ...`."""
+_DEVICES = re.compile("(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
+_ONE_DEVICE = re.compile(r"\d|\$\{?SLURM_(LOCALID|PROCID)\}?")
+
+
+def more_ranks_than_gpus(context: Context) -> Iterator[Found]:
+    """Yield launchers that start more ranks on a node than it has GPUs for the step."""
+    for launch in context.launches:
+        gpus, ranks = launch.shape.gpus, launch.ranks
+        if launch.program != PYTHON and gpus and ranks and gpus < ranks != MANY:
+            yield at(launch.part, f"{ranks} ranks and {gpus} GPUs on each node")
 
 
 def idle_gpus(context: Context) -> Iterator[Found]:
@@ -366,11 +461,15 @@ def output_folders(context: Context) -> Iterator[Found]:
         return
     reported = set()
     for part in context.source.of("directive", "output", "error"):
-        folder = part.text.rpartition("/")[0].removeprefix("./")
+        folder, _, name = part.text.removeprefix("./").rpartition("/")
         named = re.search(rf"^[ \t]*#.*\bmkdir\b.*{re.escape(folder)}", context.source.text, re.MULTILINE)
-        if folder and not named and folder[0] != "/" and folder not in (".", "..") and folder not in reported:
+        is_there = folder in ("", ".", "..") or folder[0] == "/" or context.has_folder(folder)
+        if not named and not is_there and folder not in reported:
             reported.add(folder)
-            yield at(part, fix=f"mkdir -p {folder}  # where you submit, before sbatch")
+            known, number, rest = folder.partition("%")  # nobody can make the folder of a job's number before it
+            renamed = f"#SBATCH --{part.name}={known}{number}{rest.replace('/', '-')}-{name}" if number else ""
+            made = f"mkdir -p {known.rstrip('/')}  # where you submit, before sbatch" if known else ""
+            yield at(part, fix=", ".join(filter(None, (renamed, made))))
 
 
 def rank_before_step(context: Context) -> Iterator[Found]:
@@ -378,7 +477,7 @@ def rank_before_step(context: Context) -> Iterator[Found]:
     shapes = {launch.part.offset: launch.shape for launch in context.launches}
     for part in context.source.parts:
         is_rank = part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK")
-        if part.scope != STEP or not (is_rank or re.fullmatch(r"torchrun|python3?", part.name)):
+        if part.scope != STEP or not (is_rank or re.fullmatch(r"torchrun|accelerate|python3?", part.name)):
             continue
         shape = shapes.get(part.offset, context.shape)
         if (shape.nodes or MANY) * (shape.tasks or MANY) == 1 or not re.search(rf"{OUTER}\{{?{_OF_TASK}", part.text):
@@ -500,6 +599,7 @@ def _of_tuning(search: tuned.Search) -> Finder:
 
 _SEARCHES: Sequence[Finder] = (
     syntax_error, overwritten, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
+    node_alone, node_rank_of_batch_script, ends_at_once, one_gpu_for_all, more_ranks_than_gpus,
     lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, glued_bracket, escaped_in_single_quotes,
     late_options, output_folders, rank_before_step, conda_without_hook, rank_for_all_tasks, rank_variable, world_size,
     rank_of_batch_script, hook_variant, required_options,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,10 +9,12 @@ from uenvtool.core.value import value_class
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
 from uenvtool.job.check.values import Values
-from uenvtool.job.launch import PYTHON_NAME, STARTERS, behind_python, launcher_of, option
+from uenvtool.job.launch import PYTHON_NAME, STARTERS, behind_python, has_unknown, launcher_of, option
 from uenvtool.job.request import TORCHRUN
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
+_LEADING = 4
+"""srun stands among so many words of a command: behind `time -p`, `timeout 3500`, a function, or a variable."""
 MANY = 1_000_000
 """More GPUs of a node than any: a number that is not known, and not one."""
 _NO_LAUNCH = re.compile(
@@ -137,8 +138,13 @@ def launches(source: Source) -> Iterator[Launch]:
         if _NO_LAUNCH.fullmatch(part.name.removeprefix("| ")):
             continue
         words = values.expanded(part.words)
-        step = part if part.name in STARTERS else steps.get(part.step)
-        own, behind = options(words[1:]) if part.name == "srun" else ({}, -1)
+        starter = next((i for i, word in enumerate(words[:_LEADING]) if word.rpartition("/")[2] in STARTERS), None)
+        step = part if starter is not None else steps.get(part.step)
+        own: dict[str, str] = {}
+        behind = -1
+        if starter is not None and words[starter].endswith("srun"):
+            own, behind = options(words[starter + 1 :])
+            behind += starter
         found = _program(words[behind + 1 :])
         if found is None or _starts_script(words[behind + 1 :]):
             continue
@@ -181,10 +187,13 @@ def _program(words: Sequence[str]) -> tuple[str, int] | None:
 def _ranks(program: str, words: Sequence[str], shape: Shape, values: Values) -> int | None:
     if program == TORCHRUN:
         value = option(words, "nproc_per_node")
-        return 1 if value is None else shape.gpus or MANY if value in ("gpu", "auto") else values.number(value)
+        if value is None:
+            return None if has_unknown(words[1:]) else 1
+        return shape.gpus or MANY if value in ("gpu", "auto") else values.number(value)
     if program == ACCELERATE:
         total = values.number(option(words, "num_processes") or "")
-        machines = values.number(option(words, "num_machines") or "1")
+        is_in_file = option(words, "config_file") is not None
+        machines = values.number(option(words, "num_machines") or ("" if is_in_file else "1"))
         return total // machines if total and machines else None
     if program == DEEPSPEED:
         value = option(words, "num_gpus")

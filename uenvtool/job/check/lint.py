@@ -98,6 +98,7 @@ def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Pa
         _scheduler(system, source),
         functools.partial(_beside, folder) if folder else lambda _name: "",
         _system(system).jobs.required if system else (),
+        lambda name: any((place / name).is_dir() for place in (folder, Path()) if place),
     )
     inner = [finding for script in source.inner for finding in _flaws(script, rules, system, folder)]
     return sorted([*findings(context, rules), *inner], key=lambda finding: (finding.position, finding.rule.id))
@@ -110,7 +111,7 @@ def _text(file: Path) -> str:
         raise BadInput("no such file", Position(shown(file)), "name a batch script or EDF") from None
     if b"\0" in data:
         raise BadInput("this is no text", Position(shown(file)), "name a batch script or EDF")
-    if file.suffix == ".py" or re.match(rb"#![^\n]*\bpython", data):
+    if file.suffix == ".py" or re.match(rb"#!\s*\S*(env\s+)?\S*python", data):
         raise BadInput("this is a Python program", Position(shown(file)), "name the batch script that starts it")
     return data.decode("utf-8", "replace").replace("\r\n", "\n")
 

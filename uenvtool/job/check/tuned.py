@@ -6,7 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from uenvtool.core.words import grouped, listed
+from uenvtool.job.check.launch import job_shape
 from uenvtool.job.check.parts import OUTER, Found, Part, Source, at
+from uenvtool.job.check.values import Values
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
 from uenvtool.settings import ConditionalSetting, Settings
 
@@ -127,13 +129,15 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Yield the settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     tuned = knowledge()
     named = next(source.of("directive", "uenv"), None)
-    if tuned is None or named is None:
+    shape = job_shape(source, Values(source))
+    if tuned is None or named is None or shape.nodes == shape.gpus == 1:  # nothing goes over a network
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
+    has_one_node = tuned.known.get("nodes") == "1"
     lacking = [
         setting.name
         for setting in (found.setting for found in tuned.possible if not found.guard)
-        if ("fabric" in setting.when.text or setting.policy == REQUIRED)
+        if (setting.policy == REQUIRED if has_one_node else "fabric" in setting.when.text or setting.policy == REQUIRED)
         and setting.is_fixed
         and setting.name not in names
     ]  # fmt: skip
