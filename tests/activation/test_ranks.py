@@ -22,13 +22,14 @@ STEP = {
     "SLURM_NODEID": "1",
     "SLURM_NTASKS": "1",
     "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
     "SLURM_NNODES": "4",
     "SLURM_STEP_NUM_NODES": "2",
     "SLURM_JOB_NODELIST": "nid[001001-001004]",
     "SLURM_STEP_NODELIST": "nid[001003-001004]",
 }
 BATCH = {name: value for name, value in STEP.items() if "STEP" not in name} | {"SLURM_PROCID": "0"}
-NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NNODES", "MASTER_ADDR", "MASTER_PORT")
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NNODES", "MASTER_ADDR", "MASTER_PORT")
 LINE = """sh -uc 'eval "$UENVTOOL_RANK"'"""
 """What the documentation writes after srun."""
 
@@ -46,7 +47,7 @@ def environment(ran: Ran) -> dict[str, str]:
 def test_a_task_gets_its_rank(shell: str) -> None:
     env = environment(ranked(shell, STEP))
 
-    assert [env[name] for name in NAMES] == ["6", "2", "8", "2", "nid001003", "14711"]
+    assert [env[name] for name in NAMES] == ["6", "2", "8", "4", "2", "nid001003", "14711"]
     assert not [name for name in env if name.startswith("ue_")]
 
 
@@ -157,6 +158,7 @@ def test_where_there_is_no_slurm_there_is_no_such_program(shell: str, system: st
 
 
 def test_the_program_in_a_script_is_the_file() -> None:
-    text = filled(RANK.read_text(), RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP)
+    words = {"RANK": rendezvous.RANK_OF_TASK, "TASKS": rendezvous.TASKS_OF_NODE, "PORT": rendezvous.PORT_OF_STEP}
+    text = filled(RANK.read_text(), **words)
 
     assert " ".join(rank_program().split()) == " ".join(text.split())

@@ -24,6 +24,7 @@ JOB = {
     "SLURM_LOCALID": "1",
     "SLURM_NTASKS": "8",
     "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
     "SLURM_NNODES": "2",
     "SLURM_TASKS_PER_NODE": "4(x2)",
     "SLURM_GPUS_ON_NODE": "4",

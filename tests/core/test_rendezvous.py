@@ -13,7 +13,7 @@ from tests.job.test_make import JOBS, TRAIN, script
 from uenvtool.activation.template import rank_program
 
 Cli = Callable[..., Answer]
-SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_PORT")
+SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_PORT")
 
 
 def shown(words: Sequence[str]) -> str:
@@ -30,7 +30,7 @@ def test_a_job_gives_a_task_the_rank_and_port_that_an_activation_gives_it(cli: C
 
     of_job = shown(["bash", "-uc", f'MASTER_ADDR=n; {port}\n{launch}\nexec "$@"', "rank", *SHOW])
 
-    assert of_job == shown(["sh", "-uc", rank_program(), *SHOW]) == "6 2 8 14711\n"
+    assert of_job == shown(["sh", "-uc", rank_program(), *SHOW]) == "6 2 8 4 14711\n"
 
 
 @pytest.mark.parametrize("words", ["% 20000", "=$SLURM_LOCALID", '="$SLURM_LOCALID"'])

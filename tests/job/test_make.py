@@ -474,7 +474,13 @@ class TestApptainer:
         srun.write_text('#!/bin/bash\nwhile [[ $1 != apptainer ]]; do shift; done\nexec "$@"\n')
         srun.chmod(0o755)
         env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
-        env |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NNODES": "1"}
+        env |= {
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_STEP_NUM_TASKS": "1",
+            "SLURM_STEP_TASKS_PER_NODE": "1",
+            "SLURM_NNODES": "1",
+        }
         return subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
 
     def test_the_container_gets_the_hosts_libraries_and_the_words(self, cli: Cli, place: Path) -> None:
@@ -874,7 +880,13 @@ def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Callable[..., Path]
     srun.write_text('#!/bin/bash\nwhile [[ $1 != enroot ]]; do shift; done\nexec "$@"\n')
     srun.chmod(0o755)
     env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
-    env |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "1", "SLURM_NNODES": "1"}
+    env |= {
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_STEP_NUM_TASKS": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "1",
+        "SLURM_NNODES": "1",
+    }
     ran = subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
 
     assert (ran.returncode, ran.stdout) == (0, "<a b>"), ran.stderr

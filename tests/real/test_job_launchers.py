@@ -23,7 +23,7 @@ import torch, torch.distributed as dist
 def tell():
     ranks = torch.tensor([float(dist.get_rank())])
     dist.all_reduce(ranks)
-    names = ("RANK", "LOCAL_RANK", "OMP_NUM_THREADS", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
+    names = ("RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "OMP_NUM_THREADS", "SLURMD_NODENAME", "CUDA_VISIBLE_DEVICES")
     env = {name: os.environ.get(name) for name in names}
     env |= {"RANK": str(dist.get_rank()), "WORLD": dist.get_world_size(), "sum": ranks.item()}
     print(json.dumps(env), flush=True)
@@ -151,6 +151,8 @@ def assert_one_world(code: int, output: str) -> list[dict[str, str]]:
 def test_all_ranks_are_one_world(site: Site, place: Path, case: str) -> None:
     ranks = assert_one_world(*run(site, place, case))
 
+    if "deepspeed" not in case:  # whose launcher does not say it
+        assert {env["LOCAL_WORLD_SIZE"] for env in ranks} == {"4"}
     if case.startswith("a variable"):
         assert {env["OMP_NUM_THREADS"] for env in ranks} == {"3"}
 

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import Answer
 from tests.support.overlays import BaseHere, wheel
 from uenvtool.core.errors import BadInput
-from uenvtool.venv.settings import read_settings
+from uenvtool.venv.settings import read_settings, with_options
 
 
 def arguments(environ: dict[str, str]) -> list[str]:
@@ -43,6 +43,15 @@ def test_variables_of_pip_become_options_of_uv() -> None:
         *("--allow-insecure-host", "one"),
         *("--prerelease", "allow"),
     ]
+
+
+def test_a_second_index_in_pips_file_and_in_the_requirements_are_one_strategy() -> None:
+    user = read_settings({"PIP_EXTRA_INDEX_URL": "https://site/simple", "XDG_CONFIG_DIRS": "/nonexistent"})
+
+    both = with_options(user, {"extra-index-url": ["https://wheels/cu117"]}).arguments
+
+    assert both.count("--extra-index-url") == 2
+    assert both.count("--index-strategy") == 1
 
 
 def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write: Callable[..., Path]) -> None:

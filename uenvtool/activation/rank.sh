@@ -7,6 +7,7 @@ export MASTER_ADDR="${MASTER_ADDR:-$ue_node}" NNODES="${SLURM_STEP_NUM_NODES:-${
 export MASTER_PORT="${MASTER_PORT:-@PORT@}";
 if test "${SLURM_STEP_ID-}"; then export PET_NNODES="$NNODES" PET_NODE_RANK="${SLURM_NODEID-0}";
 export @RANK@;
+export @TASKS@;
 export PET_MASTER_ADDR="$MASTER_ADDR" PET_MASTER_PORT="$MASTER_PORT";
 else echo "uenvtool: no RANK: srun did not start this; MASTER_ADDR, MASTER_PORT, NNODES are set" >&2; fi;
 exec "$0" "$@"

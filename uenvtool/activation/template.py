@@ -26,7 +26,9 @@ def rank_program() -> str:
     """Return the program of sh that gives a task of srun its rank, in a few long lines."""
     lines: list[str] = []
     text = RANK.read_text(encoding="utf-8")
-    for line in filled(text, RANK=rendezvous.RANK_OF_TASK, PORT=rendezvous.PORT_OF_STEP).splitlines():
+    for line in filled(
+        text, RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, PORT=rendezvous.PORT_OF_STEP
+    ).splitlines():
         if len(lines) > 1 and len(lines[-1]) + len(line) < LONG:
             lines[-1] += f" {line}"
         else:

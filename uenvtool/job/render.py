@@ -293,7 +293,9 @@ def _launch(plan: JobPlan) -> str:
     launcher, requeue = plan.command.launcher, plan.request.continues
     if launcher == SRUN:
         own = "  export LOCAL_RANK=0 # of the GPUs that the rank sees\n" if plan.binding and plan.binding.gpus else ""
-        return filled(template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, LOCAL=own)
+        return filled(
+            template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, LOCAL=own
+        )
     program = _program(plan, str(plan.ranks)).replace("'", "'\\''")
     logs = LAUNCHERS[launcher].logs if launcher in LAUNCHERS else ""
     if not logs:

@@ -73,13 +73,20 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
     )
 
 
+_STRATEGY = ("--index-strategy", "unsafe-best-match")
+"""pip takes the best of all indexes."""
+
+
 def with_options(settings: Settings, options: Mapping[str, Sequence[str]]) -> Settings:
     """Add the options of requirement files; an index that they name goes before the user's, as in pip."""
     words = list(settings.arguments)
     if "index-url" in options and "--default-index" in words:
         at = words.index("--default-index")
         del words[at : at + 2]
-    return replace(settings, arguments=(*words, *_arguments(options, {})))
+    added = list(_arguments(options, {}))
+    if _STRATEGY[0] in words and _STRATEGY[0] in added:  # uv takes it once
+        added = [word for word in added if word not in _STRATEGY]
+    return replace(settings, arguments=(*words, *added))
 
 
 def _pip_settings(environ: Mapping[str, str], prefix: str) -> dict[str, list[str]]:
@@ -129,7 +136,7 @@ def _arguments(pip: Mapping[str, Sequence[str]], environ: Mapping[str, str]) -> 
     for url in [*pip.get("extra-index-url", ()), *environ.get("UV_EXTRA_INDEX_URL", "").split()]:
         yield from ("--extra-index-url", url)
     if pip.get("extra-index-url") and "UV_INDEX_STRATEGY" not in environ:
-        yield from ("--index-strategy", "unsafe-best-match")  # pip takes the best of all indexes
+        yield from _STRATEGY
     for place in [*pip.get("find-links", ()), *filter(None, environ.get("UV_FIND_LINKS", "").split(","))]:
         yield from ("--find-links", os.path.expanduser(place))
     for host in pip.get("trusted-host", ()):
