@@ -155,6 +155,15 @@ def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(here: Ba
     assert "environment.yml: conda's packages are not installed, name those that you need: numpy=2" in answer.stderr
 
 
+def test_paths_of_an_environment_count_from_its_file_as_for_conda() -> None:
+    text = "dependencies:\n- pip:\n  - -e .[dev]\n  - ../other\n  - .hidden\n  - light\n"
+
+    lines, _ = project_lines("code/environment.yml", text, (), ())
+
+    here = f"{Path.cwd()}/code"
+    assert [line for _, line in lines] == [f"-e {here}/.[dev]", f"{here}/../other", ".hidden", "light"]
+
+
 @pytest.mark.parametrize(
     ("text", "words", "told"),
     [

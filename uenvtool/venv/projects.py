@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,15 @@ def _with_source(text: str, sources: Mapping[str, Any], folder: Path) -> str:
     return f"{requirement.name}{extras} @ {place}{marker}"
 
 
+def _beside(place: str, text: str) -> str:
+    """Return a requirement whose path counts from the environment's file, where conda starts pip.
+
+    Source: conda, conda/env/installers/pip.py.
+    """
+    found = re.fullmatch(r"((?:-e|--editable)[ =]*)?(\.{1,2}(?:[/\[].*)?)", text)
+    return f"{found[1] or ''}{Path(place).parent.absolute()}/{found[2]}" if found else text
+
+
 def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
     """Read the pip part of a conda environment; what conda would install is named in a note."""
     import yaml
@@ -144,7 +154,7 @@ def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
             of_conda.append(item.value)
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if key.value == "pip" and isinstance(value, yaml.SequenceNode):
-                lines += [(entry.start_mark.line + 1, str(entry.value)) for entry in value.value]
+                lines += [(entry.start_mark.line + 1, _beside(place, str(entry.value))) for entry in value.value]
     names = [name for name in of_conda if name.split("=")[0].strip() not in ("python", "pip")]
     notes = (
         [f"{place}: conda's packages are not installed, name those that you need: {', '.join(names)}"] if names else []
