@@ -33,6 +33,7 @@ JOBS = {
     "uenv": UENV,
     "uenv, torchrun": (*UENV, "--launcher", "torchrun"),
     "uenv 2.9": (*UENV[:-1], "pytorch-2.9"),
+    "uenv 2.9, torchrun": (*UENV[:-1], "pytorch-2.9", "--launcher", "torchrun"),
     "uenv, everything": (*UENV, "--requeue", "--array", "0-7", "--large", "--dependency", "afterok:1", "--stage"),
     "uenv, vetted until done": (*UENV, "--spare", "1", "--until-done", "3"),
     "ce, vetted until done": (*CE, "--spare", "1", "--until-done", "3", "--launcher", "torchrun"),
@@ -722,6 +723,20 @@ def test_on_one_node_a_launcher_of_a_script_needs_no_address(cli: Cli, place: Pa
     data = json.loads(cli("job", "--json", *UENV, "--nodes", "1", "--", "bash", "run.sh").stdout)
 
     assert data["launcher"] == "none"
+
+
+def test_an_apostrophe_in_a_reason_leaves_the_job_whole(cli: Cli, write: Callable[..., Path]) -> None:
+    gpu = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
+    binding = "binding: {torchrun: {value: node, reason: it's near}}"
+    write(
+        "systems/mine.yaml",
+        f"extends: clariden\nnodes: {{gh200: {{target: neoverse_v2, os: sles15, {gpu}, {binding}}}}}\n",
+    )
+
+    text = script(cli, "--system", "mine", *UENV[2:-1], "pytorch-2.9", "--launcher", "torchrun", *TRAIN)
+
+    assert "it'\\''s near" in text
+    assert subprocess.run(["bash", "-n"], input=text, text=True, check=False).returncode == 0
 
 
 def test_one_gpu_for_each_rank_is_said(cli: Cli) -> None:

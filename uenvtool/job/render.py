@@ -302,7 +302,8 @@ def _launch(plan: JobPlan) -> str:
         return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
     ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
     bound = f"--numa-binding={plan.binding.value}" if plan.binding else ""
-    numa = f"  bind=; command -v numactl >/dev/null && bind={bound} # {plan.binding.reason}\n" if plan.binding else ""
+    why = in_comment(plan.binding.reason).replace("'", "'\\''") if plan.binding else ""
+    numa = f"  bind=; command -v numactl >/dev/null && bind={bound} # {why}\n" if plan.binding else ""
     return filled(
         template("launch-torchrun.sh"),
         PROGRAM=program.rstrip(),
