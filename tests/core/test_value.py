@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -84,3 +86,21 @@ def test_a_field_can_be_computed() -> None:
 
 def test_a_value_can_be_pickled_before_and_after_others_are_made() -> None:
     assert pickle.loads(pickle.dumps(Placed(1))) == Placed(1)
+
+
+def test_a_class_that_threads_use_at_once_has_all_its_fields() -> None:
+    def made_in_threads(_: int) -> list[Any]:
+        @value_class
+        class Wide:
+            a: int
+            b: list[int] = dataclasses.field(default_factory=list)
+
+        with ThreadPoolExecutor(8) as threads:
+            return [dataclasses.astuple(value) for value in threads.map(lambda a: Wide(a=a), range(8))]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert [made_in_threads(number) for number in range(20)] == [[(a, []) for a in range(8)]] * 20
+    finally:
+        sys.setswitchinterval(interval)

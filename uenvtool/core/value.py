@@ -1,12 +1,13 @@
 """Makes value classes: dataclasses that nobody changes, and that cost little to make.
 
 `dataclass(frozen=True)` compiles six methods for each class. A hundred classes were a third of what `uenvtool job`
-took, start and all. A value class has one of its own, `__init__`, which is compiled for the first value: of half of the
-classes a command makes none. The others are shared, and mypy keeps values from being changed.
+took, start and all. A value class becomes a dataclass with its first value, as of half of the classes a command makes
+none. It has one method of its own then, `__init__`; the others are shared, and mypy keeps values from being changed.
 """
 
 from __future__ import annotations
 
+import _thread
 import dataclasses
 import functools
 import inspect
@@ -32,7 +33,7 @@ def value_class(cls: type[T], /) -> type[T]: ...
 def value_class(*, kw_only: bool) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,))
 def value_class(cls: Any = None, /, *, kw_only: bool = True) -> Any:
-    """Return the class as a value class: with slots, compared, hashed and shown by its fields.
+    """Return the class as a value class: compared, hashed and shown by its fields.
 
     kw_only: its fields are named when a value is made.
     """
@@ -50,30 +51,60 @@ def types_of_fields(kind: type) -> dict[str, Any]:
     return found
 
 
-def _made(cls: type, kw_only: bool) -> type:
-    made: Any = dataclasses.dataclass(slots=True, kw_only=kw_only, init=False, eq=False, repr=False)(cls)
-    fields = dataclasses.fields(made)
-    names = [field.name for field in fields if field.compare]
-    compared = attrgetter(*names) if names else type
+_ONE_AT_A_TIME = _thread.RLock()
+"""Held while a class becomes a dataclass, and those that it inherits from."""
 
+
+class _Fields:
+    """Stands for the fields of a value class until somebody asks: of half of the classes a command makes no value."""
+
+    def __init__(self, cls: type, kw_only: bool) -> None:
+        self.cls, self.kw_only = cls, kw_only
+
+    def __get__(self, value: object, owner: type) -> dict[str, Any]:
+        with _ONE_AT_A_TIME:
+            if self.cls.__dict__["__dataclass_fields__"] is self:  # else another thread was first
+                dataclasses.dataclass(kw_only=self.kw_only, init=False, eq=False, repr=False)(self.cls)
+        found: dict[str, Any] = self.cls.__dataclass_fields__  # type: ignore[attr-defined]
+        return found
+
+
+def _made(cls: Any, kw_only: bool) -> type:
     def first(self: object, *values: Any, **named: Any) -> None:
-        made.__init__ = _init(fields, hasattr(made, "__post_init__"))
-        made.__init__(self, *values, **named)
+        cls.__init__ = _init(dataclasses.fields(cls), hasattr(cls, "__post_init__"))
+        cls.__init__(self, *values, **named)
 
-    def equals(self: object, other: object) -> bool:
-        return compared(self) == compared(other) if type(other) is type(self) else NotImplemented
-
-    def hashed(self: object) -> int:
-        return hash(compared(self))
-
-    def shown(self: object) -> str:
-        values = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields if field.repr)
-        return f"{type(self).__qualname__}({values})"
-
-    for name, method in (("__init__", first), ("__eq__", equals), ("__hash__", hashed), ("__repr__", shown)):
+    cls.__dataclass_fields__ = _Fields(cls, kw_only)
+    for name, method in (("__init__", first), ("__eq__", _equals), ("__hash__", _hashed), ("__repr__", _shown)):
         if name not in cls.__dict__:
-            setattr(made, name, method)
-    return made  # type: ignore[no-any-return]
+            setattr(cls, name, method)
+    return cls  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _comparer(cls: Any) -> Callable[[object], Any]:
+    """Return what takes from a value the fields by which it is compared."""
+    names = [field.name for field in dataclasses.fields(cls) if field.compare]
+    return attrgetter(*names) if names else type
+
+
+def _compared(value: Any) -> Any:
+    return _comparer(value.__class__)(value)
+
+
+def _equals(self: object, other: object) -> bool:
+    return bool(_compared(self) == _compared(other)) if type(other) is type(self) else NotImplemented
+
+
+def _hashed(self: object) -> int:
+    return hash(_compared(self))
+
+
+def _shown(self: Any) -> str:
+    values = ", ".join(
+        f"{field.name}={getattr(self, field.name)!r}" for field in dataclasses.fields(self) if field.repr
+    )
+    return f"{type(self).__qualname__}({values})"
 
 
 def _init(fields: tuple[dataclasses.Field[Any], ...], has_post: bool) -> Any:
