@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from uenvtool.core.value import value_class
 
@@ -23,8 +24,7 @@ class ExitCode(IntEnum):
     FAILED = 4  # an external program failed, or the machine did (disk, permission)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(NamedTuple):
     """A place in a file that a person edits; line and column count from 1."""
 
     file: str

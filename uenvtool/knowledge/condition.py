@@ -107,6 +107,7 @@ def can_hold_together(one: Condition, other: Condition) -> bool:
     return True
 
 
+@functools.cache  # many settings share their conditions
 def parse_condition(text: str) -> Condition:
     """Return the condition that a text means. Raises ConditionSyntaxError if it means none."""
     terms = tuple(_term(part.strip()) for part in re.split(r"\s+and\s+", text.strip()))

@@ -192,55 +192,50 @@ class _Builder:
     """
 
     def __init__(self, loader: Any, shown: str) -> None:
-        self.next_event = loader.get_event
+        from yaml import events
+
+        self.next_event, self.events = loader.get_event, events
         self.shown = shown
         self.values = 0
 
     def document(self) -> Node | None:
         """Return the one document of a text; None if the text is empty."""
-        import yaml
-
         self.next_event()  # the stream's start
-        if isinstance(self.next_event(), yaml.StreamEndEvent):
+        if isinstance(self.next_event(), self.events.StreamEndEvent):
             return None
         tree = self.node(self.next_event(), None, 0)
         self.next_event()  # the document's end
-        if not isinstance(event := self.next_event(), yaml.StreamEndEvent):
+        if not isinstance(event := self.next_event(), self.events.StreamEndEvent):
             raise BadInput("not YAML of one document: a second one starts here", self.position(event), "split the file")
         return tree
 
     def node(self, event: Any, key: Position | None, depth: int) -> Node:
-        import yaml
-
         position = self.position(event)
-        self.refuse_indirection(event, position)
+        if event.anchor or event.tag:
+            self.refuse_indirection(event, position)
         self.values += 1
         if depth > MAX_DEPTH:
             raise BadInput(f"nested deeper than {MAX_DEPTH} levels", position, "write it flatter")
         if self.values > MAX_VALUES:
             raise BadInput(f"more than {MAX_VALUES} values", position, "a recipe or system has a few hundred")
-        if isinstance(event, yaml.MappingStartEvent):
-            return Node(self.mapping(depth), position, key)
-        if isinstance(event, yaml.SequenceStartEvent):
-            return Node(self.sequence(depth), position, key)
-        return Node(_scalar(event), position, key)
+        if isinstance(event, self.events.ScalarEvent):
+            return Node(_scalar(event), position, key)
+        is_mapping = isinstance(event, self.events.MappingStartEvent)
+        return Node(self.mapping(depth) if is_mapping else self.sequence(depth), position, key)
 
     def sequence(self, depth: int) -> list[Node]:
-        import yaml
-
         found = []
-        while not isinstance(event := self.next_event(), yaml.SequenceEndEvent):
+        while not isinstance(event := self.next_event(), self.events.SequenceEndEvent):
             found.append(self.node(event, None, depth + 1))
         return found
 
     def mapping(self, depth: int) -> dict[str, Node]:
-        import yaml
-
         found: dict[str, Node] = {}
-        while not isinstance(name := self.next_event(), yaml.MappingEndEvent):
+        while not isinstance(name := self.next_event(), self.events.MappingEndEvent):
             position = self.position(name)
-            self.refuse_indirection(name, position)
-            if not isinstance(name, yaml.ScalarEvent):
+            if name.anchor or name.tag:
+                self.refuse_indirection(name, position)
+            if not isinstance(name, self.events.ScalarEvent):
                 raise BadInput("a name must be text", position, "write `name: value`")
             if name.value in found:
                 first = found[name.value].key
@@ -249,16 +244,15 @@ class _Builder:
         return found
 
     def position(self, event: Any) -> Position:
-        return Position(self.shown, event.start_mark.line + 1, event.start_mark.column + 1)
+        mark = event.start_mark
+        return Position(self.shown, mark.line + 1, mark.column + 1)
 
     def refuse_indirection(self, event: Any, position: Position) -> None:
         """Refuse what hides where a value came from, or makes much of little."""
-        import yaml
-
-        if isinstance(event, yaml.AliasEvent) or event.anchor:
+        if event.anchor:  # of an alias too
             hint = "write the value out, or use `extends`"
             raise BadInput("anchors and aliases are not used here", position, hint)
-        if event.tag not in (None, "!"):
+        if event.tag != "!":
             raise BadInput(f"the tag {event.tag} is not used here", position, "quote the value if it is text")
 
 
