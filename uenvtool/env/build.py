@@ -1,7 +1,5 @@
 """The use case: writes the environment into its folder, and resolves it there if Spack is here."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a user asks of `uenvtool job`, checked before anything is planned."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

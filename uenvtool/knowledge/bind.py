@@ -7,6 +7,8 @@
 
 A field without default must be in the file. A class with a `shorthand` can be written as the value of that field
 alone, whose place is then its own; with `at_its_name` that of its name. `unread` names keys that other code reads.
+
+Modules of such classes do without `from __future__ import annotations`: each start would compile the types' texts anew.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
 """What doctor can find: lines of logs and conditions of a shell, each with its severity, reason and fix."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """What jobs need on a system: the `jobs` of its file."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar

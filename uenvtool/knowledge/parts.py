@@ -1,7 +1,5 @@
 """What recipes and systems are both made of: pinned git repositories, package additions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position

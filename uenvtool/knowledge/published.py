@@ -1,7 +1,5 @@
 """A published table: the packages, with versions, that a uenv is known to contain."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from uenvtool.core.errors import Position

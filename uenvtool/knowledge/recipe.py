@@ -1,7 +1,5 @@
 """A recipe: the software of one uenv, by version."""
 
-from __future__ import annotations
-
 from dataclasses import field, replace
 from pathlib import Path
 from typing import ClassVar, Literal

@@ -1,7 +1,5 @@
 """Rules of the check of batch scripts: where each looks, why it exists, what it costs, and how to mend it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any

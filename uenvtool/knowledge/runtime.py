@@ -1,7 +1,5 @@
 """A runtime: how software is brought to a node, what shows that one is in it, and how it is used."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from typing import Literal
 

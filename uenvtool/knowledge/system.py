@@ -1,7 +1,5 @@
 """A system: where software is built for and runs."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import field
 from pathlib import Path

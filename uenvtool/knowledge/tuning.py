@@ -1,13 +1,11 @@
 """Tuning: which variables a fabric or runtime wants, with value, condition, policy, reason and source."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import chain, combinations
+from itertools import chain
 from typing import ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
@@ -408,10 +406,7 @@ def _sources(tree: Node) -> dict[str, Source]:
 
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
     """Yield settings that can hold at once, of one variable or of two that must not be set together."""
-    for one, other in combinations(tuning.settings, 2):
-        clash = one.name in other.conflicts or other.name in one.conflicts
-        if one.name != other.name and not clash:
-            continue
+    for one, other in _pairs(tuning.settings):
         if one.name == other.name and can_hold_together(one.when, other.when):
             yield Problem(
                 f"{one.name} is set here and at {one.position}, and both can hold at once",
@@ -419,12 +414,28 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
                 "give them conditions that exclude each other",
             )
         sets = not {one.policy, other.policy} & set(VALUELESS)
+        clash = one.name in other.conflicts or other.name in one.conflicts
         if sets and clash and can_hold_together(one.when, other.when):
             yield Problem(
                 f"{other.name} is set here and {one.name} at {one.position}, which must not be set together",
                 other.position,
                 "give them conditions that exclude each other",
             )
+
+
+def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
+    """Yield the settings of one variable, and those of variables that must not be set together, by twos."""
+    by_name: dict[str, list[int]] = {}
+    for index, setting in enumerate(settings):
+        by_name.setdefault(setting.name, []).append(index)
+    found = {
+        (min(index, other), max(index, other))
+        for index, setting in enumerate(settings)
+        for name in (setting.name, *setting.conflicts)
+        for other in by_name.get(name, ())
+        if other != index
+    }
+    yield from ((settings[one], settings[other]) for one, other in sorted(found))
 
 
 def _set_together(tuning: Tuning) -> Iterator[Setting]:
