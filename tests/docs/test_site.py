@@ -90,10 +90,11 @@ def test_the_search_finds_a_variable(site: Path, page: Page) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_page_is_light_or_dark_as_the_reader_has_it(site: Path, page: Page, tmp_path: Path, dark: bool) -> None:
+def test_a_page_is_light_or_dark_as_the_reader_has_it_now(site: Path, page: Page, tmp_path: Path, dark: bool) -> None:
     image = pytest.importorskip("PIL.Image", reason="needs pillow: pip install pillow")
 
     with served(site) as url:
+        page.show(f"{url}/index.html", dark=not dark)
         page.show(f"{url}/index.html", dark=dark)
         shot = page.picture(tmp_path / "page.png")
 
