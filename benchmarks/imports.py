@@ -1,6 +1,7 @@
 """Importing from an environment in 1 to 64 processes at once: from files in place, and from images of each kind.
 
-Cold: after the kernel's caches were dropped; warm: once more. Needs root, and loop devices.
+Cold: after the kernel's caches were dropped; warm: once more. Tykky's image is also mounted by squashfuse, as Apptainer
+does where it has no setuid bit; what its container takes to start is not in it. Needs root, and loop devices.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from pathlib import Path
 from packing import MODULES, Images, environment
 from side_by_side import Comparison, Place, Way
 
+OURS, STALE = "uenvtool's image", "an image with Stackinator's options"
+
 
 def comparisons(place: Place) -> Iterator[Comparison]:
     """Yield one for each number of processes."""
@@ -22,24 +25,38 @@ def comparisons(place: Place) -> Iterator[Comparison]:
         return
     venv = environment(place)
     images = Images(place, venv)
-    for work in (images.guide().work, images.stackinator().work, images.packed(images.made)):
-        work()
-    mounts = {image: mounted(image) for image in (images.of_guide, images.ours, images.of_stackinator)}
-    labels = ("the guide's image", "uenvtool's image", "an image with Stackinator's options")
-    places = {"files in place": venv, **dict(zip(labels, mounts.values(), strict=True))}
+    for way in (images.guide(), images.stackinator(), images.tykky()):
+        way.work()
+    images.packed(images.made)()
+    mounts = {
+        OURS: mounted(images.ours),
+        "the guide's image": mounted(images.of_guide),
+        STALE: mounted(images.of_stackinator),
+        "Tykky's image": mounted(images.of_tykky),
+    }
+    if place.has("squashfuse_ll", "apt-get install squashfuse"):
+        mounts["Tykky's image, squashfuse"] = mounted(images.of_tykky, "squashfuse_ll")
     modules = ["rich.console"] if place.small else MODULES
     try:
         for count in (1, 4) if place.small else (1, 4, 16, 64):
-            ways = [
-                Way(f"{label}, {state}", _imports(folder, modules, count), dropped if state == "cold" else _kept)
-                for label, folder in places.items()
-                for state in ("cold", "warm")
-            ]
-            ordered = sorted(ways, key=lambda way: way.label.endswith("warm"))
-            yield Comparison(f"Import in {count} process{'es' if count > 1 else ''}", ordered, " ".join(modules))
+            yield _comparison({"files in place": venv, **mounts}, modules, count)
+        stale = [_cold(label, mounts[label], modules, 1, goal) for label, goal in ((STALE, None), (OURS, 0.5))]
+        yield Comparison("Import where bytecode is stale, and where it is not", stale, " ".join(modules))
     finally:
         for folder in mounts.values():
             subprocess.run(["umount", folder], check=True)
+
+
+def _comparison(places: Mapping[str, Path], modules: list[str], count: int) -> Comparison:
+    """Return the comparison of so many processes: all cold, then all warm."""
+    goals = {OURS: 1.05}
+    cold = [_cold(label, folder, modules, count, goals.get(label)) for label, folder in places.items()]
+    warm = [Way(f"{label}, warm", _imports(folder, modules, count), _kept) for label, folder in places.items()]
+    return Comparison(f"Import in {count} process{'es' if count > 1 else ''}", [*cold, *warm], " ".join(modules))
+
+
+def _cold(label: str, folder: Path, modules: list[str], count: int, goal: float | None) -> Way:
+    return Way(f"{label}, cold", _imports(folder, modules, count), dropped, goal)
 
 
 def _imports(folder: Path, modules: list[str], count: int) -> Callable[[], Mapping[str, float]]:
@@ -67,9 +84,11 @@ def _kept() -> None:
     """Leave the caches as they are."""
 
 
-def mounted(image: Path) -> Path:
-    """Mount an image; where."""
-    folder = image.with_suffix(".mounted")
+def mounted(image: Path, program: str = "") -> Path:
+    """Mount an image by the kernel, or by a program in user space; where."""
+    folder = image.with_suffix(f".mounted{program and '-'}{program}")
     folder.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "squashfs", "-o", "loop,ro", image, folder], check=True)
+    subprocess.run(
+        [program, image, folder] if program else ["mount", "-t", "squashfs", "-o", "loop,ro", image, folder], check=True
+    )
     return folder

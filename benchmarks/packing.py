@@ -1,4 +1,4 @@
-"""Packing an environment beside the published guide's command, Stackinator's, conda-pack and venv-pack.
+"""Packing an environment beside the published guide's command, Stackinator's, Tykky's, conda-pack and venv-pack.
 
 VENV names a virtual environment with its bytecode, for example of torch, transformers and scipy; else one is made.
 uenvtool's time has bytecode, the comparison of every byte and a sum in it. What is packed is in the kernel's cache.
@@ -33,7 +33,7 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     venv = environment(place)
     images = Images(place, venv)
     about = f"{venv.name}: {len(list(venv.rglob('*')))} names."
-    ways = [images.guide(), images.overlay(goal=0.55), images.stackinator(), *images.archives()]
+    ways = [images.guide(), images.overlay(goal=0.55), images.stackinator(), images.tykky(), *images.archives()]
     yield Comparison("Packing an environment", ways, about, rounds=3)
     compiled = [images.compiled(), Way("uenvtool, any environment", images.packed(venv), images.cached(venv))]
     yield Comparison("Packing what has no bytecode", compiled, about, rounds=3)
@@ -59,8 +59,8 @@ class Images:
         self.place, self.venv = place, venv
         self.made, self.plain = (self._copy(name) for name in ("made-venv", "plain-venv"))
         compile_tree(self.made / "bin" / "python", self.made, checked=True)
-        self.of_guide, self.of_stackinator, self.ours = (
-            place.folder / f"{name}.squashfs" for name in ("guide", "stackinator", "ours")
+        self.of_guide, self.of_stackinator, self.of_tykky, self.ours = (
+            place.folder / f"{name}.squashfs" for name in ("guide", "stackinator", "tykky", "ours")
         )
 
     def guide(self) -> Way:
@@ -72,6 +72,23 @@ class Images:
         options = ["-force-uid", "65534", "-force-gid", "65534", "-all-time", str(int(time.time())), *GUIDE]
         work = self._squash(self.venv, self.of_stackinator, options)
         return Way("mksquashfs as Stackinator has it", work, self.cached(self.venv))
+
+    def tykky(self) -> Way:
+        """Return what Tykky does once an environment is installed (create_inst.sh and configs/ at b0956d9).
+
+        Its image, squeezed by gzip, is mounted into a container that each of its wrapper scripts starts.
+        """
+        words: list[str | Path] = [
+            "mksquashfs",
+            self.plain,
+            self.of_tykky,
+            "-processors",
+            str(len(os.sched_getaffinity(0))),
+            "-noappend",
+        ]
+        permit, squash = self.place.run("chmod", "-R", "ugo+rwX", self.plain), self.place.run(*words)
+        work = _weighed(self.of_tykky, lambda: permit() or squash())
+        return Way("chmod, mksquashfs as Tykky has them", work, self.cached(self.plain))
 
     def overlay(self, goal: float) -> Way:
         """Return what `uenvtool venv --squash` does with an overlay that it made."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from side_by_side import Comparison, Place, Way
 
@@ -29,10 +28,6 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     if file := os.environ.get("PYZ", ""):  # a uenvtool.pyz, which the first run unpacks
         place.run(file, "list")()
         ways += [Way("uenvtool list", place.tool("list")), Way("uenvtool.pyz list", place.run(file, "list"))]
-    stackinator = os.environ.get("STACKINATOR", "")
-    if stackinator:
-        program = Path(stackinator) / "bin/stack-config"
-        ways.append(Way("stack-config --help", place.run(sys.executable, program, "--help")))
-    else:
-        place.missing.append("stack-config: STACKINATOR names a clone of Stackinator, with its packages installed")
+    if place.has("stack-config", "a clone of Stackinator, installed with Python 3.12 or newer, on PATH"):
+        ways.append(Way("stack-config --help, own Python", place.run("stack-config", "--help")))
     yield Comparison("Start of commands", ways, "An empty home, compiled files as after the first run.", rounds=15)
