@@ -1,4 +1,4 @@
-"""Writes the man pages from the commands themselves: `scripts/man.py FOLDER`; a wheel gets them when it is built."""
+"""Writes the man pages from the commands: `python scripts/man.py FOLDER`; a wheel gets them when it is built."""
 
 from __future__ import annotations
 
