@@ -125,7 +125,7 @@ class _Token(NamedTuple):
         return self.match.start() + 1
 
 
-@functools.lru_cache(maxsize=4096)  # joining lists asks for the package of the same spec again and again
+@functools.lru_cache(maxsize=1 << 15)  # lists are joined, then read: each spec comes twice
 def parse_spec(text: str) -> Spec:
     """Return the spec that a text means.
 
@@ -263,7 +263,7 @@ def _token_pattern() -> re.Pattern[str]:
 
 def _tokens(text: str) -> Iterator[_Token]:
     for match in _token_pattern().finditer(text):
-        kind = next(kind for kind in _KINDS if match[kind] is not None)
+        kind = str(match.lastgroup)  # the outermost one, which is closed last
         if kind == "other":
             raise _unknown(text, match.start())
         if kind != "space":
