@@ -153,9 +153,30 @@ def test_a_row_takes_one_line_of_a_terminal_and_has_its_colour(
     assert heading == "\x1b[1mseverity  what\x1b[0m"
 
 
-def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
-    table = Table(headings=("severity",), rows=[("x" * 300,)], cut=True)
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("nccl", ["name  why", "nccl  what it says of itself, on any", "      fabric --network=4"]),
+        ("x" * 20, [f"name{' ' * 18}why", "x" * 20, "    what it says of itself, on any", "    fabric --network=4"]),
+    ],
+)
+def test_on_a_terminal_the_last_column_goes_on_below_itself(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, lines: list[str]
+) -> None:
+    table = Table(headings=("name", "why"), rows=[(name, "what it says of itself, on any fabric --network=4")])
+    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
+    monkeypatch.setenv("COLUMNS", "38")
+    monkeypatch.setenv("NO_COLOR", "1")
 
     console.show(Result(tables=(table,)))
 
-    assert "x" * 300 in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [("x" * 300, "words " * 100)]
+
+    console.show(Result(tables=(Table(headings=("one", "other"), rows=rows, cut=True),)))
+    console.show(Result(tables=(Table(headings=("one", "other"), rows=rows),)))
+
+    assert capsys.readouterr().out.count("  ".join(rows[0]).rstrip()) == 2

@@ -22,6 +22,8 @@ from uenvtool.core.result import Result, Step, Table
 BOLD, RED, YELLOW, BLUE, DIM = "1", "31", "33", "34", "2"
 BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
 """What a live line has beside its text, and what a terminal adds when it is stopped: a full line would stay then."""
+LEAST_COLUMN = 30
+"""With less room beside the others, the last column of a table stands below them."""
 COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -123,21 +125,40 @@ def _reported(result: Result) -> str:
 
 
 def _aligned(table: Table) -> str:
-    """Return rows as aligned columns under their headings; the last column is left as long as it is, or cut."""
+    """Return rows as aligned columns under their headings; a terminal gets the last one wrapped or cut."""
     lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    if table.cut and _is_terminal(sys.stdout):
-        text = [_cut(line, shutil.get_terminal_size().columns) for line in text]
-    rows = [
+    if _is_terminal(sys.stdout):
+        columns = shutil.get_terminal_size().columns
+        before = sum(widths[:-1]) + 2 * len(widths[:-1])
+        heading, *rows = text
+        text = [
+            _cut(heading, columns),
+            *(_cut(row, columns) if table.cut else _wrapped(row, columns, before) for row in rows),
+        ]
+    painted = [
         _painted(row[0], COLOURS.get(table.colours.get(row[0], ""), ""), sys.stdout) + line[len(row[0]) :]
         for line, row in zip(text[1:], lines[1:], strict=True)
     ]
-    return "\n".join([_painted(text[0], BOLD, sys.stdout), *rows])
+    return "\n".join([_painted(text[0], BOLD, sys.stdout), *painted])
 
 
 def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: max(width - 3, 0)]}..."
+
+
+def _wrapped(line: str, width: int, before: int) -> str:
+    """Return a row whose last cell, which begins behind `before` characters, goes on below itself."""
+    if len(line) <= width:
+        return line
+    import textwrap
+
+    has_room = width - before >= LEAST_COLUMN
+    indent = " " * (before if has_room else 4)
+    cell = textwrap.wrap(line[before:], max(width - len(indent), 1), break_long_words=False, break_on_hyphens=False)
+    below = [f"{indent}{words}" for words in cell]
+    return "\n".join([line[:before] + cell[0], *below[1:]] if has_room and cell else [line[:before].rstrip(), *below])
 
 
 def _cell(text: str) -> str:
