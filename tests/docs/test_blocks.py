@@ -20,7 +20,6 @@ from tests.support.slurm import Slurm, running_slurm
 
 BLOCKS = read_blocks()
 NOT_RUN = {
-    "README.md: scripts/test": "it is the command that runs this test",
     "README.md: uenvtool image build envs/pytorch-2.6/clariden-gh200 -o pytorch-2.6.squashfs": "compiles for hours",
     "docs/images.md: uenvtool image build pytorch-2.6 --slurm --nodes 4 --account g123 --time 24:00:00": "the same",
     "docs/images.md: uenvtool image build pytorch-2.6 --tag hash \\": "the same",
@@ -32,8 +31,9 @@ NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install
 
 
 def marks(block: Block) -> list[pytest.MarkDecorator]:
-    """How this block is run: one of the README always, if it needs no index, one of another page with --slow."""
-    return [pytest.mark.slow] if block.name in NEEDS_INDEX or block.file != "README.md" else []
+    """How this block is run: one of the README and a first job always, if it needs no index; others with --slow."""
+    is_quick = block.file == "README.md" or block.name == "docs/activation.md: #!/bin/bash"
+    return [] if is_quick and block.name not in NEEDS_INDEX else [pytest.mark.slow]
 
 
 def named(*languages: str, jobs: bool = False) -> list[pytest.param]:  # type: ignore[valid-type]
