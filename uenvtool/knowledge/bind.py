@@ -43,7 +43,7 @@ SpecText = Annotated[str, "spec"]
 """A text that has to be a spec."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Binder:
     """Makes values of the nodes of a tree. `problems` grows; `finish` raises them all.
 

@@ -147,7 +147,7 @@ def parse_spec(text: str) -> Spec:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Node:
     """A package name and its constraints, as far as they are read."""
 

@@ -8,7 +8,6 @@ A version is split into numbers and words; `2.6` stands for every `2.6.x`, `=2.6
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import total_ordering
 
 from uenvtool.core.value import value_class
@@ -23,7 +22,7 @@ Key = tuple[tuple[Component, ...], tuple[int, ...]]
 
 
 @total_ordering
-@dataclass(frozen=True, slots=True, eq=False)
+@value_class(kw_only=False)
 class Version:
     """One version, such as `2.26.2-1`."""
 

@@ -33,7 +33,7 @@ class Piece(NamedTuple):
     end: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Command:
     """Words between two ends.
 
