@@ -86,9 +86,9 @@ def test_published_versions_are_preferred_but_for_the_differences() -> None:
 
 
 def test_a_compiler_that_nobody_can_build_first_is_refused(write: Write) -> None:
-    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: nvhpc@25.1\ngroups:", 1))
+    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: cce@19.0\ngroups:", 1))
 
-    with pytest.raises(BadInput, match=r"clariden has no nvhpc@25\.1, and only gcc can be built first"):
+    with pytest.raises(BadInput, match=r"clariden has no cce@19\.0, and only gcc, llvm, nvhpc can be built first"):
         planned("mine", "clariden", "gh200")
 
 
@@ -103,6 +103,59 @@ def test_the_compiler_that_the_system_lacks_is_built_first() -> None:
     assert main["gcc:"]["externals"][0]["prefix"] == "/user-environment/compilers/gcc-13.3.0"
     assert main["gcc:"]["buildable"] is False
     assert main["cxx"]["require"] == ["gcc@13.3.0"]
+
+
+COMPILERS = """\
+compiler: gcc@13.3.0
+compilers:
+  llvm: {version: 19.1.7, variants: +clang ~gold}
+  nvhpc: {version: 25.1, when: gpu == nvidia}
+groups:"""
+
+
+def test_further_compilers_are_built_by_the_gcc_that_is_built_first(write: Write) -> None:
+    text = SMALL.replace("groups:", COMPILERS, 1).replace("view: {", "view: {add_compilers: true, ")
+    write("recipes/mine/recipe.yaml", text)
+
+    files = render(planned("mine", "clariden", "gh200"))
+
+    assert [name for name in files if name.startswith("compiler/")] == [
+        "compiler/spack.yaml",
+        "compiler/llvm/spack.yaml",
+        "compiler/nvhpc/spack.yaml",
+    ]
+    main, llvm = (yaml.safe_load(files[name])["spack"] for name in ("spack.yaml", "compiler/llvm/spack.yaml"))
+    packages, built = main["packages"], "/user-environment/compilers"
+    assert packages["c"]["require"] == [{"any_of": ["gcc@13.3.0", "llvm@19.1.7", "nvhpc@25.1"]}]
+    assert packages["fortran"]["require"] == [{"any_of": ["gcc@13.3.0", "nvhpc@25.1"]}]  # this llvm has none
+    assert packages["llvm:"]["externals"][0]["extra_attributes"]["compilers"] == {
+        "c": f"{built}/llvm-19.1.7/bin/clang",
+        "cxx": f"{built}/llvm-19.1.7/bin/clang++",
+    }
+    assert packages["llvm:"]["externals"][0]["spec"].startswith("llvm@19.1.7 +clang ~gold ")
+    nvc = f"{built}/nvhpc-25.1/Linux_aarch64/25.1/compilers/bin"
+    assert packages["nvhpc:"]["externals"][0]["extra_attributes"]["compilers"]["c"] == f"{nvc}/nvc"
+    assert llvm["packages"]["c"]["require"] == ["gcc@13.3.0"]
+    assert llvm["packages"]["gcc:"]["externals"][0]["prefix"] == f"{built}/gcc-13.3.0"
+    assert main["env_vars"]["prepend_path"]["PATH"] == f"{built}/gcc-13.3.0/bin:{built}/llvm-19.1.7/bin:{nvc}"
+
+
+def test_without_a_compiler_of_its_own_a_recipe_leaves_the_choice_where_no_spec_names_one(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compilers: {llvm: 19.1.7}\ngroups:", 1))
+
+    files = render(planned("mine", "clariden", "gh200"))
+
+    assert "c" not in yaml.safe_load(files["spack.yaml"])["spack"]["packages"]
+    assert yaml.safe_load(files["compiler/llvm/spack.yaml"])["spack"]["packages"]["c"]["require"] == ["gcc@12.3.0"]
+
+
+def test_an_llvm_with_flang_has_fortran(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: llvm@19.1.7 +clang +flang\ngroups:", 1))
+
+    packages = data(planned("mine", "clariden", "gh200"))["packages"]
+
+    assert packages["fortran"]["require"] == ["llvm@19.1.7 +clang +flang"]
+    assert packages["llvm:"]["externals"][0]["extra_attributes"]["compilers"]["fortran"].endswith("/bin/flang")
 
 
 def test_roots_for_one_fabric_are_left_out_on_another() -> None:

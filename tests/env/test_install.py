@@ -234,7 +234,6 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
         return Completed((), 1 if error else 0, "", error)
 
     monkeypatch.setattr(Runner, "run", run)
-    monkeypatch.setattr("uenvtool.env.install._install_compiler", lambda *_: None)
     work = (SPACK, environment, place / "store", InstallOptions(beside_others=beside_others))
 
     if ends[runs - 1]:
@@ -263,7 +262,6 @@ def test_a_view_that_a_killed_run_left_half_made_is_not_in_the_way(
         return Completed((), 0, "", "")
 
     monkeypatch.setattr(Runner, "run", run)
-    monkeypatch.setattr("uenvtool.env.install._install_compiler", lambda *_: None)
 
     install(SPACK, environment, place / "store", InstallOptions(beside_others=True))
     install(SPACK, environment, place / "store", InstallOptions())

@@ -15,6 +15,8 @@ import pytest
 from tests.support import peers
 from tests.support.needs import needs
 from uenvtool.env.installable import Installable, read_installable
+from uenvtool.env.together import together
+from uenvtool.image.cache import inputs_hash
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
@@ -96,7 +98,7 @@ def image_of(store: Path, environment: Installable, target: Path) -> Path:
     """The image of an environment that was installed into a store."""
     scratch = target.with_name(f"{target.name}.scratch")
     scratch.mkdir()
-    pack(find_programs(), image_tree(environment, store, "small", "0" * 12, scratch), target, scratch)
+    pack(find_programs(), image_tree([environment], store, "small", "0" * 12, scratch), target, scratch)
     return target
 
 
@@ -206,6 +208,59 @@ def test_an_image_says_of_itself_what_its_recipe_says(environment: Installable, 
     env = json.loads((folder / "meta" / "env.json").read_text())
 
     assert (env["name"], env["description"]) == ("small", "one package of Python.")
+
+
+def beside(environment: Installable, folder: Path) -> Installable:
+    """Another environment for the same image, with a library and a compiler that is built first."""
+    folder.mkdir()
+    spec = {"name": "zlib", "version": "1.2", "dependencies": []}
+    lock = {"roots": [{"hash": ZLIB, "spec": "zlib"}], "concrete_specs": {ZLIB: spec}, "spack": {"version": "1.1.0"}}
+    (folder / "spack.lock").write_text(json.dumps(lock))
+    llvm = "/m/compilers/llvm-19.1.7"
+    external = {"spec": "llvm@19.1.7", "prefix": llvm, "extra_attributes": {"compilers": {"c": f"{llvm}/bin/clang"}}}
+    manifest = {
+        "config": {"install_tree": {"root": environment.mount}},
+        "view": {"libs": {"root": "x"}},
+        "env_vars": {"set": {"LIBS": "yes"}, "prepend_path": {"PATH": f"{llvm}/bin"}},
+        "packages": {"llvm:": {"buildable": False, "externals": [external]}},
+    }
+    (folder / "spack.yaml").write_text(json.dumps({"spack": manifest}))
+    return read_installable(folder)
+
+
+def test_several_environments_share_a_store_and_keep_their_views_and_variables(
+    environment: Installable, tmp_path: Path
+) -> None:
+    manifest = environment.folder / "spack.yaml"
+    manifest.write_text(manifest.read_text() + REPOS.format(pin="tag: v1"))
+    placed = together([read_installable(environment.folder), beside(environment, tmp_path / "libs")])
+    more = {ZLIB: ("zlib", "1.2"), "o" * 32: ("other", "1")}
+    store = filled_store(tmp_path / "store", environment, when=1.0, more=more)
+    (store / "env" / "._libs" / "def" / "lib").mkdir(parents=True)
+    (store / "env" / "libs").symlink_to(f"{environment.mount}/env/._libs/def")
+    folder, scratch = tmp_path / "image", tmp_path / "scratch"
+    scratch.mkdir()
+
+    image = tmp_path / "both.squashfs"
+    pack(find_programs(), image_tree(placed, store, "both", inputs_hash(placed), scratch), image, scratch)
+
+    assert check(image).problems == []
+    unpack(image, folder)
+    env = json.loads((folder / "meta" / "env.json").read_text())
+    assert (list(env["views"]), env["default-view"]) == (["default", "libs", "spack"], "default")
+    values = {view: env["views"][view]["env"]["values"] for view in ("default", "libs")}
+    assert values["libs"]["scalar"] == {"LIBS": "yes"}
+    assert values["libs"]["list"]["PATH"][0]["value"] == ["/m/compilers/llvm-19.1.7/bin"]
+    assert (values["default"]["scalar"], "PATH" in values["default"]["list"]) == ({}, False)
+    database = json.loads((folder / ".spack-db" / "index.json").read_text())["database"]["installs"]
+    assert {key: row["explicit"] for key, row in database.items()} == {PYTHON: False, SIX: True, ZLIB: True}
+    packages = json.loads((folder / "config" / "packages.yaml").read_text())["packages"]
+    assert {name: one["externals"][0]["spec"] for name, one in packages.items()} == {
+        "gcc": "gcc@12.2.0 languages=c",
+        "llvm": "llvm@19.1.7",
+    }
+    assert (folder / "meta" / "recipe" / "environments" / "libs" / "spack.lock").is_file()
+    assert (folder / SITE / "__pycache__" / f"six.{TAG}.pyc").is_file()
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ def script(
 ) -> str:
     plan = ImagePlan(
         found_spack=Spack(place / "spack" / "bin" / "spack", "1.1.0", "--spack"),
-        environment=environment,
+        environments=(environment,),
         key=Key(name="pytorch-2.6", inputs="0" * 12),
         target=place / f"{name}.squashfs",
         store=place / name,
@@ -54,7 +54,7 @@ def script(
 
 def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installable, place: Path) -> None:
     request = ImageRequest(
-        source="pytorch-2.6",
+        sources=("pytorch-2.6",),
         cache=("https://site/cache",),
         push="https://site/cache",
         jobs=8,
@@ -73,7 +73,7 @@ def test_the_script_builds_on_all_nodes_and_then_once_more(environment: Installa
 
 
 def test_the_job_puts_the_image_where_it_is_kept(environment: Installable, place: Path) -> None:
-    request = ImageRequest(source="hello", tag="hash", push_image=("kept",))
+    request = ImageRequest(sources=("hello",), tag="hash", push_image=("kept",))
 
     text = script(environment, place, request, push_caches=(named_cache("kept"),))
 
@@ -81,14 +81,14 @@ def test_the_job_puts_the_image_where_it_is_kept(environment: Installable, place
 
 
 def test_one_node_needs_no_step_that_shares(environment: Installable, place: Path) -> None:
-    text = script(environment, place, ImageRequest(source="hello"))
+    text = script(environment, place, ImageRequest(sources=("hello",)))
 
     assert "srun" not in text
     assert "--account" not in text
 
 
 def test_hostile_paths_are_data_to_bash(environment: Installable, place: Path) -> None:
-    request = ImageRequest(source=f"x\n{HOSTILE}", repo=(f"builtin={place / HOSTILE}",), mirror=(HOSTILE,), nodes=2)
+    request = ImageRequest(sources=(f"x\n{HOSTILE}",), repo=(f"builtin={place / HOSTILE}",), mirror=(HOSTILE,), nodes=2)
     text = script(environment, place, request)
     recording = text.replace('"${build[@]}"', "printf '%s\\0' \"${build[@]}\"").replace("srun", ":")
 
@@ -103,7 +103,7 @@ def test_hostile_paths_are_data_to_bash(environment: Installable, place: Path) -
 
 def test_shellcheck_finds_nothing(environment: Installable, place: Path) -> None:
     path = place / "build.sh"
-    path.write_text(script(environment, place, ImageRequest(source="hello", nodes=2), "hello"))
+    path.write_text(script(environment, place, ImageRequest(sources=("hello",), nodes=2), "hello"))
 
     found = subprocess.run([need("shellcheck"), path], capture_output=True, text=True, check=False)
 

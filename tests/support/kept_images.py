@@ -20,7 +20,7 @@ NAME = "pytorch-2.6"
 
 def inputs() -> str:
     """The hash of the inputs of ENVIRONMENT."""
-    return inputs_hash(read_installable(ENVIRONMENT))
+    return inputs_hash([read_installable(ENVIRONMENT)])
 
 
 def packed_image(path: Path, made_of: str, more: Mapping[str, str] | None = None) -> Path:

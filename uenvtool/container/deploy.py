@@ -103,10 +103,7 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str, folder: str) ->
 
 def _runner(plan: ContainerPlan) -> str:
     """Return a machine of GitHub's with the kind of CPU that the nodes have."""
-    from archspec.cpu import TARGETS
-
-    family = TARGETS[plan.system.nodes[plan.uarch].target].family.name
-    return "ubuntu-24.04-arm" if family == "aarch64" else "ubuntu-24.04"
+    return "ubuntu-24.04-arm" if plan.system.nodes[plan.uarch].machine == "aarch64" else "ubuntu-24.04"
 
 
 def _test(test: NodeTest) -> str:

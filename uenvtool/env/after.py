@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import make_folder, remove_tree, set_mode, write
 from uenvtool.core.tools import run
 from uenvtool.env.folder import MODULES
-from uenvtool.env.install import WITH_MOUNT, WORK, InstallOptions, configuration, judged, sandboxed
+from uenvtool.env.install import WITH_MOUNT, WORK, InstallOptions, configuration, judged, sandboxed, staged_folder
 from uenvtool.env.installable import Installable
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import FOREIGN_VARIABLES, write_scope
@@ -27,13 +28,27 @@ _MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]
 LAST_LINES = 12
 
 
-def make_modules(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> None:
-    """Have Spack make the module files of an environment, if it has a configuration of them.
+def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
+    """Have Spack make the module files of the environments that have a configuration of them.
 
-    That is passed on as it is, but for the folder. Raises ToolFailed if Spack fails.
+    That is passed on as it is, but for the folder, which all share. Raises ToolFailed if Spack fails.
     """
-    if MODULES not in environment.texts:
-        return
+    if has_modules(environments) and os.path.lexists(store / MODULE_FILES):
+        remove_tree(store / MODULE_FILES)  # of an earlier run
+    for environment in environments:
+        if MODULES in environment.texts:
+            _make_modules(spack, environment, store, options)
+    for file in (store / MODULE_FILES).rglob("*"):
+        if file.is_file():
+            write(file, _MADE_ON.sub(rb"\1", file.read_bytes()))  # the same bytes, whenever they are made
+
+
+def has_modules(environments: Sequence[Installable]) -> bool:
+    """Tell if there are module files in the image of environments."""
+    return any(MODULES in environment.texts for environment in environments)
+
+
+def _make_modules(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> None:
     import yaml
 
     work, folder = store / WORK, f"{environment.mount}/{MODULE_FILES}"
@@ -41,12 +56,9 @@ def make_modules(spack: Spack, environment: Installable, store: Path, options: I
     (kind,) = default["enable"]
     own = {**default, "roots": {kind: folder}, "arch_folder": False}
     write_scope(work / MODULE_FILES, {**configuration(environment, options), "modules": {"default:": own}})
-    runner = sandboxed(spack, environment, store, work, work / "environment", options.keyring)
-    done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--delete-tree", "--yes-to-all")
+    runner = sandboxed(spack, environment, store, work, staged_folder(environment, work), options.keyring)
+    done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
     judged(done, spack, environment, store)
-    for file in (store / MODULE_FILES).rglob("*"):
-        if file.is_file():
-            write(file, _MADE_ON.sub(rb"\1", file.read_bytes()))  # the same bytes, whenever they are made
 
 
 def run_post_install(environment: Installable, store: Path) -> None:

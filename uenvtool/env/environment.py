@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
+from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.locate import in_your_own
 from uenvtool.knowledge.parts import Addition
 from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
 from uenvtool.knowledge.spec import parse_spec
@@ -18,11 +18,6 @@ from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding, load_tuning, recipe_facts
 from uenvtool.knowledge.version import Versions, versions
 
-PROGRAMS = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
-LANGUAGES = tuple(PROGRAMS)
-BUILT_FIRST = "gcc"
-"""The compiler that an environment of its own can build; PROGRAMS are its."""
-ALL_LANGUAGES = "c,c++,fortran"
 UENV = "uenv"
 NAMESPACE = "uenvtool"
 """The namespace of the package repository that an environment carries."""
@@ -60,10 +55,11 @@ class RootGroup:
 
 @value_class(kw_only=False)
 class Constraint:
-    """One text with its reason."""
+    """One text with its reason. others: what will do as well where a spec names it."""
 
     text: str
     reason: str = ""
+    others: tuple[str, ...] = ()
 
 
 @value_class
@@ -88,27 +84,11 @@ class PackageSettings:
 
 
 @value_class
-class Compiler:
-    """The compiler of an environment. first: what builds it, if the system does not bring it.
-
-    One environment with one version of each package cannot both build a compiler with the system's
-    and build everything else with it, so such a compiler has an environment of its own, built first,
-    and is an external of the main one.
-    """
-
-    root: RootSpec
-    external: External
-    first: SystemPackage | None
-
-    @property
-    def reason(self) -> str:
-        """Why this compiler."""
-        return self.root.reason or "one compiler for everything"
-
-
-@value_class
 class Environment:
-    """A Spack environment, ready to be written down. output: the folder that a user names for it, "" for the usual."""
+    """A Spack environment, ready to be written down.
+
+    compilers: the first builds what names no other. output: the folder that a user names for it, "" for the usual.
+    """
 
     recipe: Recipe
     system: System
@@ -116,7 +96,7 @@ class Environment:
     groups: tuple[RootGroup, ...]
     variants: tuple[Constraint, ...]
     packages: tuple[PackageSettings, ...]
-    compiler: Compiler | None
+    compilers: tuple[Compiler, ...]
     variables: tuple[Variable, ...]
     cves: tuple[Vulnerability, ...]
     yanked: tuple[Yanked, ...]
@@ -161,9 +141,9 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         if group.when.holds(facts)
     }
     hard = _hard_pins(recipe, facts)
-    compiler = _compiler(recipe, system)
     mpi = _mpi_root(recipe, system)
     brought = _brought(system, facts)
+    compilers = plan_compilers(recipe, system, system.node(uarch), brought, facts)
     soft = _soft_pins(recipe, facts, brought)
     groups = tuple(_groups(recipe, mpi, facts, variants, hard))
     wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
@@ -179,8 +159,8 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
             for name in recipe.global_variants
             for value in variants.get(name, ())
         ),
-        packages=tuple(_packages(brought, system, facts, mpi, compiler, hard, soft)),
-        compiler=compiler,
+        packages=tuple(_packages(brought, system, facts, mpi, compilers, _languages(recipe, compilers), hard, soft)),
+        compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
         yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
@@ -308,45 +288,14 @@ def _mpi_root(recipe: Recipe, system: System) -> Root | None:
     )
 
 
-def _compiler(recipe: Recipe, system: System) -> Compiler | None:
-    """Return the recipe's compiler: the system's own if it has that version, else one built first.
-
-    Raises BadInput if it can be neither.
-    """
-    root = recipe.compiler
-    if root is None:
-        return None
-    brought = system.packages.get(root.spec.package)
-    for external in brought.externals if brought else ():
-        known = external.spec.versions
-        if root.spec.versions is None or (known and known.single and root.spec.versions.contains(known.single)):
-            return Compiler(root=root, external=external, first=None)
-    if root.spec.versions is None or root.spec.versions.single is None:
-        raise BadInput(
-            f"the compiler {root.spec} names no version, and {system.name} brings none",
-            root.position,
-            f"name one version, for example gcc@13.3.0{in_your_own(root.position)}",
-        )
-    if root.spec.package != BUILT_FIRST:
-        raise BadInput(
-            f"{system.name} has no {root.spec}, and only {BUILT_FIRST} can be built first",
-            root.position,
-            f"give the system an external of {root.spec.package} with its `compilers:`, or take {BUILT_FIRST}",
-        )
-    if not system.mount:
-        raise BadInput(
-            f"{system.name} has no {root.spec}, and no folder to build it in",
-            system.tree.position,
-            "give the system a `mount`, or take a compiler that it has: "
-            + (", ".join(str(external.spec) for external in brought.externals) if brought else "none"),
-        )
-    version = str(root.spec.versions).lstrip("=")
-    name = root.spec.package
-    prefix = f"{system.mount}/compilers/{name}-{version}"
-    compilers = {language: f"{prefix}/bin/{program}" for language, program in PROGRAMS.items()}
-    spec = parse_spec(f"{name}@{version} languages={ALL_LANGUAGES}")
-    external = External(spec=spec, prefix=prefix, compilers=compilers, position=root.position)
-    return Compiler(root=root, external=external, first=brought)
+def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Constraint]:
+    """Return which compilers provide a language: the recipe's own, and the further ones where a spec names them."""
+    found = {}
+    for language in LANGUAGES if recipe.compiler else ():
+        if fitting := having(compilers, language):
+            first, *others = (one.root.spec.text if len(fitting) == 1 else one.plain for one in fitting)
+            found[language] = Constraint(first, fitting[0].reason, tuple(others))
+    return found
 
 
 def _packages(
@@ -354,23 +303,20 @@ def _packages(
     system: System,
     facts: Facts,
     mpi: Root | None,
-    compiler: Compiler | None,
+    compilers: Sequence[Compiler],
+    virtual: Mapping[str, Constraint],
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
 ) -> Iterator[PackageSettings]:
     """Yield the settings of every package that the recipe or the system says something of, by name."""
-    virtual: dict[str, Constraint] = {}
-    brings = dict(brought)
-    if compiler:
-        name = compiler.root.spec.package
-        virtual = {language: Constraint(compiler.root.spec.text, compiler.reason) for language in LANGUAGES}
-        reason = "built first, see compiler/spack.yaml" if compiler.first else "the system's own"
-        brings[name] = SystemPackage(
-            name=name,
+    virtual, brings = dict(virtual), dict(brought)
+    for compiler in compilers:
+        brings[compiler.name] = SystemPackage(
+            name=compiler.name,
             position=compiler.root.position,
             externals=(compiler.external,),
             buildable=False,
-            reason=reason,
+            reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "the system's own",
         )
     if mpi:
         virtual["mpi"] = Constraint(mpi.text, f"the MPI of {system.name}")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput
@@ -19,13 +17,11 @@ from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
 from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
-from uenvtool.env.folder import COMPILER
 from uenvtool.env.installable import Installable
-from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.mirrors import keyring_variables
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, user_cache, write_scope
-from uenvtool.knowledge.lock import installed_hashes
+from uenvtool.knowledge.lock import LOCK, installed_hashes
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
@@ -44,7 +40,7 @@ USERS, SWITCH = "passwd", "nsswitch.conf"
 DAEMON = Path("/run/nscd")
 """Where a daemon answers before any file does."""
 ENVIRONMENT = f"{WORK}/environment"
-"""The folder in a store with the copy of the environment that Spack installs."""
+"""The folder in a store with the copies of the environments that Spack installs."""
 LOCK_RACE = "LockUpgradeError"
 """What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
 MAX_RUNS = 5
@@ -98,8 +94,11 @@ class InstallOptions:
 class Installed:
     """The packages that a run took from build caches, and those that it built, as NAME-VERSION."""
 
-    cached: tuple[str, ...]
-    built: tuple[str, ...]
+    cached: tuple[str, ...] = ()
+    built: tuple[str, ...] = ()
+
+    def __add__(self, other: Installed) -> Installed:
+        return Installed(self.cached + other.cached, self.built + other.built)
 
 
 @dataclass(slots=True)
@@ -171,8 +170,8 @@ def install(
 ) -> Installed:
     """Install an environment and make its view; `store` is the folder that Spack sees at the mount point.
 
-    What the store has is not built again: a run that was stopped goes on. The compiler's own
-    environment, if there is one, is installed first. The user's own configuration of Spack stays outside.
+    What the store has is not built again: a run that was stopped goes on. The environments of compilers, if
+    there are any, are resolved on this node and installed first. The user's own configuration of Spack stays outside.
     Raises BadInput if the mount point does not exist, ToolFailed if a package cannot be built; what is
     installed stays.
     """
@@ -184,12 +183,33 @@ def install(
     with _work_folder(store, options) as work:
         mark_used(store / WORK)  # what is pruned was not used for long
         write_scope(work / "configuration", configuration(environment, options))
-        _install_compiler(spack, environment, store, work, options, on_step)
         view = False if options.beside_others else _views(environment)
         for name in environment.views if view else ():
             _remove_unfinished_views(store / "env" / name)
-        runner = _staged(spack, environment, store, work, options, {**environment.manifest, "view": view})
+        folder = staged_folder(environment, work)
+        write_all(folder, environment.staged_texts(view, options.repos))
+        runner = sandboxed(spack, environment, store, work, folder, options.keyring)
+        for compiler in environment.compilers:
+            first = replace(runner, folder=folder / compiler)
+            judged(first.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
+            _install(first, environment, store, options, on_step)
         return _install(runner, environment, store, options, on_step)
+
+
+def staged_folder(environment: Installable, work: Path) -> Path:
+    """Return the folder with the copy of an environment that Spack installs. work: WORK in a store."""
+    return work / Path(ENVIRONMENT).name / environment.place
+
+
+def write_locks(environments: Sequence[Installable], store: Path) -> None:
+    """Write into a store what is to be installed, so that its state is seen; other locks are of an earlier image."""
+    folder = store / ENVIRONMENT
+    locks = {os.path.join(one.place, LOCK): one.texts[LOCK] for one in environments}
+    of_compilers = {os.path.join(one.place, name, LOCK) for one in environments for name in one.compilers}
+    for lock in folder.rglob(LOCK):
+        if os.fspath(lock.relative_to(folder)) not in {*locks, *of_compilers}:
+            remove_file(lock)
+    write_all(folder, locks)
 
 
 def push(
@@ -204,7 +224,8 @@ def push(
     folder = folder_of(url)
     if folder is not None:
         make_folder(folder)
-    runner = sandboxed(spack, environment, store, work, work / "environment", keyring, [folder] if folder else ())
+    staged = staged_folder(environment, work)
+    runner = sandboxed(spack, environment, store, work, staged, keyring, [folder] if folder else ())
     signing = ["--unsigned"] if unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
@@ -226,32 +247,6 @@ def _work_folder(store: Path, options: InstallOptions) -> Iterator[Path]:
         return
     with scratch_folder() as folder:
         yield folder
-
-
-def _install_compiler(
-    spack: Spack, environment: Installable, store: Path, work: Path, options: InstallOptions, on_step: Step | None
-) -> None:
-    """Resolve, on this node, and install the environment of the compiler, if it has one."""
-    manifest = environment.compiler_manifest
-    if manifest is None:
-        return
-    write_all(work / COMPILER, {MANIFEST: isolated_manifest(manifest)})
-    runner = sandboxed(spack, environment, store, work, work / COMPILER, options.keyring)
-    judged(runner.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
-    _install(runner, environment, store, options, on_step)
-
-
-def _staged(
-    spack: Spack,
-    environment: Installable,
-    store: Path,
-    work: Path,
-    options: InstallOptions,
-    manifest: Mapping[str, Any],
-) -> Runner:
-    """Return a runner on a copy of an environment, with another manifest."""
-    write_all(work / "environment", {**environment.own_texts, MANIFEST: isolated_manifest(manifest)})
-    return sandboxed(spack, environment, store, work, work / "environment", options.keyring)
 
 
 def sandboxed(
@@ -335,10 +330,7 @@ def configuration(environment: Installable, options: InstallOptions) -> dict[str
         "build_stage": [f"{environment.mount}/{STAGE}"],  # its name gets into what is built: the same everywhere
         "source_cache": os.fspath(user_cache() / "downloads"),
     }
-    sections: dict[str, object] = {"config": places, "mirrors": options.spack_mirrors}
-    if options.repos:
-        sections["repos"] = {name: os.fspath(path) for name, path in options.repos.items()}
-    return sections
+    return {"config": places, "mirrors": options.spack_mirrors}
 
 
 def _views(environment: Installable) -> object:
@@ -359,9 +351,3 @@ def _remove_unfinished_views(view: Path) -> None:
     for folder in made.iterdir() if made.is_dir() else ():
         if folder.name != complete:
             remove_tree(folder)
-
-
-def isolated_manifest(manifest: Mapping[str, Any]) -> str:
-    """Return a manifest that sees no other configuration than its own and what it includes, as JSON, which is YAML."""
-    own = {name: section for name, section in manifest.items() if name != "include"}
-    return json.dumps({"spack": {"include:": manifest.get("include", []), **own}}, indent=1)

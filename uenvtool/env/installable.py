@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER, EXTRA, MODULES
+from uenvtool.env.folder import COMPILER, EXTRA, MODULES, PURPOSE
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 
@@ -22,17 +25,30 @@ MOUNT = "/user-environment"
 class Installable:
     """A resolved environment on disk.
 
-    manifest: the `spack:` part of its spack.yaml. mount: where it is installed, and its image mounted.
-    views: the names of its views, first that which is loaded if none is named. texts: its files that Spack reads,
-    relative name to text.
+    purpose: recipe, system and node type, if the tool made it. manifest: the `spack:` part of its spack.yaml. mount:
+    where it is installed, and its image mounted. views: the names of its views, first that which is loaded if none is
+    named. texts: its files that Spack reads, relative name to text. place: the folder of these files among those of an
+    image of several environments; "" for the first.
     """
 
     folder: Path
+    purpose: str
     manifest: Mapping[str, Any]
     lock: Lock
     mount: str
     views: tuple[str, ...]
     texts: Mapping[str, str]
+    place: str = ""
+
+    @property
+    def name(self) -> str:
+        """Its recipe, else its folder."""
+        return self.purpose.partition(" for ")[0] or self.folder.resolve().name
+
+    @property
+    def where(self) -> str:
+        """The system and node type that it is for; "" if that is not on record."""
+        return self.purpose.partition(" for ")[2]
 
     @property
     def description(self) -> str:
@@ -51,15 +67,22 @@ class Installable:
         return f"{self.mount}/env/{view}"
 
     @property
-    def own_texts(self) -> dict[str, str]:
-        """Its files without those of the compiler's environment."""
-        return {name: text for name, text in self.texts.items() if not name.startswith(f"{COMPILER}/")}
+    def compilers(self) -> dict[str, Mapping[str, Any]]:
+        """The `spack:` parts of the environments that install compilers first, by their folders, in their order."""
+        names = [name for name in self.texts if name.startswith(f"{COMPILER}/") and name.endswith(f"/{MANIFEST}")]
+        ordered = sorted(names, key=lambda name: (name.count("/"), name))  # the one above builds those below
+        return {name.removesuffix(f"/{MANIFEST}"): _manifest(self.texts[name]) for name in ordered}
 
-    @property
-    def compiler_manifest(self) -> Mapping[str, Any] | None:
-        """The `spack:` part of the environment that installs its compiler first; None if the system has one."""
-        text = self.texts.get(f"{COMPILER}/{MANIFEST}")
-        return None if text is None else _manifest(text)
+    def staged_texts(self, view: object, on_disk: Mapping[str, Path]) -> dict[str, str]:
+        """Return its files as Spack installs them, with another view, and no configuration but their own.
+
+        on_disk: package repositories to take from disk, by name. They stay in their order: the first has its way.
+        """
+        paths = {name: os.fspath(path) for name, path in on_disk.items()}
+        manifests: dict[str, Mapping[str, Any]] = {MANIFEST: {**self.manifest, "view": view}}
+        manifests |= {f"{folder}/{MANIFEST}": manifest for folder, manifest in self.compilers.items()}
+        manifests = {name: {**one, "repos": {**(one.get("repos") or {}), **paths}} for name, one in manifests.items()}
+        return {**self.texts, **{name: _isolated(manifest) for name, manifest in manifests.items()}}
 
 
 def read_installable(folder: Path) -> Installable:
@@ -81,6 +104,7 @@ def read_installable(folder: Path) -> Installable:
     views = manifest.get("view")
     return Installable(
         folder=folder,
+        purpose=str(files.read_record(folder).more.get(PURPOSE, "")),
         manifest=manifest,
         lock=lock,
         mount=_mount(manifest),
@@ -106,10 +130,16 @@ def _manifest(text: str) -> Mapping[str, Any]:
     return found
 
 
+def _isolated(manifest: Mapping[str, Any]) -> str:
+    """Return a manifest that sees no other configuration than its own and what it includes, as JSON, which is YAML."""
+    own = {name: section for name, section in manifest.items() if name != "include"}
+    return json.dumps({"spack": {"include:": manifest.get("include", []), **own}}, indent=1)
+
+
 def _names(folder: Path) -> list[str]:
     """Return the files of an environment that Spack reads, relative to its folder."""
-    names = [MANIFEST, LOCK, MODULES, f"{COMPILER}/{MANIFEST}"]
-    found = [name for name in names if (folder / name).is_file()]
+    found = [name for name in (MANIFEST, LOCK, MODULES) if (folder / name).is_file()]
+    found += [path.relative_to(folder).as_posix() for path in sorted((folder / COMPILER).rglob(MANIFEST))]
     folders = (folder / REPOSITORY, folder / CONFIGURATION, folder / EXTRA)
     copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]
     return [*found, *(path.relative_to(folder).as_posix() for path in copied)]

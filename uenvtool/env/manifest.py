@@ -8,19 +8,12 @@ from types import MappingProxyType
 
 from uenvtool.core import quoting
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
-from uenvtool.env.environment import (
-    LANGUAGES,
-    NAMESPACE,
-    PACKAGE_API,
-    REPOSITORY,
-    Compiler,
-    Environment,
-    PackageSettings,
-)
-from uenvtool.env.folder import COMPILER, EXTRA, MODULES
+from uenvtool.env.compilers import LANGUAGES, Compiler, plain
+from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
+from uenvtool.env.folder import EXTRA, MODULES
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
-from uenvtool.knowledge.system import External
+from uenvtool.knowledge.system import External, SystemPackage
 
 MANIFEST = "spack.yaml"
 REFRAME = "reframe.yaml"
@@ -45,8 +38,9 @@ def render(environment: Environment) -> dict[str, str]:
             files[f"{REPOSITORY}/packages/{addition.target}"] = addition.text()
     for configuration in environment.system.configuration:
         files[f"{CONFIGURATION}/{configuration.target}"] = configuration.text()
-    if environment.compiler and environment.compiler.first:
-        files[f"{COMPILER}/{MANIFEST}"] = render_compiler(environment, environment.compiler)
+    for compiler in environment.compilers:
+        if compiler.built_by:
+            files[f"{compiler.folder}/{MANIFEST}"] = render_compiler(environment, compiler, compiler.built_by)
     if reframe := render_reframe(environment):
         header = [f"# {line}" for line in header_lines(environment, again(environment))]
         files[f"{EXTRA}/{REFRAME}"] = "\n".join([*header, *reframe]) + "\n"
@@ -90,21 +84,20 @@ def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolvi
     return "\n".join(lines).rstrip() + "\n"
 
 
-def render_compiler(environment: Environment, compiler: Compiler, local: Local = NOWHERE) -> str:
-    """Return the text of the environment that builds the compiler with one that the system has."""
-    spec, system = compiler.root.spec, environment.system
-    first = compiler.first.externals if compiler.first else ()
-    node = environment.node
+def render_compiler(environment: Environment, compiler: Compiler, builder: SystemPackage) -> str:
+    """Return the text of the environment that builds a compiler with another one."""
+    node, by = environment.node, builder.externals[0]
+    architecture = flow([f"target={node.target}", f"os={node.os}"])
     lines = [
         *[f"# {line}" for line in header_lines(environment, again(environment))],
         "#",
         *comment(
-            f"{spec}, built with what {system.name} has. Install it before the environment in the folder above, on a "
-            "node: to resolve it, Spack has to run the system's compiler."
+            f"{compiler.plain}, built with {plain(by)}. Install it before the environment in the folder above, on a "
+            "node: to resolve it, Spack has to run that compiler."
         ),
         "spack:",
         "  definitions:",
-        f"  - compiler: {flow([spec.text])}",
+        f"  - compiler: {flow([compiler.root.spec.text])}",
         f"  - arch: {flow([environment.architecture])}",
         "  specs:",
         "  - matrix:",
@@ -114,23 +107,23 @@ def render_compiler(environment: Environment, compiler: Compiler, local: Local =
         "  config:",
         *beside("    deprecated: true", "Spack deprecates a patch release of GCC when there is a newer one"),
         "    install_tree:",
-        f"      root: {scalar(system.mount)}",
+        f"      root: {scalar(environment.system.mount)}",
         "      projections:",
-        *beside(f"        {spec.text}: compilers/{{name}}-{{version}}", "where the other environment looks for it"),
+        *beside(
+            f"        {compiler.plain}: compilers/{{name}}-{{version}}", "where the other environment looks for it"
+        ),
         "        all: '{architecture.platform}-{architecture.target}/{name}-{version}-{hash}'",
         "  packages:",
         "    all:",
-        f"      require: {flow([f'target={node.target}', f'os={node.os}'])}",
+        f"      require: {architecture}",
+        *[f"    {language}: {{require: {flow([plain(by)])}}}" for language in LANGUAGES if language in by.compilers],
     ]
-    if first:
-        plain = f"{first[0].spec.package}@{first[0].spec.versions}"  # without its variants
-        lines += [f"    {language}: {{require: {flow([plain])}}}" for language in LANGUAGES]
-        settings = PackageSettings(
-            name=spec.package, externals=first, reason=compiler.first.reason if compiler.first else ""
-        )
-        lines += indented(list(_package(settings, environment.architecture, only_these=True)), 4)
-    lines += [*indented(_repos(environment, local, additions=False), 2), "  view: false"]
-    return "\n".join(lines) + "\n"
+    settings = PackageSettings(
+        name=builder.name, externals=builder.externals, buildable=builder.buildable, reason=builder.reason
+    )
+    lines += indented(list(_package(settings, environment.architecture, only_these=True)), 4)
+    to_top = "../" * len(Path(compiler.folder).parts)
+    return "\n".join([*lines, *indented(_repos(environment, NOWHERE, to_top), 2), "  view: false"]) + "\n"
 
 
 def again(environment: Environment, *options: str) -> str:
@@ -250,7 +243,7 @@ def _packages(environment: Environment) -> list[str]:
         variants = " ".join(variant.text for variant in environment.variants)
         lines += beside(f"    variants: {scalar(variants)}", reasons)
     for settings in environment.packages:
-        only_these = environment.compiler is not None and settings.name == environment.compiler.root.spec.package
+        only_these = any(compiler.name == settings.name for compiler in environment.compilers)
         lines += indented(list(_package(settings, environment.architecture, only_these)), 2)
     return lines
 
@@ -271,7 +264,9 @@ def _package(settings: PackageSettings, architecture: str, only_these: bool = Fa
     if settings.require:
         yield "  require:"
         for constraint in settings.require:
-            yield from indented(beside(f"- {scalar(constraint.text)}", constraint.reason), 2)
+            any_of = flow([constraint.text, *constraint.others])
+            text = f"any_of: {any_of}" if constraint.others else scalar(constraint.text)
+            yield from indented(beside(f"- {text}", constraint.reason), 2)
         if settings.name not in VIRTUAL:
             yield f"  - {scalar(architecture)}"
     if settings.preferred:
@@ -295,10 +290,11 @@ def _external(external: External, architecture: str) -> Iterator[str]:
             yield f"      {language}: {scalar(path)}"
 
 
-def _repos(environment: Environment, local: Local, additions: bool = True) -> list[str]:
+def _repos(environment: Environment, local: Local, to_top: str = "") -> list[str]:
+    """Return the package repositories. to_top: leads to the environment's folder."""
     lines = ["repos:"]
-    if environment.additions and additions:
-        lines += beside(f"  {NAMESPACE}: {REPOSITORY}", "additions of this recipe and system")
+    if environment.additions:
+        lines += beside(f"  {NAMESPACE}: {to_top}{REPOSITORY}", "additions of this recipe and system")
     pins = {**environment.recipe.repos, **environment.system.repos}
     for name, pin in sorted(pins.items(), key=lambda item: (item[0] == "builtin", item[0])):  # the first has its way
         if name in local:
@@ -338,7 +334,9 @@ def linked(view: View | FurtherView) -> list[str]:
 
 
 def _env_vars(environment: Environment) -> list[str]:
-    if not environment.variables:
+    built = [compiler for compiler in environment.compilers if compiler.built_by]
+    found_with_views = built if environment.recipe.view.add_compilers else []
+    if not environment.variables and not found_with_views:
         return []
     lines = [
         *comment("A view cannot ask what is set: these replace what was set before it is loaded. Set yours after it."),
@@ -354,4 +352,7 @@ def _env_vars(environment: Environment) -> list[str]:
         lines.append("  unset:")
         for variable in to_unset:
             lines += indented(beside(f"- {variable.name}", variable.reason), 2)
+    if found_with_views:
+        folders = ":".join(folder for compiler in found_with_views for folder in compiler.folders)
+        lines += ["  prepend_path:", *beside(f"    PATH: {quoted(folders)}", "the compilers that are built first")]
     return lines

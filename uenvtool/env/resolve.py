@@ -209,11 +209,9 @@ def node_answers(environment: Environment) -> NodeAnswers:
 
 def machine(environment: Environment) -> str:
     """Return what `platform.machine()` says on the environment's node type. Raises BadInput if its target is none."""
-    import archspec.cpu
-
     if wrong := unknown_targets(environment.system.tree):
         raise BadInput(wrong)
-    return str(archspec.cpu.TARGETS[environment.node.target].family.name)
+    return environment.node.machine
 
 
 def is_this_machine(environment: Environment) -> bool:

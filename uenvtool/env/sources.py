@@ -15,10 +15,8 @@ from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failed_install
-from uenvtool.env.folder import COMPILER, LOG
-from uenvtool.env.install import isolated_manifest
+from uenvtool.env.folder import LOG
 from uenvtool.env.installable import Installable, read_installable
-from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
 from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folder
 from uenvtool.env.request import BuildRequest
@@ -58,7 +56,7 @@ def list_sources(environment: Environment, request: BuildRequest, progress: Prog
         raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, f"{again} --sources"))
     repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
     with progress("listing sources"):
-        sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG, compiler=True)
+        sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG, compilers=True)
     notes = [f"{len(sources)} sources; what a build fetches by itself is not among them"]
     next_commands = []
     if request.mirror is not None:
@@ -92,21 +90,19 @@ def sources_of(
     *,
     repos: Mapping[str, Path],
     log: Path,
-    compiler: bool = False,
+    compilers: bool = False,
 ) -> list[Source]:
     """Return what Spack downloads on a node to install an environment from source, by package.
 
-    resolved: the environment on disk. compiler: with those of the compiler that is built first, which Spack
+    resolved: the environment on disk. compilers: with those of the compilers that are built first, which Spack
     has to resolve for it. What a build fetches by itself is not known to Spack. Raises
     ToolFailed if Spack fails; its output is then in the file `log`.
     """
     with scratch_folder() as scratch:
         runner = _runner(spack, environment, resolved, scratch, repos, ())
-        runners = [runner]
-        if compiler and (first := _of_the_compiler(runner, spack, environment, resolved, scratch, log)):
-            runners = [first, runner]
+        first = _of_compilers(runner, spack, environment, resolved, scratch, log) if compilers else ()
         words: list[str | Path] = ["python", SCRIPT, machine(environment)]
-        outputs = [_run(runner, spack, words, log, None) for runner in runners]
+        outputs = [_run(one, spack, words, log, None) for one in (*first, runner)]
     try:
         rows: list[dict[str, Any]] = [row for output in outputs for row in json.loads(output.strip().splitlines()[-1])]
         return list(dict.fromkeys(Source(**row) for row in rows))
@@ -133,9 +129,8 @@ def make_mirror(
     with scratch_folder() as scratch:
         runner = _runner(spack, environment, resolved, scratch, repos, mirrors)
         words: list[str | Path] = ["python", SCRIPT, machine(environment), folder]
-        if first := _of_the_compiler(runner, spack, environment, resolved, scratch, log):
-            _run(first, spack, words, log, on_step)
-        _run(runner, spack, words, log, on_step)
+        for one in (*_of_compilers(runner, spack, environment, resolved, scratch, log), runner):
+            _run(one, spack, words, log, on_step)
 
 
 def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
@@ -155,8 +150,7 @@ def _runner(
     repos: Mapping[str, Path],
     mirrors: tuple[str, ...],
 ) -> Runner:
-    manifest = isolated_manifest({**resolved.manifest, "view": False})
-    write_all(scratch / "environment", {**resolved.own_texts, MANIFEST: manifest})
+    write_all(scratch / "environment", resolved.staged_texts(False, repos))
     config = {
         **places(environment, scratch),
         "build_stage": [os.fspath(scratch / "stage")],
@@ -166,22 +160,17 @@ def _runner(
         "config": config,
         "mirrors": {f"source{index}": url for index, url in enumerate(mirrors)},
     }
-    if repos:
-        sections["repos"] = {name: os.fspath(path) for name, path in repos.items()}
     write_scope(scratch / "configuration", sections)
     return Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
 
 
-def _of_the_compiler(
+def _of_compilers(
     runner: Runner, spack: Spack, environment: Environment, resolved: Installable, scratch: Path, log: Path
-) -> Runner | None:
-    """Return a runner on the environment that builds the compiler first, resolved as on a node; None without one."""
-    manifest = resolved.compiler_manifest
-    if manifest is None:
-        return None
-    write_all(scratch / COMPILER, {MANIFEST: isolated_manifest({**manifest, "view": False})})
-    first = replace(runner, folder=scratch / COMPILER)
-    _run(first, spack, ["python", *resolving(spack, node_answers(environment), scratch)], log, None)
+) -> list[Runner]:
+    """Return runners on the environments that build compilers first, resolved as on a node."""
+    first = [replace(runner, folder=runner.folder / folder) for folder in resolved.compilers]
+    for one in first:
+        _run(one, spack, ["python", *resolving(spack, node_answers(environment), scratch)], log, None)
     return first
 
 

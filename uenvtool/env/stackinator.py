@@ -8,7 +8,7 @@ docs/recipes.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
 
     Raises BadInput if the environment has no compiler, which Stackinator cannot do without.
     """
-    if environment.compiler is None:
+    if environment.recipe.compiler is None:
         recipe = environment.recipe
         raise BadInput(
             f"{recipe.name} names no compiler, and Stackinator builds one first",
@@ -138,18 +138,18 @@ def _deployment(environment: Environment) -> list[str]:
 
 
 def _compilers(environment: Environment) -> list[str]:
-    compiler = environment.compiler
-    if compiler is None:
-        return []
-    spec = compiler.root.spec
-    version = str(spec.versions).lstrip("=") if spec.versions else ""
-    lines = beside(f"{spec.package}:", compiler.root.reason)
-    return [*lines, f"  version: '{version}'"]
+    lines = []
+    for compiler in environment.compilers:
+        spec = compiler.root.spec
+        version = str(spec.versions).lstrip("=") if spec.versions else ""
+        lines += [*beside(f"{compiler.name}:", compiler.root.reason), f"  version: '{version}'"]
+        lines += [f"  spec: {scalar(' '.join(spec.words.values()))}"] if spec.words else []
+    return lines
 
 
 def _environments(environment: Environment) -> list[str]:
-    compiler = environment.compiler.root.spec.package if environment.compiler else ""
-    lines = [f"{scalar(environment.recipe.name)}:", f"  compiler: [{compiler}]"]
+    compilers = [compiler.name for compiler in environment.compilers]
+    lines = [f"{scalar(environment.recipe.name)}:", f"  compiler: {flow(compilers)}"]
     network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
     network = [root for root in network if root.package not in LEFT_TO_STACKINATOR]
     mpi = next((group.roots[0] for group in environment.groups if group.name == "mpi"), None)
@@ -165,16 +165,16 @@ def _environments(environment: Environment) -> list[str]:
         lines += indented(beside("deprecated: true", f"pinned versions with known vulnerabilities: {listed}"), 2)
     lines.append("  specs:")
     for group in environment.groups:
-        lines += indented(list(_group(environment, group, compiler)), 2)
+        lines += indented(list(_group(environment, group, compilers)), 2)
     if environment.variants:
         lines.append("  variants:")
         lines += [f"  - {scalar(variant.text)}" for variant in environment.variants]
     return [*lines, *_views(environment)]
 
 
-def _group(environment: Environment, group: RootGroup, compiler: str) -> Iterator[str]:
+def _group(environment: Environment, group: RootGroup, compilers: Sequence[str]) -> Iterator[str]:
     """Yield a group's specs, each with its hard pin, without what has a field of its own."""
-    own = {compiler, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
+    own = {*compilers, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
     roots = [root for root in group.roots if root.package not in own and group.name != "mpi"]
     if roots:
         yield from comment(f"{group.name}: {group.reason}" if group.reason else group.name)
@@ -199,8 +199,8 @@ def _plain_version(text: str) -> str:
 
 def _packages(environment: Environment) -> list[str]:
     """Return the pins of packages that are no roots, as Spack's `packages` section."""
-    compiler = environment.compiler.root.spec.package if environment.compiler else ""
-    left = {compiler, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
+    compilers = (compiler.name for compiler in environment.compilers)
+    left = {*compilers, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
     lines = [
         line
         for settings in environment.packages

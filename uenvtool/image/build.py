@@ -1,11 +1,11 @@
-"""Builds the image of an environment: resolved if needed, installed by real Spack, described, packed, read back."""
+"""Builds the image of environments: resolved if needed, installed by real Spack, described, packed, read back."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,14 +17,15 @@ from uenvtool.core.words import size_text
 from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.folder import EXTRA, PURPOSE
-from uenvtool.env.install import Installed, folder_of, install, push, usual_stores
+from uenvtool.env.folder import EXTRA
+from uenvtool.env.install import Installed, folder_of, install, push, usual_stores, write_locks
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.mirrors import keyring, require_key
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, how_to_get, repository_folder
 from uenvtool.env.request import BuildRequest
+from uenvtool.env.together import repos_of, together
 from uenvtool.image.cache import (
     Cache,
     Fetched,
@@ -56,13 +57,13 @@ SCRATCH_BYTES = 1 << 30
 class ImagePlan:
     """An image that is to be built.
 
-    found_spack: None where there is none: an image that somebody else built needs none. store: the folder that is
-    installed into. request: with what the site file adds. caches, push_caches: those that are asked for the image, and
-    those that get it.
+    environments: the first is the image's own. found_spack: None where there is none: an image that somebody else built
+    needs none. store: the folder that is installed into. request: with what the site file adds. caches, push_caches:
+    those that are asked for the image, and those that get it.
     """
 
     found_spack: Spack | None
-    environment: Installable
+    environments: tuple[Installable, ...]
     key: Key
     target: Path
     store: Path
@@ -75,15 +76,16 @@ class ImagePlan:
     def spack(self) -> Spack:
         """What installs it. Raises ToolMissing if it is not here."""
         if self.found_spack is None:
-            pin = GitPin(url=REPOSITORY, tag=f"v{self.environment.lock.spack}")
-            words = ["uenvtool", "image", "build", os.fspath(self.environment.folder), "-o", os.fspath(self.target)]
+            pin = GitPin(url=REPOSITORY, tag=f"v{self.environments[0].lock.spack}")
+            folders = (os.fspath(one.folder) for one in self.environments)
+            words = ["uenvtool", "image", "build", *folders, "-o", os.fspath(self.target)]
             raise ToolMissing("Spack is not here", hint=how_to_get(pin, shlex.join(words)))
         return self.found_spack
 
     @property
     def start(self) -> str:
         """The command that loads the image."""
-        return f"uenv start {shlex.quote(str(self.target))} --view={self.environment.view}"
+        return f"uenv start {shlex.quote(str(self.target))} --view={self.environments[0].view}"
 
 
 @value_class
@@ -124,11 +126,11 @@ def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path 
                 text=str(plan.store),
                 notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
             )
-        make_modules(spack, plan.environment, plan.store, install_options(request, plan.site, ring))
-        run_post_install(plan.environment, plan.store)
+        make_modules(spack, plan.environments, plan.store, install_options(request, plan.site, ring))
+        run_post_install(plan.environments[0], plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:
-                tree = image_tree(plan.environment, plan.store, plan.key.name, plan.key.inputs, scratch)
+                tree = image_tree(plan.environments, plan.store, plan.key.name, plan.key.inputs, scratch)
                 packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
         if marked not in (None, packed.sha256):
@@ -141,7 +143,7 @@ def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path 
 
 
 def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
-    """Decide what is built, of what, and where. The environment is resolved if its lock is of other inputs.
+    """Decide what is built, of what, and where. An environment is resolved if its lock is of other inputs.
 
     Raises as `build_image` does, before anything is installed.
     """
@@ -150,20 +152,20 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     if (caches or push_caches) and not request.tag:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
     spack = find_spack(request.spack)
-    environment, name = _environment(request, spack, progress)
-    environment = _with_files(environment, request)
-    key = Key(name=name, inputs=inputs_hash(environment))
-    usual = key.file_name if request.tag else f"{name}.squashfs"
+    first, *others = (_environment(source, request, spack, progress) for source in request.sources)
+    environments = together([_with_files(first, request), *others])
+    key = Key(name=first.name, inputs=inputs_hash(environments))
+    usual = key.file_name if request.tag else f"{first.name}.squashfs"
     output = request.output or usual
     is_folder = os.path.isdir(output) or str(output).endswith("/")
     target = Path(os.path.abspath(os.path.join(output, usual) if is_folder else output))
     refuse_foreign(target)
     return ImagePlan(
         found_spack=spack,
-        environment=environment,
+        environments=environments,
         key=key,
         target=target,
-        store=Path(os.path.abspath(request.store or _usual_store(environment, site, name))),
+        store=Path(os.path.abspath(request.store or _usual_store(environments, site))),
         request=request,
         site=site,
         caches=caches,
@@ -171,22 +173,19 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     )
 
 
-def _environment(request: ImageRequest, spack: Spack | None, progress: Progress) -> tuple[Installable, str]:
-    """Return the resolved environment, and a name for its image."""
-    folder = Path(request.source)
-    if (folder / MANIFEST).is_file():
-        purpose = str(files.read_record(folder).more.get(PURPOSE, ""))
-        name = purpose.split(" for ", maxsplit=1)[0] if purpose else folder.resolve().name
-        return read_installable(folder), name
-    recipe = load_recipe(request.source)
+def _environment(source: str, request: ImageRequest, spack: Spack | None, progress: Progress) -> Installable:
+    """Return a resolved environment. source: a recipe, or its folder."""
+    if (Path(source) / MANIFEST).is_file():
+        return read_installable(Path(source))
+    recipe = load_recipe(source)
     choice = choose(recipe, request.system, request.uarch)
     planned = plan_environment(recipe, choice.system, choice.uarch)
-    order = BuildRequest(recipe=request.source, spack=request.spack, repo=request.repo)
+    order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
     outcome = build_environment(planned, usual_folder(planned), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
         raise kind(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
-    return read_installable(outcome.folder), recipe.name
+    return read_installable(outcome.folder)
 
 
 def _with_files(environment: Installable, request: ImageRequest) -> Installable:
@@ -210,27 +209,33 @@ def _with_files(environment: Installable, request: ImageRequest) -> Installable:
 
 
 def _install(plan: ImagePlan, ring: Path | None, progress: Progress) -> Installed:
-    options = install_options(plan.request, plan.site, ring)
-    with progress(f"installing {len(plan.environment.lock.packages)} packages") as on_step:
-        return install(plan.spack, plan.environment, plan.store, options, on_step=on_step)
+    options, installed = install_options(plan.request, plan.site, ring), Installed()
+    write_locks(plan.environments, plan.store)
+    for one in plan.environments:
+        with progress(f"installing {len(one.lock.packages)} packages of {one.name}") as on_step:
+            installed += install(plan.spack, one, plan.store, options, on_step=on_step)
+    return installed
 
 
 def _pushed(plan: ImagePlan, ring: Path | None, progress: Progress) -> tuple[str, ...]:
     """Fill a build cache. The image is complete by then, and stays if this fails."""
     target, unsigned = push_target(plan.request, plan.site), is_unsigned(plan.request, plan.site)
     with progress(f"filling {target}"):
-        count = push(plan.spack, plan.environment, plan.store, target, unsigned=unsigned, keyring=ring)
+        count = sum(
+            push(plan.spack, one, plan.store, target, unsigned=unsigned, keyring=ring) for one in plan.environments
+        )
     return (f"{count} packages are new in {target}",)
 
 
-def _usual_store(environment: Installable, site: Site, name: str) -> Path:
-    """Return a store for this lock alone: where the site keeps stores, else in the user's cache."""
-    hashes = "\n".join(sorted(package.hash for package in environment.lock.packages))
-    return Path(site.stores or usual_stores()) / f"{name}-{files.digest(hashes)[:12]}"
+def _usual_store(environments: Sequence[Installable], site: Site) -> Path:
+    """Return a store for these locks alone: where the site keeps stores, else in the user's cache."""
+    hashes = "\n".join(sorted({package.hash for one in environments for package in one.lock.packages}))
+    return Path(site.stores or usual_stores()) / f"{environments[0].name}-{files.digest(hashes)[:12]}"
 
 
 def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: tuple[str, ...]) -> Result:
-    environment, target = plan.environment, plan.target
+    environment, target = plan.environments[0], plan.target
+    packages = {package.hash: package for one in plan.environments for package in one.lock.packages}
     size = size_text(packed.bytes)
     return Result(
         data={
@@ -240,7 +245,7 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
             "inputs": plan.key.inputs,
             "mount": environment.mount,
             "view": environment.view,
-            "packages": environment.lock.versions(),
+            "packages": replace(environment.lock, packages=tuple(packages.values())).versions(),
             "store": str(plan.store),
         },
         text=str(target),
@@ -292,11 +297,11 @@ def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
     """Say what was used to install and is not what the environment was resolved with."""
     pins = {
         name: GitPin(url=place["git"], tag=place.get("tag"), commit=place.get("commit"))
-        for name, place in (plan.environment.manifest.get("repos") or {}).items()
+        for name, place in repos_of(plan.environments).items()
         if isinstance(place, dict) and place.get("git")
     }
     repos = {name: repository_folder(name, path) for name, path in plan.request.repos.items()}
-    return deviations(plan.spack, GitPin(url=REPOSITORY, tag=f"v{plan.environment.lock.spack}"), repos, pins).seen
+    return deviations(plan.spack, GitPin(url=REPOSITORY, tag=f"v{plan.environments[0].lock.spack}"), repos, pins).seen
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

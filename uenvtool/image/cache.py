@@ -15,6 +15,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.value import value_class
 from uenvtool.env.installable import Installable
+from uenvtool.env.together import texts_of
 from uenvtool.image import registry
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import file_sha256
@@ -33,13 +34,13 @@ _REGISTRY = re.compile(
 _AGAIN = re.compile(r"(?m)^#   again: .*\n")
 
 
-def inputs_hash(environment: Installable) -> str:
-    """Return the hash of all that decides what is in an image: each file of its environment, the lock among them.
+def inputs_hash(environments: Sequence[Installable]) -> str:
+    """Return the hash of all that decides what is in an image: each file of its environments, the locks among them.
 
     The folder that an environment is made in again, which its files name, does not.
     """
-    texts = {name: _AGAIN.sub("", text) for name, text in environment.texts.items()}
-    inputs = {"mount": environment.mount, "view": environment.view, "files": texts}
+    texts = {name: _AGAIN.sub("", text) for name, text in texts_of(environments).items()}
+    inputs = {"mount": environments[0].mount, "view": environments[0].view, "files": texts}
     return files.digest(json.dumps(inputs, sort_keys=True))[:HASH_LENGTH]
 
 

@@ -1,4 +1,4 @@
-"""Says what of a store is in the image of an environment, and what the image says of itself: its views, how to use
+"""Says what of a store is in the image of environments, and what the image says of itself: its views, how to use
 it as an upstream, its recipe."""
 
 from __future__ import annotations
@@ -7,20 +7,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.env.after import LOCAL, MODULE_FILES, POST_INSTALL
+from uenvtool.env.after import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import COMPILER, MODULES
 from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
-from uenvtool.env.install import WITH_MOUNT, WORK
+from uenvtool.env.install import ENVIRONMENT, WITH_MOUNT
 from uenvtool.env.installable import Installable
-from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.manifest import MANIFEST, REFRAME
 from uenvtool.env.program import REPOSITORY as SPACK_URL
+from uenvtool.env.together import repos_of, texts_of
 from uenvtool.image import bytecode
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
 from uenvtool.image.pseudo import header_bytes, is_quotable
@@ -50,30 +50,32 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
 """Folders of a view and the variables that get them: Spack v1.1.0, etc/spack/defaults/base/modules.yaml."""
 
 
-def image_tree(environment: Installable, store: Path, name: str, inputs: str, scratch: Path) -> Tree:
-    """Return what the image of an installed environment holds, the same for any store that has the packages.
+def image_tree(environments: Sequence[Installable], store: Path, name: str, inputs: str, scratch: Path) -> Tree:
+    """Return what the image of installed environments holds, the same for any store that has the packages.
 
-    Of the store: the packages of the lock alone, and the view. Bytecode is made again, since the files of an image
+    Of the store: the packages of the locks alone, and the views. Bytecode is made again, since the files of an image
     have another time than those of the store, and is never compared with its source. name: of the image; inputs:
     their hash; scratch: gets the bytecode. Raises BadInput if the store has no packages, ToolFailed if the
     environment's Python does not run.
     """
-    installs = _cut_database(environment, store)
-    below = f"{environment.mount}/"
+    first = environments[0]
+    installs = _cut_database(environments, store)
+    below = f"{first.mount}/"
     prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
-    views = {name: _view_folder(environment, store, name) for name in environment.views}
-    local = {LOCAL} if POST_INSTALL in environment.texts else set()
-    local |= {MODULE_FILES} if MODULES in environment.texts else set()
+    views = {view: _view_folder(one, store, view) for one in environments for view in one.views}
+    local = {LOCAL} if POST_INSTALL in first.texts else set()
+    local |= {MODULE_FILES} if has_modules(environments) else set()
     left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG, *local}))
     left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
     entries = walk(store, left_out=left_out)
-    bundles = _bytecode(environment, store, _python(environment, installs), entries, scratch)
+    bundles = _bytecode(environments, store, installs["installs"], entries, scratch)
     made = {name for bundle in bundles for name in bundle.contents}
     stale = _stale_bytecode(entries, made, os.fsencode(below))
     stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
-    texts = _files(environment, store, views, name, inputs)
-    if (compiler := _compiler_lock(environment, store)) is not None:
-        texts[f"{RECIPE}/{COMPILER}/{LOCK}"] = compiler.read_text(encoding="utf-8")
+    texts = _files(environments, store, views, name, inputs)
+    texts |= {
+        f"{RECIPE}/{name}": path.read_text(encoding="utf-8") for name, path in _compiler_locks(environments, store)
+    }
     texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
     return Tree(
         folder=store,
@@ -84,22 +86,23 @@ def image_tree(environment: Installable, store: Path, name: str, inputs: str, sc
     )
 
 
-def _compiler_lock(environment: Installable, store: Path) -> Path | None:
-    """Return the lock of the compiler that was built first, which is resolved where it is installed; None without."""
-    lock = store / WORK / COMPILER / LOCK
-    return lock if environment.compiler_manifest is not None and lock.is_file() else None
+def _compiler_locks(environments: Sequence[Installable], store: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the locks of the compilers that were built first, which are resolved where they are installed."""
+    for name in (os.path.join(one.place, folder, LOCK) for one in environments for folder in one.compilers):
+        if (store / ENVIRONMENT / name).is_file():
+            yield name, store / ENVIRONMENT / name
 
 
-def _cut_database(environment: Installable, store: Path) -> dict[str, Any]:
-    """Return Spack's database of a store with the packages of the lock alone, and nothing of when they came."""
+def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
+    """Return Spack's database of a store with the packages of the locks alone, and nothing of when they came."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
-        compiler = _compiler_lock(environment, store)
-        locks = [environment.lock, *([read_lock(compiler, str(compiler))] if compiler else [])]
+        compilers = [read_lock(path, str(path)) for _, path in _compiler_locks(environments, store)]
+        locks = [*(one.lock for one in environments), *compilers]
         wanted = {package.hash for lock in locks for package in lock.packages}
         rows = {key: row for key, row in database["installs"].items() if key in wanted}
         needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]
-        roots = {root["hash"] for root in json.loads(environment.texts[LOCK])["roots"]}
+        roots = {root["hash"] for one in environments for root in json.loads(one.texts[LOCK])["roots"]}
         installs = {
             key: {
                 **{field: value for field, value in row.items() if field != "origin"},
@@ -142,27 +145,47 @@ def _python(environment: Installable, installs: Mapping[str, Any]) -> str:
     """Return the Python of an environment, where its packages see it; "" if it has none."""
     for package in environment.lock.packages:
         if package.name == "python":
-            prefix = package.external or (installs["installs"].get(package.hash) or {}).get("path")
+            prefix = package.external or (installs.get(package.hash) or {}).get("path")
             version = ".".join(package.version.split(".")[:2])
             return f"{prefix}/bin/python{version}"
     return ""
 
 
 def _bytecode(
-    environment: Installable, store: Path, python: str, entries: Mapping[bytes, Entry], scratch: Path
+    environments: Sequence[Installable],
+    store: Path,
+    installs: Mapping[str, Any],
+    entries: Mapping[bytes, Entry],
+    scratch: Path,
 ) -> list[Bundle]:
-    """Make the bytecode again that lies in a store; Python sees the store at its mount point."""
-    modules = {}
+    """Make the bytecode again that lies in a store, by the Python of its environment, which sees the mount point."""
+    owners = _owners(environments, store, installs)
+    modules: dict[str, dict[bytes, int]] = {}
     for name, entry in entries.items():
         found = _BYTECODE.fullmatch(name) if entry.kind == "f" and name.endswith(b".pyc") else None
         source = found["folder"] + found["stem"] + b".py" if found else b""
         if source in entries and entries[source].kind == "f" and is_quotable(source):
-            modules[source] = entries[source].size
-    if not modules or not python:
-        return []
-    seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environment.mount]
-    start = header_bytes(bytecode.cache_name(name, LONGEST_TAG) for name in modules)
-    return bytecode.gather([*seeing, python], store, modules, scratch, start)
+            owner = next((owners[part] for part in parents(source) if part in owners), environments[0])
+            modules.setdefault(_python(owner, installs), {})[source] = entries[source].size
+    bundles = []
+    for python, own in sorted(modules.items()):
+        if python:
+            folder = scratch / files.digest(python)
+            files.make_folder(folder)
+            seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environments[0].mount]
+            start = header_bytes(bytecode.cache_name(name, LONGEST_TAG) for name in own)
+            bundles += bytecode.gather([*seeing, python], store, own, folder, start)
+    return bundles
+
+
+def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[str, Any]) -> dict[bytes, Installable]:
+    """Return the folders of packages and views with the environment that they are of; the first one that has them."""
+    found: dict[bytes, Installable] = {}
+    for one in reversed(environments):
+        paths = [str((installs.get(package.hash) or {}).get("path") or "") for package in one.lock.packages]
+        names = [path.removeprefix(f"{one.mount}/") for path in paths]
+        found |= {os.fsencode(name): one for name in (*names, *(_view_folder(one, store, view) for view in one.views))}
+    return found
 
 
 def _stale_bytecode(entries: Mapping[bytes, Entry], made: Collection[bytes], below: bytes) -> set[bytes]:
@@ -190,29 +213,45 @@ def _target(name: bytes, link: Entry) -> bytes:
     return os.path.normpath(os.path.join(os.path.dirname(name), link.target))
 
 
-def _files(environment: Installable, store: Path, folders: Mapping[str, str], name: str, inputs: str) -> dict[str, str]:
+def _files(
+    environments: Sequence[Installable], store: Path, folders: Mapping[str, str], name: str, inputs: str
+) -> dict[str, str]:
     """Return the files that make an image of a store, by their name in it. folders: of the views."""
-    views = {view: _view(environment, view, store, folder) for view, folder in folders.items()}
-    uenv = _uenv(environment, views, uenv_name(name, "environment"))
+    first = environments[0]
+    has_own = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
+    own = [f"{first.mount}/{LOCAL}/bin"] if has_own else []
+    views = {view: _view(one, view, store / folders[view], own) for one in environments for view in one.views}
+    uenv = _uenv(environments, views, uenv_name(name, "environment"))
     scope = {
-        "upstreams": {uenv.name: {"install_tree": environment.mount}},
-        "packages": _externals(environment.manifest),
-        **_repositories(environment),
+        "upstreams": {uenv.name: {"install_tree": first.mount}},
+        "packages": _externals(environments),
+        **_repositories(environments),
     }
     return {
         ENV: env_json(uenv),
-        PACKED: packed_json(environment.mount, kind="environment", inputs=inputs, bytecode="unchecked-hash"),
+        PACKED: packed_json(first.mount, kind="environment", inputs=inputs, bytecode="unchecked-hash"),
         **{f"{folder}/activate.sh": _activation(views[view]) for view, folder in folders.items()},
         **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
-        **{f"{RECIPE}/{file}": text for file, text in environment.texts.items()},
-        **{f"meta/{file}": text for file, text in environment.texts.items() if file.startswith(f"{FOLDER_OF_EXTRA}/")},
+        **{f"{RECIPE}/{file}": text for file, text in texts_of(environments).items()},
+        **_metadata(environments),
     }
 
 
-def _repositories(environment: Installable) -> dict[str, Any]:
+def _metadata(environments: Sequence[Installable]) -> dict[str, str]:
+    """Return the files that environments have for `meta/extra`; what a site's tests find in the views is one file."""
+    extra = f"{FOLDER_OF_EXTRA}/"
+    found: dict[str, str] = {}
+    for name, text in (pair for one in environments for pair in one.texts.items() if pair[0].startswith(extra)):
+        is_one = name == f"{extra}{REFRAME}"
+        found[f"meta/{name}"] = found.get(f"meta/{name}", "") + text if is_one else found.get(f"meta/{name}", text)
+    return found
+
+
+def _repositories(environments: Sequence[Installable]) -> dict[str, Any]:
     """Return the package repositories besides Spack's own: a Spack that uses the image has to know their packages."""
-    repos = {name: place for name, place in (environment.manifest.get("repos") or {}).items() if name != "builtin"}
-    own = {name: f"{environment.mount}/{RECIPE}/{REPOSITORY}" for name, place in repos.items() if place == REPOSITORY}
+    repos = {name: place for name, place in repos_of(environments).items() if name != "builtin"}
+    mount = environments[0].mount
+    own = {name: f"{mount}/{RECIPE}/{REPOSITORY}" for name, place in repos.items() if place == REPOSITORY}
     return {"repos": {**repos, **own}} if repos else {}
 
 
@@ -224,28 +263,29 @@ def _view_folder(environment: Installable, store: Path, view: str) -> str:
     return os.readlink(store / name).removeprefix(f"{environment.mount}/")
 
 
-def _uenv(environment: Installable, views: Mapping[str, View], name: str) -> Uenv:
+def _uenv(environments: Sequence[Installable], views: Mapping[str, View], name: str) -> Uenv:
+    first = environments[0]
     spack = View(
         description="configuration for a Spack of one's own that uses this image as an upstream",
-        root=environment.mount,
-        activate=views[environment.view].activate,
-        scalars={"UENV_SPACK_CONFIG_PATH": f"{environment.mount}/config", **_spack_variables(environment)},
+        root=first.mount,
+        activate=views[first.view].activate,
+        scalars={"UENV_SPACK_CONFIG_PATH": f"{first.mount}/config", **_spack_variables(first)},
     )
-    root = f"{environment.mount}/{MODULE_FILES}"
+    root = f"{first.mount}/{MODULE_FILES}"
     of_modules = View(
         description="the module files of the packages",
         root=root,
-        activate=views[environment.view].activate,
+        activate=views[first.view].activate,
         lists={"MODULEPATH": [ListUpdate(op="prepend", paths=[root])]},
     )
-    has_modules = MODULES in environment.texts
+    with_modules = has_modules(environments)
     return Uenv(
         name=name,
-        description=environment.description or f"{len(environment.lock.roots)} packages, made by uenvtool",
-        mount=environment.mount,
-        views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: of_modules} if has_modules else {})},
-        default_view=environment.view,
-        modules=root if has_modules else None,
+        description=first.description or f"{len(first.lock.roots)} packages, made by uenvtool",
+        mount=first.mount,
+        views={**views, SPACK_VIEW: spack, **({MODULES_VIEW: of_modules} if with_modules else {})},
+        default_view=first.view,
+        modules=root if with_modules else None,
     )
 
 
@@ -272,14 +312,18 @@ def _spack_variables(environment: Installable) -> dict[str, str]:
     return {name: str(value) for name, value in named.items() if value}
 
 
-def _view(environment: Installable, name: str, store: Path, folder: str) -> View:
-    """Return a view with the paths that it has; only its own are named, before what the user has, and the programs of
-    a script of the user's behind them."""
+def _view(environment: Installable, name: str, folder: Path, own: Sequence[str]) -> View:
+    """Return a view with the paths that it has; only its own are named, before what the user has.
+
+    Behind them come the programs of a script of the user's, which lie in `own`, and those of compilers.
+    """
     root = environment.root_of(name)
-    found = _inspected(environment.manifest, store / folder)
+    found = _inspected(environment.manifest, folder)
     paths = {variable: [_below(root, part) for part in parts] for variable, parts in found.items()}
-    if POST_INSTALL in environment.texts and (store / LOCAL / "bin").is_dir():
-        paths.setdefault("PATH", []).append(f"{environment.mount}/{LOCAL}/bin")
+    if own:
+        paths.setdefault("PATH", []).extend(own)
+    for variable, folders in (environment.manifest.get("env_vars") or {}).get("prepend_path", {}).items():
+        paths.setdefault(variable, []).extend(str(folders).split(":"))
     lists = {variable: [ListUpdate(op="prepend", paths=named)] for variable, named in paths.items()}
     return View(
         description=f"{len(environment.lock.roots)} packages with what they need",
@@ -323,13 +367,14 @@ def _activation(view: View) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _externals(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the system brought, as the environment names it."""
-    found = {
-        str(name).rstrip(":"): {key: settings[key] for key in ("externals", "buildable") if key in settings}
-        for name, settings in (manifest.get("packages") or {}).items()
-        if isinstance(settings, dict) and settings.get("externals")
-    }
+def _externals(environments: Sequence[Installable]) -> dict[str, Any]:
+    """Return what the system brought and the compilers that were built first, as the environments name them."""
+    found: dict[str, Any] = {}
+    for name, settings in (pair for one in environments for pair in (one.manifest.get("packages") or {}).items()):
+        if isinstance(settings, dict) and settings.get("externals"):
+            kept = found.setdefault(str(name).rstrip(":"), {"externals": []})
+            kept["externals"] += [one for one in settings["externals"] if one not in kept["externals"]]
+            kept |= {"buildable": settings["buildable"]} if "buildable" in settings else {}
     return found or {"all": {}}
 
 

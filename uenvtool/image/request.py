@@ -15,9 +15,11 @@ Names = tuple[str, ...]
 
 @value_class
 class ImageRequest:
-    """A request for the image of an environment."""
+    """A request for the image of environments; the first gives it its name, its description and its default view."""
 
-    source: Annotated[str, Argument(metavar="RECIPE|DIR", help="A recipe, or the folder of a resolved environment.")]
+    sources: Annotated[
+        Names, Argument(metavar="RECIPE|DIR...", help="Recipes, or folders of resolved environments, in one image.")
+    ]
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[str | None, Option("-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")] = (

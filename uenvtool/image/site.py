@@ -203,9 +203,10 @@ def _mounted(request: ImageRequest) -> str:
 
 
 def _mount(request: ImageRequest) -> str:
-    if mount := mount_of(Path(request.source)):
+    source = request.sources[0]
+    if mount := mount_of(Path(source)):
         return mount
-    return choose(load_recipe(request.source), request.system, request.uarch).system.mount or MOUNT
+    return choose(load_recipe(source), request.system, request.uarch).system.mount or MOUNT
 
 
 def _store(request: ImageRequest, site: Site) -> Check:

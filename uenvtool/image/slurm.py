@@ -16,11 +16,10 @@ from uenvtool.core.lines import aligned, bash_words, in_comment
 from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import output_or_raise, require_sbatch, submitted
-from uenvtool.env.install import ENVIRONMENT, JOB, WORK
+from uenvtool.env.install import JOB, WORK, write_locks
 from uenvtool.image.build import ImagePlan, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.site import as_url, push_target, require_site
-from uenvtool.knowledge.lock import LOCK
 
 TEMPLATE = Path(__file__).parent / "build-job.sh"
 SHARE = 'srun --kill-on-bad-exit=0 --no-kill --label --cpu-bind=none "${build[@]}" --install-only\n'
@@ -31,7 +30,7 @@ OUTPUT = "slurm-%j.out"
 def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result:
     """Submit a job that builds an image; its number is the answer, or the image if the job was waited for.
 
-    The environment is resolved here, first. The store and the folders of Spack have to be the same on
+    The environments are resolved here, first. The store and the folders of Spack have to be the same on
     every node. Raises as `build_image` does, ToolMissing without sbatch, ToolFailed if Slurm does not
     take the job, or if it was waited for and failed.
     """
@@ -43,7 +42,7 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     require_site(plan.request, plan.site, plan.spack, progress)
     work, text = plan.store / WORK, job_script(request, plan)
     script = work / "build.sh"
-    files.write_all(plan.store / ENVIRONMENT, {LOCK: plan.environment.texts[LOCK]})  # what `image status` counts
+    write_locks(plan.environments, plan.store)
     files.write(script, text)
     data = {"image": str(plan.target), "store": str(plan.store), "script": str(script)}
 
@@ -104,7 +103,7 @@ def _build_words(plan: ImagePlan) -> Iterator[str]:
     """Return the command of a node: the same build, with nothing left to decide."""
     request = plan.request
     on_a_node = ImageRequest(
-        source=os.fspath(plan.environment.folder.resolve()),
+        sources=tuple(os.fspath(one.folder.resolve()) for one in plan.environments),
         output=os.fspath(plan.target),
         site=plan.site.path,
         store=plan.store,

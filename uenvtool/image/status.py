@@ -45,10 +45,11 @@ def status(store: Path) -> Result:
 
     The exit code is NO if a package failed, or the last run. Raises BadInput if it is no store.
     """
-    lock = store / ENVIRONMENT / LOCK
-    if not lock.is_file():
+    if not (store / ENVIRONMENT / LOCK).is_file():
         raise BadInput(f"{store} is no store of uenvtool image build", hint="name the folder that --store named")
-    packages = sorted(read_lock(lock, str(lock)).packages, key=lambda package: (package.name, package.version))
+    locks = [read_lock(path, str(path)) for path in (store / ENVIRONMENT).rglob(LOCK)]
+    by_hash = {package.hash: package for lock in locks for package in lock.packages}
+    packages = sorted(by_hash.values(), key=lambda package: (package.name, package.version))
     done = installed_hashes(store)
     installed = [package for package in packages if package.external or package.hash in done]
     begun = [build for build in _begun(store, packages) if build.package not in installed]

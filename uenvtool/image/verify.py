@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
 from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
-from uenvtool.env.folder import COMPILER
 from uenvtool.image import elf
 from uenvtool.image.cache import has_mark_of_another, marker_of
 from uenvtool.image.contents import Contents
@@ -39,8 +38,6 @@ ARCHIVE = b"!<arch>\n"
 RECORDS = r"(.*/)?(\.spack/.*|[^/]+\.dist-info/direct_url\.json|[^/]+\.pyc)"
 """Files that record where they come from: Spack's own, pip's (PEP 610), and bytecode for its tracebacks."""
 LARGEST_LIBRARY = 4 << 30
-LOCKS = (f"{RECIPE}/{LOCK}", f"{RECIPE}/{COMPILER}/{LOCK}")
-"""The locks that say what Spack has to have installed in an image of this tool's."""
 _ENV = ENV.encode()
 _OVERLAP = 256
 _MOST_NAMES = 3
@@ -192,7 +189,7 @@ def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes,
             read.update(_read_batch(found, scanner))
     env = read.get(_ENV)
     names = by_name(entries)
-    texts = read_texts(image, [DATABASE, *LOCKS], largest=LARGEST_DATABASE, known=names)
+    texts = read_texts(image, [DATABASE, *_locks(names)], largest=LARGEST_DATABASE, known=names)
     if env is not None and env.text:
         texts[ENV] = env.text.decode("utf-8", "surrogateescape")
     return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts), read
@@ -278,9 +275,14 @@ def view_problems(contents: Contents) -> Iterator[str]:
                 yield f"view {name}: {path} does not exist in the image"
 
 
+def _locks(names: Iterable[str]) -> list[str]:
+    """Return the locks that say what Spack has to have installed in an image of this tool's."""
+    return [name for name in names if name.startswith(f"{RECIPE}/") and name.endswith(f"/{LOCK}")]
+
+
 def package_problems(contents: Contents) -> Iterator[str]:
     """Name what Spack installed into an image and its lock does not have, in a sentence each."""
-    locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in LOCKS if name in contents.texts]
+    locks = [parse_lock(contents.texts[name], f"{contents.path}:{name}") for name in _locks(contents.texts)]
     if not locks:
         return
     wanted = {package.hash for lock in locks for package in lock.packages}

@@ -241,7 +241,7 @@ def _unfit_overlay(plan: JobPlan, overlay: Mapping[str, Any], system: System, ua
     newer = overlay.get("overlay") or {}
     if newer.get("newer"):
         yield f"{path} is older than {newer['path']}: pack it again with uenvtool venv {newer['path']} --squash"
-    platform, target = str(base.get("platform") or ""), _machine(system.nodes[uarch].target)
+    platform, target = str(base.get("platform") or ""), system.nodes[uarch].machine
     if target and platform and target not in platform.replace("-", "_"):
         yield f"{path} was made for {platform}, and the nodes of {system.name} are {target}: make it anew there"
     if base and plan.use.image == CONTAINER and not base.get("in_container"):
@@ -249,14 +249,6 @@ def _unfit_overlay(plan: JobPlan, overlay: Mapping[str, Any], system: System, ua
         yield f"{path} was made on {of_uenv}{base.get('name')}: a container has another Python, make it anew inside"
     if base.get("in_container") and plan.use.image != CONTAINER and plan.use.scheduler != KUBERNETES:
         yield f"{path} was made in a container: {plan.runtime.name} has another Python, make it anew outside"
-
-
-def _machine(target: str) -> str:
-    """Return the machine of a CPU target of archspec's, as `uname -m` has it; empty if it is not known."""
-    import archspec.cpu
-
-    found = archspec.cpu.TARGETS.get(target)
-    return str(found.family.name) if found else ""
 
 
 def _refuse_unmounted(plan: JobPlan) -> None:

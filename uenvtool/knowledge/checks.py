@@ -37,7 +37,8 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
     if recipe.compiler:
         yield from _of_spec(recipe.compiler.spec, recipe.compiler.position)
     mpi = recipe.mpi or {}
-    for pin in (*recipe.require.values(), *mpi.values(), *([recipe.python] if recipe.python else [])):
+    pins = (*recipe.require.values(), *recipe.compilers.values(), *mpi.values())
+    for pin in (*pins, *([recipe.python] if recipe.python else [])):
         if pin.version:
             yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position, when=pin.when)
     for pin in recipe.prefer.values():
@@ -151,10 +152,11 @@ def _names_of_python_packages() -> frozenset[str]:
 
 
 def _unknown_facts(recipe: Recipe) -> Iterator[Problem]:
+    pins = (*recipe.require.values(), *recipe.prefer.values())
     placed: list[tuple[Condition, Position]] = [
         *((root.when, root.position) for root in recipe.roots),
         *((group.when, group.position) for group in recipe.variants.values()),
-        *((pin.when, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())),
+        *((pin.when, pin.position) for pin in (*pins, *recipe.compilers.values())),
         *((variable.when, variable.position) for variable in recipe.view.env),
         *((row.when, row.position) for row in (recipe.published.table.rows if recipe.published else ())),
         *((absence.when, absence.position) for absence in (recipe.published.absent if recipe.published else ())),

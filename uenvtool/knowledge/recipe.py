@@ -209,6 +209,7 @@ class Deployment:
 class Recipe:
     """A recipe with everything that it inherits.
 
+    compiler: builds what names no other; compilers: further ones, for specs that name them.
     mpi: MPI provider to the versions that the recipe can be built with; None for a recipe without MPI.
     global_variants: the variant groups that every package prefers. unify: `when_possible` if there may be several
     versions of a package. modules: the text of a file with Spack's configuration of module files, or empty.
@@ -221,6 +222,7 @@ class Recipe:
     spack: GitPin
     repos: dict[str, GitPin]
     compiler: RootSpec | None = None
+    compilers: dict[str, Pin] = field(default_factory=dict)
     python: Pin | None = None
     mpi: dict[str, Pin] | None = None
     variants: dict[str, VariantGroup] = field(default_factory=dict)
@@ -269,7 +271,7 @@ def read_recipe(name: str) -> Recipe:
     binder = Binder.of(locate(RECIPE, name), RECIPE)
     tree = binder.tree
     binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
-    pins = {key: _pins(binder, key) for key in ("require", "prefer")}
+    pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}
     recipe = binder.whole(
         Recipe, name=binder.chain[0].name, **pins, additions=_additions(binder), chain=binder.chain, tree=tree
     )

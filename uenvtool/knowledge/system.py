@@ -77,6 +77,14 @@ class NodeType:
     binding: dict[str, Binding] = field(default_factory=dict)
     reason: str = ""
 
+    @property
+    def machine(self) -> str:
+        """What `uname -m` says on it; "" if archspec does not know its target."""
+        import archspec.cpu
+
+        found = archspec.cpu.TARGETS.get(self.target)
+        return str(found.family.name) if found else ""
+
 
 @value_class
 class External:

@@ -1,0 +1,113 @@
+"""Several environments in one image: what keeps them apart is said at its place, and the rest lies side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from uenvtool.core.errors import BadInput
+from uenvtool.env.installable import Installable, read_installable
+from uenvtool.env.together import repos_of, texts_of, together
+
+SPACK = """\
+# Generated
+spack:
+  config: {{install_tree: {{root: {mount}}}}}
+  repos: {{uenvtool: spack_repo/uenvtool, builtin: {{git: https://example.org/packages.git, tag: {tag}}}}}
+  view: {{{view}: {{root: x}}}}
+"""
+COMPILER = """\
+spack:
+  specs: [{spec}]
+  config: {{install_tree: {{projections: {{gcc@13.3.0: "compilers/{{name}}-{{version}}", all: x}}}}}}
+  repos: {{builtin: {{tag: {tag}}}}}
+"""
+
+
+def environment(
+    folder: Path,
+    name: str,
+    *,
+    view: str = "",
+    mount: str = "/user-environment",
+    tag: str = "v1",
+    spack: str = "1.1.0",
+    target: str = "zen3",
+    where: str = "",
+    addition: str = "one",
+    compiler: str = "",
+) -> Installable:
+    """A resolved environment on disk; each argument is what can keep it apart from another."""
+    made = folder / name
+    package = made / "spack_repo" / "uenvtool" / "packages" / "one" / "package.py"
+    package.parent.mkdir(parents=True)
+    package.write_text(addition)
+    spec = {"name": "zstd", "version": "1.5.6", "arch": {"platform_os": "sles15", "target": target}}
+    lock = {"roots": [], "concrete_specs": {"z" * 32: spec}, "spack": {"version": spack}}
+    (made / "spack.lock").write_text(json.dumps(lock))
+    (made / "spack.yaml").write_text(SPACK.format(mount=mount, view=view or name, tag=tag))
+    if where:
+        (made / ".uenvtool.json").write_text(json.dumps({"format": 1, "files": {}, "for": f"{name} for {where}"}))
+    if compiler:
+        (made / "compiler").mkdir()
+        (made / "compiler" / "spack.yaml").write_text(COMPILER.format(spec=compiler, tag=tag))
+    return read_installable(made)
+
+
+def test_each_has_a_place_and_the_additions_of_all_lie_beside_the_first(tmp_path: Path) -> None:
+    first, second = environment(tmp_path, "a"), environment(tmp_path, "b")
+
+    placed = together([first, second])
+
+    assert [one.place for one in placed] == ["", "environments/b"]
+    assert sorted(texts_of(placed)) == [
+        "environments/b/spack.lock",
+        "environments/b/spack.yaml",
+        "environments/b/spack_repo/uenvtool/packages/one/package.py",
+        "spack.lock",
+        "spack.yaml",
+        "spack_repo/uenvtool/packages/one/package.py",
+    ]
+    assert set(repos_of(placed)) == {"uenvtool", "builtin"}
+
+
+def test_one_environment_is_as_it_was(tmp_path: Path) -> None:
+    alone = environment(tmp_path, "a")
+
+    assert together([alone]) == (alone,)
+    assert texts_of([alone]) == alone.texts
+
+
+@pytest.mark.parametrize(
+    ("differing", "message"),
+    [
+        ({"mount": "/elsewhere"}, "one is mounted at /user-environment, one /elsewhere"),
+        ({"target": "zen4"}, "one is built for os=sles15 target=zen3, one os=sles15 target=zen4"),
+        ({"where": "bristen, node type a100"}, "one is for clariden, node type gh200, one bristen, node type a100"),
+        ({"spack": "1.2.0"}, "one is resolved by Spack 1.1.0, one 1.2.0"),
+        ({"tag": "v2"}, "their package repositories builtin differ"),
+        ({"addition": "two"}, "their additions spack_repo/uenvtool/packages/one/package.py differ"),
+        ({"view": "a"}, "both have a view a\nhint: name it after its environment: `view: {name: b}`"),
+        ({"compiler": "gcc@13.3.0 +nvptx"}, "they build gcc@13.3.0 in two ways"),
+    ],
+)
+def test_what_keeps_them_apart_is_said_at_its_file(tmp_path: Path, differing: dict[str, str], message: str) -> None:
+    first = environment(tmp_path, "a", where="clariden, node type gh200", compiler="gcc@13.3.0")
+    same = {"where": "clariden, node type gh200", "compiler": "gcc@13.3.0"}
+    other = environment(tmp_path, "b", **{**same, **differing})
+
+    with pytest.raises(BadInput) as error:
+        together([first, other])
+
+    assert f"{other.folder}/spack.yaml: {other.folder} cannot be in one image with {first.folder}: {message}" in str(
+        error.value
+    ).replace(":1:1", "")
+
+
+def test_an_environment_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    one = environment(tmp_path, "a")
+
+    with pytest.raises(BadInput, match="both are a"):
+        together([one, one])
