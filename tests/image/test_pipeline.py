@@ -107,6 +107,28 @@ def test_a_committed_environment_is_compared_and_what_differs_ends_the_job(proje
     assert "commit what this job has made of it" in wrong.stderr
 
 
+def test_the_environments_of_one_image_are_each_compared_and_built_together(place: Path, cli: Cli) -> None:
+    assert cli("image", "pipeline", "pytorch-2.6", "hello", "--system", "clariden").code == 0
+    for recipe in ("pytorch-2.6", "hello"):
+        shutil.copytree(ROOT / "envs" / recipe / "clariden-gh200", place / "envs" / recipe / "clariden-gh200")
+    (place / "programs").mkdir()
+    (place / "programs" / "uenvtool").write_text('#!/bin/sh\necho "$@" >> words\n')
+    (place / "programs" / "uenvtool").chmod(0o755)
+    env = {**os.environ, "PATH": f"{place}/programs:{os.environ['PATH']}", "IMAGES": "kept"}
+
+    for step in ("resolve", "build"):
+        done = subprocess.run(["bash", f"{FOLDER}/ci.sh", step], env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    where = "--system clariden --uarch gh200 -o"
+    assert (place / "words").read_text().splitlines() == [
+        f"build pytorch-2.6 {where} envs/pytorch-2.6/clariden-gh200 --check",
+        f"build hello {where} envs/hello/clariden-gh200 --check",
+        "image build envs/pytorch-2.6/clariden-gh200 envs/hello/clariden-gh200 --tag hash --images kept "
+        "--push-image kept -o images/",
+    ]
+
+
 def test_an_image_is_taken_tested_marked_and_published(project: Project) -> None:
     early = project.run("publish")
     built = project.run("build")

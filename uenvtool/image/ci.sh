@@ -8,9 +8,10 @@
 # IMAGES and DEPLOY are places that keep images: a folder, or oci://REGISTRY/PATH, for which skopeo is logged in.
 # TESTS is a script that gets the image; where it leaves ReFrame's report in REFRAME_REPORT, that report decides.
 # BUILD_OPTIONS are further options of image build, such as --slurm --nodes 4 --account g123 --wait.
-environment=@ENVIRONMENT_WORD@
+environments=(@ENVIRONMENTS@)
+recipes=(@RECIPES@) # of each
+where=(@WHERE@)
 name=@NAME_WORD@ # of the image in a registry
-recipe=(@INPUTS@)
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"/@TOP_WORD@
@@ -26,9 +27,15 @@ main() {
 }
 
 resolve() {
-  ! uenvtool build "${recipe[@]}" -o "$environment" --check || return 0
-  uenvtool build "${recipe[@]}" -o "$environment" --concretize || true
-  stop "$environment was not what its inputs give" 'commit what this job has made of it: its artifacts hold it'
+  local index words differing=
+  for index in "${!environments[@]}"; do
+    words=("${recipes[index]}" "${where[@]}" -o "${environments[index]}")
+    ! uenvtool build "${words[@]}" --check || continue
+    uenvtool build "${words[@]}" --concretize || true
+    differing+=" ${environments[index]}"
+  done
+  [[ -z $differing ]] ||
+    stop "not what the inputs give:$differing" 'commit what this job has made of it: its artifacts hold it'
 }
 
 # Prints the file of the image, which is built only if no place has it.
@@ -36,7 +43,7 @@ image() {
   : "${IMAGES:?name the place of images under test: IMAGES=oci://registry.example.org/build}"
   local options=(--tag hash --images "$IMAGES" --push-image "$IMAGES" -o images/)
   # shellcheck disable=SC2086  # several options
-  uenvtool image build "$environment" "${options[@]}" ${BUILD_OPTIONS-}
+  uenvtool image build "${environments[@]}" "${options[@]}" ${BUILD_OPTIONS-}
 }
 
 has_passed() { (cd images && sha256sum --check --status "${1##*/}.tested" 2>/dev/null); }

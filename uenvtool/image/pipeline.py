@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,7 @@ from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.image.cache import repository_name
 from uenvtool.knowledge.choice import choose, load_recipe
-from uenvtool.knowledge.options import RecipeName, SystemName, Uarch
+from uenvtool.knowledge.options import RecipeNames, SystemName, Uarch
 
 TEMPLATE = Path(__file__).parent / "ci.sh"
 STAGES = ("resolve", "build", "test", "publish")
@@ -28,9 +29,9 @@ STAGES = ("resolve", "build", "test", "publish")
 
 @value_class
 class PipelineRequest:
-    """A request for the pipeline of a uenv."""
+    """A request for the pipeline of a uenv, which has the environments of one recipe or several."""
 
-    recipe: RecipeName
+    recipes: RecipeNames
     system: SystemName = None
     uarch: Uarch = None
     output: Annotated[
@@ -41,18 +42,19 @@ class PipelineRequest:
 
 
 def write_pipeline(request: PipelineRequest) -> Result:
-    """Write the pipeline of a recipe for a system, or compare it with what is there.
+    """Write the pipeline of recipes for a system, or compare it with what is there.
 
     Raises BadInput for a recipe or folder that is none; AnswerIsNo if a check finds differences.
     """
-    recipe = load_recipe(request.recipe)
-    choice = choose(recipe, request.system, request.uarch)
-    environment = plan_environment(recipe, choice.system, choice.uarch)
-    folder = request.output or usual_folder(environment, "pipelines")
+    environments = []
+    for recipe in map(load_recipe, request.recipes):
+        choice = choose(recipe, request.system, request.uarch)
+        environments.append(plan_environment(recipe, choice.system, choice.uarch))
+    folder = request.output or usual_folder(environments[0], "pipelines")
     if os.path.isabs(folder) or ".." in folder.parts:
         raise BadInput(f"{folder} is not in the repository", hint="name a folder below this one, where jobs find it")
-    texts = render_pipeline(environment, request.recipe, folder)
-    again = shlex.join(["uenvtool", "image", "pipeline", *_inputs(environment, request.recipe)])
+    texts = render_pipeline(environments, request.recipes, folder)
+    again = shlex.join(["uenvtool", "image", "pipeline", *request.recipes, *_where(environments)])
     if request.check:
         files.check_generated(folder, texts, again=again)
         return Result(data={"folder": str(folder), "files": list(texts)}, notes=(f"{folder} is as its inputs give it",))
@@ -66,40 +68,43 @@ def write_pipeline(request: PipelineRequest) -> Result:
     )
 
 
-def render_pipeline(environment: Environment, recipe: str, folder: Path) -> dict[str, str]:
-    """Return the files of a pipeline that lies in a folder of the repository. recipe: as the user names it."""
-    inputs = _inputs(environment, recipe)
-    target = usual_folder(environment)
-    again = quoting.comment(shlex.join(["uenvtool", "image", "pipeline", *inputs, "-o", os.fspath(folder)]))
-    name = f"{environment.recipe.name} {target.name}"
+def render_pipeline(environments: Sequence[Environment], recipes: Sequence[str], folder: Path) -> dict[str, str]:
+    """Return the files of a pipeline that lies in a folder of the repository. recipes: as the user names them."""
+    first, where = environments[0], _where(environments)
+    targets = [os.fspath(usual_folder(environment)) for environment in environments]
+    words = ["uenvtool", "image", "pipeline", *recipes, *where, "-o", os.fspath(folder)]
+    again = quoting.comment(shlex.join(words))
+    name = f"{first.recipe.name} {usual_folder(first).name}"
+    purpose = " with ".join([first.purpose, *(other.recipe.name for other in environments[1:])])
     head = [
-        f"The pipeline of the uenv {environment.purpose}",
+        f"The pipeline of the uenv {purpose}",
         f"Made by uenvtool, again: {again}",
         f"Use it from .gitlab-ci.yml with those of other uenvs: include: [{{local: {folder}/gitlab-ci.yml}}, ...]",
         "Variables of the project: those that ci.sh names, and the tags of two runners: BUILDER has Spack and skopeo,",
         "NODES is a node, or starts jobs there.",
     ]
     jobs = (
-        Job(step="resolve", stage="resolve", runner="BUILDER", needs="[]", kept=(f"{target}/",)),
+        Job(step="resolve", stage="resolve", runner="BUILDER", needs="[]", kept=[f"{target}/" for target in targets]),
         Job(step="build", stage="build", runner="NODES", needs=f'["{name} resolve"]'),
         Job(step="test", stage="test", runner="NODES", needs=f'["{name} build"]'),
         Job(step="publish", stage="publish", runner="BUILDER", needs=f'["{name} test"]', is_for_all=True),
     )
-    watched = [f"{path}/**/*" for path in ("recipes", "systems", target, folder)]
+    watched = [f"{path}/**/*" for path in ("recipes", "systems", *targets, folder)]
     return {
         "gitlab-ci.yml": gitlab(name, quoting.sh_word(os.fspath(folder)), head, STAGES, jobs, watched=watched),
         "ci.sh": filled(
             TEMPLATE.read_text(encoding="utf-8"),
-            PURPOSE=environment.purpose,
+            PURPOSE=purpose,
             AGAIN=again,
-            ENVIRONMENT_WORD=quoting.sh_word(os.fspath(target)),
-            NAME_WORD=quoting.sh_word(repository_name(environment.recipe.name)),
-            INPUTS=bash_words(inputs),
+            ENVIRONMENTS=bash_words(targets),
+            RECIPES=bash_words(recipes),
+            WHERE=bash_words(where),
+            NAME_WORD=quoting.sh_word(repository_name(first.recipe.name)),
             TOP_WORD=quoting.sh_word(os.path.relpath(".", folder)),
             END=end_of_script(artifact=True),
         ),
     }
 
 
-def _inputs(environment: Environment, recipe: str) -> list[str]:
-    return [recipe, "--system", environment.system.name, "--uarch", environment.node.uarch]
+def _where(environments: Sequence[Environment]) -> list[str]:
+    return ["--system", environments[0].system.name, "--uarch", environments[0].node.uarch]
