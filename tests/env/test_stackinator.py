@@ -20,9 +20,9 @@ Write = Callable[[str, str | bytes], Path]
 MINE = "extends: pytorch-2.9\ndescription: Mine.\n"
 
 
-def rendered(recipe: str, system: str = "clariden") -> dict[str, str]:
+def rendered(recipe: str, system: str = "clariden", version: int = 2) -> dict[str, str]:
     loaded = load_system(system)
-    return render_recipe(plan_environment(load_recipe(recipe), loaded, next(iter(loaded.nodes))), 2)
+    return render_recipe(plan_environment(load_recipe(recipe), loaded, next(iter(loaded.nodes))), version)
 
 
 def test_the_image_has_the_published_name_and_entry() -> None:
@@ -52,6 +52,20 @@ def test_reframe_finds_what_the_view_has() -> None:
 
     assert {"cuda", "mpi", "nccl", "pytorch"} <= set(found["features"])
     assert (found["cc"], found["views"]) == ("mpicc", ["default"])
+
+
+@pytest.mark.parametrize(("version", "spec"), [(2, None), (3, "+clang ~gold")])
+def test_further_compilers_stand_behind_the_one_that_builds_the_rest(
+    write: Write, version: int, spec: str | None
+) -> None:
+    write("recipes/mine/recipe.yaml", MINE + "compilers: {llvm: {version: 19.1.7, variants: +clang ~gold}}\n")
+
+    files = rendered("mine", version=version)
+
+    compilers = yaml.safe_load(files["compilers.yaml"])
+    assert (list(compilers), compilers["llvm"].get("spec")) == (["gcc", "llvm"], spec)
+    assert ("takes no variants: +clang ~gold" in files["compilers.yaml"]) is (version == 2)
+    assert yaml.safe_load(files["environments.yaml"])["mine"]["compiler"] == ["gcc", "llvm"]
 
 
 def test_no_cluster_serves_a_node_type_that_is_not_named() -> None:

@@ -24,6 +24,13 @@ for name, validator in (("config", schema.ConfigValidator), ("compilers", schema
                         ("environments", schema.EnvironmentsValidator)):
     validator.validate(yaml.safe_load((folder / f"{name}.yaml").read_text()))
 """
+COMPILERS = """\
+extends: pytorch-2.9
+description: PyTorch, and compilers for what users build.
+compilers:
+  llvm: {version: 19.1.7, variants: +clang ~gold}
+  nvhpc: 25.1
+"""
 
 
 def python_of(version: int) -> Path:
@@ -35,10 +42,13 @@ def python_of(version: int) -> Path:
     return Path(named) if named else peers.stackinator_python()
 
 
-@pytest.mark.parametrize("recipe", sampled(["pytorch-2.6", "pytorch-2.9"]))
+@pytest.mark.parametrize("recipe", sampled(["pytorch-2.6", "pytorch-2.9", "compilers"]))
 @pytest.mark.parametrize(("version", "format_"), [(6, "stackinator"), (7, "stackinator3")])
-def test_stackinator_accepts_the_recipe(cli: Callable[..., Answer], recipe: str, version: int, format_: str) -> None:
+def test_stackinator_accepts_the_recipe(
+    cli: Callable[..., Answer], write: Callable[..., Path], recipe: str, version: int, format_: str
+) -> None:
     python = python_of(version)
+    write("recipes/compilers/recipe.yaml", COMPILERS)
     assert cli("build", recipe, "--system", "clariden", "--format", format_, "-o", "out").code == 0
 
     done = subprocess.run([python, "-c", READ, "out"], check=False, capture_output=True, text=True)

@@ -54,7 +54,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
     header = [f"# {line}" for line in header_lines(environment, again(environment, f"--format {_format(version)}"))]
     for name, lines in (
         ("config.yaml", _config(environment, version)),
-        ("compilers.yaml", _compilers(environment)),
+        ("compilers.yaml", _compilers(environment, version)),
         ("packages.yaml", _packages(environment)),
         ("modules.yaml", environment.recipe.modules.splitlines() or (MODULES if version == 2 else [])),
         ("environments.yaml", _environments(environment)),
@@ -137,13 +137,15 @@ def _deployment(environment: Environment) -> list[str]:
     ]
 
 
-def _compilers(environment: Environment) -> list[str]:
+def _compilers(environment: Environment, version: int) -> list[str]:
     lines = []
     for compiler in environment.compilers:
         spec = compiler.root.spec
-        version = str(spec.versions).lstrip("=") if spec.versions else ""
-        lines += [*beside(f"{compiler.name}:", compiler.root.reason), f"  version: '{version}'"]
-        lines += [f"  spec: {scalar(' '.join(spec.words.values()))}"] if spec.words else []
+        wanted = str(spec.versions).lstrip("=") if spec.versions else ""
+        variants = " ".join(spec.words.values())
+        lost = f"Stackinator 6 takes no variants: {variants}" if variants and version == 2 else ""
+        lines += [*beside(f"{compiler.name}:", compiler.root.reason), *beside(f"  version: '{wanted}'", lost)]
+        lines += [f"  spec: {scalar(variants)}"] if variants and version > 2 else []
     return lines
 
 
