@@ -132,6 +132,7 @@ def test_further_compilers_are_built_by_the_gcc_that_is_built_first(write: Write
         "c": f"{built}/llvm-19.1.7/bin/clang",
         "cxx": f"{built}/llvm-19.1.7/bin/clang++",
     }
+    assert main["concretizer"]["duplicates"] == {"max_dupes": {"c": 3, "cxx": 3, "fortran": 2}}
     assert packages["llvm:"]["externals"][0]["spec"].startswith("llvm@19.1.7 +clang ~gold ")
     nvc = f"{built}/nvhpc-25.1/Linux_aarch64/25.1/compilers/bin"
     assert packages["nvhpc:"]["externals"][0]["extra_attributes"]["compilers"]["c"] == f"{nvc}/nvc"

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from uenvtool.core import quoting
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
-from uenvtool.env.compilers import LANGUAGES, Compiler, plain
+from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
 from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
 from uenvtool.env.folder import EXTRA, MODULES
 from uenvtool.knowledge.locate import Location
@@ -70,7 +70,7 @@ def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolvi
         _included(environment, resolving),
         _definitions(environment),
         _specs(environment),
-        _concretizer(environment),
+        [*_concretizer(environment), *_duplicates(environment)],
         _config(environment),
         _packages(environment),
         _repos(environment, local),
@@ -219,6 +219,16 @@ def _concretizer(environment: Environment) -> list[str]:
         "  targets:",
         *indented(beside("host_compatible: false", "the nodes' CPU is not this machine's"), 4),
     ]
+
+
+def _duplicates(environment: Environment) -> list[str]:
+    """Return how many compilers of a language there may be (Spack v1.1.0, concretizer.yaml: 2, of Fortran 1)."""
+    most = {language: len(having(environment.compilers, language)) for language in LANGUAGES}
+    if max(most.values()) < 2:
+        return []
+    counts = ", ".join(f"{language}: {max(count, 2)}" for language, count in most.items())
+    reason = "else what names no compiler takes one that another spec names"
+    return indented(["duplicates:", *beside(f"  max_dupes: {{{counts}}}", reason)], 2)
 
 
 def _config(environment: Environment) -> list[str]:
