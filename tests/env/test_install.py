@@ -18,7 +18,7 @@ from tests.support.project import ROOT
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.tools import Completed
 from uenvtool.env.explain_failure import explain_failed_install, explain_failure
-from uenvtool.env.install import MAX_RUNS, WITH_MOUNT, InstallOptions, install
+from uenvtool.env.install import MAX_RUNS, WITH_MOUNT, InstallOptions, install, sandboxed
 from uenvtool.env.installable import read_installable
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner
@@ -93,6 +93,16 @@ def test_a_build_of_an_ordinary_user_writes_nowhere_else_either() -> None:
         found = dict(line.split() for line in done.stdout.splitlines())
         assert {**found, "project": "kept"} == KEPT_IN, done.stderr  # that one lies below /tmp
         assert os.listdir(folder / "home") == [".spack"]
+
+
+def test_spack_finds_its_own_folder_in_a_home_that_is_empty(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPACK_USER_CACHE_PATH", raising=False)
+    monkeypatch.setenv("HOME", str(place / "home"))
+    (place / "work").mkdir()
+
+    sandboxed(SPACK, read_installable(ROOT / "envs/hello/clariden-gh200"), place, place / "work", place, None)
+
+    assert (place / "home" / ".spack").is_dir()
 
 
 def skip_if_not_kept_in(errors: str) -> None:

@@ -262,6 +262,7 @@ def sandboxed(
 
     also: further folders that it may write to.
     """
+    make_folder(user_cache())  # what is not there cannot be left writable
     root = spack.program.resolve().parent.parent  # its keys lie there
     keys = keyring or Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
