@@ -111,6 +111,20 @@ def test_a_store_of_spacks_is_shown_by_its_database(place: Path, cli: Cli) -> No
     assert found["views"]["default"]["env"]["values"]["scalar"] == {"CUDA_HOME": "/opt/cuda"}
 
 
+def test_a_compiler_that_is_built_and_an_external_is_one_package(place: Path, cli: Cli) -> None:
+    spec = {"name": "gcc", "version": "13.4.0", "dependencies": []}
+    built = {"spec": spec, "path": "/u/compilers/gcc", "installed": True}
+    external = {**built, "spec": {**spec, "external": {"path": "/u/compilers/gcc"}}}
+    database = json.dumps({"database": {"installs": {"a": built, "b": external}}}).encode()
+    image = uenv(place, extra={".spack-db/index.json": database, "compilers/gcc/bin/gcc": b"gcc"})
+
+    [found] = data(cli("image", "show", str(image), "--json"))
+    bill = data(cli("image", "sbom", str(image)))
+
+    assert [(each["name"], each["bytes"]) for each in found["packages"]] == [("gcc", 3)]
+    assert [each["name"] for each in bill["components"]] == ["gcc"]
+
+
 @pytest.mark.parametrize("text", ["[]", "{", '{"database": {"installs": {"a": 5}}}', "[" * 100_000])
 def test_a_database_that_is_none_shows_no_package(place: Path, cli: Cli, text: str) -> None:
     [found] = data(cli("image", "show", str(uenv(place, extra={".spack-db/index.json": text.encode()})), "--json"))

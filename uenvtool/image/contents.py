@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from uenvtool.core.words import canonical
+from uenvtool.core.words import canonical, grouped
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
@@ -225,17 +225,17 @@ def _of_spack(contents: Contents) -> Iterator[Package]:
     def folders(keys: Iterable[str]) -> tuple[str, ...]:
         return tuple(sorted({installs[key].folder for key in keys if key in installs} & names.keys()))
 
-    for row in installs.values():
-        if row.folder in names:
-            yield Package(
-                name=row.name,
-                version=row.version,
-                kind=SPACK,
-                bytes=sizes[row.folder],
-                folder=row.folder,
-                needs=folders(row.needs),
-                build_only=folders(row.build_only),
-            )
+    # A compiler of the image has two rows: as it was built, and as the external that others are built with.
+    for folder, rows in grouped((row.folder, row) for row in installs.values() if row.folder in names).items():
+        yield Package(
+            name=rows[0].name,
+            version=rows[0].version,
+            kind=SPACK,
+            bytes=sizes[folder],
+            folder=folder,
+            needs=folders(key for row in rows for key in row.needs),
+            build_only=folders(key for row in rows for key in row.build_only),
+        )
 
 
 def _sizes(names: Mapping[str, Listed], prefixes: Collection[str]) -> dict[str, int]:
