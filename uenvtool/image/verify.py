@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -104,9 +105,8 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     build_folders: further folders that no file may name. The exit code is NO if anything is wrong.
     Raises BadInput if a file is not an image or damaged, ToolMissing without unsquashfs 4.5 or later.
     """
-    found = [(str(image), check(image, build_folders)) for image in images]
+    found = [(str(image), _with_marker(image, check(image, build_folders))) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in found for problem in report.problems]
-    problems += [Problem(problem) for image in images for problem in _of_marker(image)]
     return Result(
         data=[
             {
@@ -137,10 +137,12 @@ def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
     ]
 
 
-def _of_marker(image: Path) -> Iterator[str]:
-    """Yield what is wrong with the marker of a tested image, if there is one: another image was tested."""
-    if has_mark_of_another(image):
-        yield f"{image}: {marker_of(image).name} is of another image: test this one, and mark it again"
+def _with_marker(image: Path, report: Report) -> Report:
+    """Return a report that says too if the marker of a tested image is that of another image."""
+    if not has_mark_of_another(image):
+        return report
+    problem = f"{marker_of(image).name} is of another image: test this one, and mark it again"
+    return replace(report, problems=[*report.problems, problem])
 
 
 def _from_base(image: str, report: Report) -> str:
