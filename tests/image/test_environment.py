@@ -14,6 +14,7 @@ import pytest
 
 from tests.support import peers
 from tests.support.needs import needs
+from uenvtool.core.errors import BadInput
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.together import together
 from uenvtool.image.cache import inputs_hash
@@ -208,6 +209,16 @@ def test_an_image_says_of_itself_what_its_recipe_says(environment: Installable, 
     env = json.loads((folder / "meta" / "env.json").read_text())
 
     assert (env["name"], env["description"]) == ("small", "one package of Python.")
+
+
+@pytest.mark.parametrize("part", ["set: {'A=1; touch x; B': v}", "unset: ['A; touch x']", "prepend_path: {'A B': /x}"])
+def test_a_name_that_a_shell_would_run_is_refused(environment: Installable, tmp_path: Path, part: str) -> None:
+    store = filled_store(tmp_path / "store", environment, when=1.0)
+    manifest = environment.folder / "spack.yaml"
+    manifest.write_text(f"{manifest.read_text()}  env_vars: {{{part}}}\n")
+
+    with pytest.raises(BadInput, match="is not the name of a variable"):
+        image_of(store, read_installable(environment.folder), tmp_path / "x.squashfs")
 
 
 def beside(environment: Installable, folder: Path) -> Installable:

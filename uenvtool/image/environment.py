@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files, quoting
-from uenvtool.core.errors import BadInput
+from uenvtool.core.errors import BadInput, Position
 from uenvtool.env.after import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
@@ -325,12 +325,17 @@ def _view(environment: Installable, name: str, folder: Path, own: Sequence[str])
     for variable, folders in (environment.manifest.get("env_vars") or {}).get("prepend_path", {}).items():
         paths.setdefault(variable, []).extend(str(folders).split(":"))
     lists = {variable: [ListUpdate(op="prepend", paths=named)] for variable, named in paths.items()}
+    scalars = _variables(environment, name)
+    for variable in (*lists, *scalars):
+        if not re.fullmatch(r"[A-Za-z_]\w*", variable, re.ASCII):  # it stands in a script as it is
+            place = Position(str(environment.folder / MANIFEST))
+            raise BadInput(f"{variable!r} is not the name of a variable", place, hint="letters, digits and _")
     return View(
         description=f"{len(environment.lock.roots)} packages with what they need",
         root=root,
         activate=f"{root}/activate.sh",
         lists=lists,
-        scalars=_variables(environment, name),
+        scalars=scalars,
     )
 
 
