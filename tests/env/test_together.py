@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ def environment(
         (made / "compiler").mkdir()
         (made / "compiler" / "spack.yaml").write_text(COMPILER.format(spec=compiler, tag=tag))
     return read_installable(made)
+
+
+def test_a_record_that_names_a_path_gives_no_name(tmp_path: Path) -> None:
+    found = environment(tmp_path, "a")
+
+    assert replace(found, purpose="../../x for y").name == "a"
 
 
 def test_each_has_a_place_and_the_additions_of_all_lie_beside_the_first(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
@@ -17,6 +18,8 @@ from uenvtool.env.folder import COMPILER, EXTRA, MODULES, PURPOSE
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 
+_NAME = re.compile(r"\w[\w.-]*")
+"""A recipe's name. What a folder that somebody sent has in its place is none of a file's."""
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
@@ -43,7 +46,8 @@ class Installable:
     @property
     def name(self) -> str:
         """Its recipe, else its folder."""
-        return self.purpose.partition(" for ")[0] or self.folder.resolve().name
+        recipe = self.purpose.partition(" for ")[0]
+        return recipe if _NAME.fullmatch(recipe) else self.folder.resolve().name
 
     @property
     def where(self) -> str:
