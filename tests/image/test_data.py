@@ -63,6 +63,7 @@ def test_what_is_packed_again_replaces_its_image_and_no_other_file(cli: Cli, cac
         (("pack", "nothing"), "nothing is not a folder"),
         (("pack", "hf", "-o", "hf/x.squashfs"), "lies in what is packed"),
         (("pack", "hf", "--mount", "/a b"), "no runtime can mount that"),
+        (("pack", "hf", "--mount", "/a/../b"), "no runtime can mount that"),
     ],
 )
 def test_what_cannot_be_is_refused(cli: Cli, cache: Path, words: tuple[str, ...], said: str) -> None:

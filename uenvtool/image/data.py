@@ -32,11 +32,11 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
     """
     if not folder.is_dir():
         raise BadInput(f"{folder} is not a folder", hint="name the folder to pack")
-    source = Path(os.path.realpath(folder))
-    target = Path(os.path.abspath(image or f"{folder.absolute().name}.squashfs"))
-    mount = mount or str(folder.absolute())
+    source, place = Path(os.path.realpath(folder)), os.path.abspath(folder)
+    target = Path(os.path.abspath(image or f"{os.path.basename(place)}.squashfs"))
+    mount = mount or place
     for path in (mount, str(target)):
-        if not MOUNTABLE.fullmatch(path):
+        if not MOUNTABLE.fullmatch(path) or os.path.normpath(path) != path:
             raise BadInput(
                 f"{path}: no runtime can mount that", hint="letters, digits and _ . / - @ % only: --mount, -o"
             )
