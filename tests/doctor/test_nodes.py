@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from uenvtool.doctor.finding import Finding
 from uenvtool.doctor.nodes import expanded, folded, numbers_of, ranges
+from uenvtool.knowledge.finding import load_findings
 
 
 @pytest.mark.parametrize(
@@ -43,3 +45,10 @@ def test_folding_loses_no_name(names: set[str]) -> None:
 def test_any_text_is_taken_apart_without_an_error(text: str) -> None:
     expanded(text)
     list(numbers_of(text))
+
+
+def test_a_rank_is_told_beside_a_detail_with_another_that_begins_alike() -> None:
+    known = load_findings().findings["rank-behind"]
+
+    assert Finding(known=known, detail="waited for rank 12", ranks=frozenset({1})).where == "on rank 1"
+    assert Finding(known=known, detail="waited for rank 1", ranks=frozenset({1})).where == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Any
@@ -43,7 +44,8 @@ class Finding:
     def where(self) -> str:
         """The nodes, else the ranks, as lists; nothing where the detail says so already."""
         text = f"on {folded(self.nodes)}" if self.nodes else f"rank {ranges(self.ranks)}" if self.ranks else ""
-        return "" if text in self.detail else text if self.nodes else f"on {text}"
+        is_told = re.search(rf"{re.escape(text)}(?![\w,-])", self.detail)
+        return "" if is_told else text if self.nodes else f"on {text}"
 
     def data(self) -> dict[str, Any]:
         """As data for --json."""
