@@ -165,6 +165,15 @@ def test_a_reason_that_would_be_lost_is_refused(text: str) -> None:
 SHIPPED = sorted([*ROOT.glob("recipes/*/recipe.yaml"), *ROOT.glob("tests/real/growth/recipes/*/recipe.yaml")])
 
 
+def test_a_file_that_is_not_utf_8_is_refused_where_it_is_not(place: Path, cli: Callable[..., Answer]) -> None:
+    (place / "recipe.yaml").write_bytes(b"extends: hello\ndescription: gr\xfc\xdfe\n")
+
+    answer = cli("edit", "recipe.yaml", "--add", "hdf5")
+
+    assert answer.code == 2
+    assert "recipe.yaml:2:16: byte 0xfc is not UTF-8" in answer.stderr
+
+
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
 def test_packages_of_a_recipe_that_ships_can_be_changed_and_the_rest_stays(path: Path) -> None:
     text = path.read_text()

@@ -84,7 +84,7 @@ def parse(data: bytes, shown: str) -> Node:
     """Return the tree of a YAML text given as bytes. Raises BadInput as `read` does."""
     import yaml
 
-    loader = yaml.CSafeLoader(_decoded(data, shown))
+    loader = yaml.CSafeLoader(decoded(data, shown))
     try:
         tree = _Builder(loader, shown).document()
     except yaml.YAMLError as error:
@@ -137,7 +137,7 @@ def content(path: Path, shown: str) -> bytes:
         raise BadInput(f"cannot read it: {why}", place, "check the name and the permissions") from error
 
 
-def _decoded(data: bytes, shown: str) -> str:
+def decoded(data: bytes, shown: str) -> str:
     """Return the text; refuses what is too large, not UTF-8, or starts with a byte order mark."""
     if len(data) > MAX_BYTES:
         raise BadInput(

@@ -38,8 +38,8 @@ def in_repositories(packages: Iterable[Package], folders: Iterable[Path]) -> Ite
     for package in packages:
         for folder in searched:
             with contextlib.suppress(OSError, BadInput):
-                text = read_bytes(folder / "packages" / module(package.name) / "package.py", LARGEST).decode()
-                if found := licence_of(package, text):
+                text = read_bytes(folder / "packages" / module(package.name) / "package.py", LARGEST)
+                if found := licence_of(package, text.decode(errors="replace")):
                     yield package.folder, found
                     break
 

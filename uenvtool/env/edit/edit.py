@@ -20,7 +20,7 @@ from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED
-from uenvtool.knowledge.source import MAX_BYTES, instead_of_file
+from uenvtool.knowledge.source import content, decoded, instead_of_file
 
 OWN = "my-"
 """What stands before the name of a built-in recipe in the name of the one that extends it."""
@@ -99,7 +99,7 @@ def _called(path: Path) -> str:
 
 
 def _text(path: Path) -> str:
-    return files.read_bytes(path, MAX_BYTES).decode()
+    return decoded(content(path, shown(path)), shown(path))
 
 
 def _committed(path: Path) -> str:
