@@ -73,13 +73,13 @@ def render_pipeline(environments: Sequence[Environment], recipes: Sequence[str],
     first, where = environments[0], _where(environments)
     targets = [os.fspath(usual_folder(environment)) for environment in environments]
     words = ["uenvtool", "image", "pipeline", *recipes, *where, "-o", os.fspath(folder)]
-    again = quoting.comment(shlex.join(words))
+    again, place = quoting.comment(shlex.join(words)), quoting.comment(os.fspath(folder))
     name = f"{first.recipe.name} {usual_folder(first).name}"
     purpose = " with ".join([first.purpose, *(other.recipe.name for other in environments[1:])])
     head = [
         f"The pipeline of the uenv {purpose}",
         f"Made by uenvtool, again: {again}",
-        f"Use it from .gitlab-ci.yml with those of other uenvs: include: [{{local: {folder}/gitlab-ci.yml}}, ...]",
+        f"Use it from .gitlab-ci.yml with those of other uenvs: include: [{{local: {place}/gitlab-ci.yml}}, ...]",
         "Variables of the project: those that ci.sh names, and the tags of two runners: BUILDER has Spack and skopeo,",
         "NODES is a node, or starts jobs there.",
     ]
