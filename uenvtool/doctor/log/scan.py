@@ -13,8 +13,10 @@ from typing import BinaryIO
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log import origin
-from uenvtool.doctor.log.blocks import Block, blocks
+from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
+from uenvtool.doctor.log.tail import IGNORED
+from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import Known, LogLine
@@ -33,6 +35,7 @@ TEST, DEVICES = "test", "devices"
 FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
+_UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 
 
 @value_class(kw_only=False)
@@ -67,6 +70,7 @@ class Scanner:
         self._targets = list(targets.values())
         self._whole = [all(target.is_text_alone for target in found) for found in self._targets]
         self._once = {number for number, found in enumerate(self._targets) if all(it.says_all for it in found)}
+        self._header = list(targets).index(HEADER.encode()) if HEADER.encode() in targets else -1
         self._search = BytesAhoCorasick(list(targets), implementation=Implementation.DFA)
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
@@ -82,10 +86,13 @@ class Scanner:
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
     def _read(self, block: Block, shown: str, seen: Sightings) -> None:
-        line, counted = block.line, 0
+        line, counted, quiet = block.line, 0, 0
         floors: dict[int, int] = {}
         for number, start, end in self._search.find_matches_as_indexes(block.data, overlapping=True):
-            if number in seen.settled or not block.start <= start < block.end:
+            if number in seen.settled or not max(block.start, quiet) <= start < block.end:
+                continue
+            if number == self._header and _is_ignored(block.data, start):
+                quiet = _end_of_traceback(block.data, end)
                 continue
             if number in self._once:
                 seen.settled.add(number)
@@ -112,6 +119,18 @@ class Scanner:
                         first = _sighting(around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}")
                         seen.set_first(target.name, first)
                 _note(target, groups, around, seen)
+
+
+def _is_ignored(data: bytes, start: int) -> bool:
+    """Tell if Python says above a traceback that it goes on: of what failed in a destructor or at the very end."""
+    low = data.rfind(b"\n", 0, start)
+    return IGNORED.encode() in data[data.rfind(b"\n", 0, max(low, 0)) + 1 : max(low, 0)]
+
+
+def _end_of_traceback(data: bytes, start: int) -> int:
+    """Return where the line ends in which a traceback names its exception."""
+    last = _UNINDENTED.search(data, start)
+    return last.end() if last else len(data)
 
 
 def _is_again(data: bytes, number: int, start: int, printed: set[tuple[int, bytes]]) -> bool:
@@ -149,7 +168,7 @@ class _Around:
     @property
     def moment(self) -> str:
         """When the line was printed, if it says so."""
-        return origin.moment(self.line)
+        return origin.moment(self.before + self.line)
 
     def cleaned(self, wanted: LogLine) -> _Around:
         """Return it without secrets; what lies behind the line only if the line that is wanted looks there."""
@@ -184,7 +203,8 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     """Return what stands around a text.
 
     A line also begins behind a carriage return, with which progress bars go back, and at the floor: behind the same
-    text before, since the lines of two ranks may have come to stand in one.
+    text before, since the lines of two ranks may have come to stand in one. For the header of a traceback stands what
+    that says.
     """
     floor = min(max(start - AROUND, floor), start)
     low = max(data.rfind(b"\n", floor, start) + 1, data.rfind(b"\r", floor, start) + 1, floor)
@@ -192,6 +212,8 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     high = high if high >= 0 else min(end + AROUND, len(data))
     before, text = (data[one:other].decode("utf-8", "replace") for one, other in ((low, start), (start, end)))
     line = before + data[start:high].decode("utf-8", "replace").rstrip("\r")
+    if text == HEADER:
+        text = line = exception_text(before, data[low : start + AHEAD_BYTES].decode("utf-8", "replace"))
     return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
 
 

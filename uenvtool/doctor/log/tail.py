@@ -9,6 +9,8 @@ from pathlib import Path
 from uenvtool.core import files
 from uenvtool.doctor.secrets import without_secrets
 
+IGNORED = "Exception ignored in"
+"""How Python begins what it says of a failure that it passes over, as in a destructor."""
 TAIL_BYTES = 1 << 16
 SHOWN = 200
 _SPEAKS = re.compile(
@@ -24,9 +26,13 @@ _HARMLESS = re.compile(
 def last_words(paths: Iterable[Path]) -> tuple[Path, str] | None:
     """Return the first line at the end of a log that speaks of a failure, and its file; None where there is none."""
     for path in paths:
+        is_ignored = False
         for line in _end_of(path):
+            is_ignored = is_ignored or IGNORED in line
             if _SPEAKS.search(line) and not _HARMLESS.search(line):
-                return path, without_secrets(" ".join(line.split()))[:SHOWN]
+                if not is_ignored:
+                    return path, without_secrets(" ".join(line.split()))[:SHOWN]
+                is_ignored = False
     return None
 
 

@@ -16,8 +16,10 @@ from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
 if TYPE_CHECKING:
     from uenvtool.knowledge.system import Bandwidth
 
-WATCHDOG, FAILED = "watchdog-timeout", "failed"
-"""The findings whose detail says more than their lines: who is behind, and who ended first."""
+WATCHDOG = "watchdog-timeout"
+"""The finding whose detail says who is behind."""
+SIGNS = ("exception", "failed", "ended")
+"""The findings whose detail says who failed first, the one that says most of it first."""
 OWN = ("network", "nodes", "ranks")
 """The facts that a run has a field for."""
 COUNTS = ("nodes", "nodes-at-least")
@@ -39,7 +41,7 @@ def examined(
     runs = tuple(_runs(seen, known, reference, gpus, nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         wrong = known.findings[name]
-        explained = {name, FAILED} if wrong.severity == BROKEN else {name}
+        explained = {name, *SIGNS} if wrong.severity == BROKEN else {name}
         findings = [found for found in findings if found.known.id not in explained or not found.place]
         findings.append(Finding(known=wrong, detail=detail))
     return Examination(
@@ -78,12 +80,20 @@ def _shown(seen: Sightings, known: Known) -> list[str]:
         for name in seen.findings
         if name not in seen.refuted and any(known.findings[name].when.holds(facts) is True for facts in alternatives)
     }
-    causes = {name: it for name, it in holding.items() if not it.fallback and not holding.keys() & set(it.hidden_by)}
-    fallbacks = [name for name, it in holding.items() if it.fallback]
-    if not fallbacks or any(it.severity == BROKEN for it in causes.values()):
-        return list(causes)
-    first = min(fallbacks, key=lambda name: (seen.findings[name].order, name == FAILED))
-    return [*causes, first]
+    order = {name: seen.findings[name].order for name in holding}
+    shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
+    fallbacks = [name for name in shown if holding[name].fallback]
+    causes = [name for name in shown if not holding[name].fallback]
+    if not fallbacks or any(holding[name].severity == BROKEN for name in causes):
+        return causes
+    return [*causes, min(fallbacks, key=lambda name: (order[name], name in SIGNS))]
+
+
+def _hides(other: str, name: str, holding: Mapping[str, KnownFinding], order: Mapping[str, tuple[int, int]]) -> bool:
+    """Tell if a finding follows from another one; from a fallback a cause follows only if that came first."""
+    if other not in holding[name].hidden_by:
+        return False
+    return holding[name].fallback or not holding[other].fallback or order[other] < order[name]
 
 
 def _mendable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFinding:
@@ -97,7 +107,7 @@ def _mendable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFindin
 def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
     details = sorted(sighting.details, key=lambda detail: -sighting.details[detail])
     detail = ", ".join(" ".join(one.split()) for one in details[:3])
-    is_generic = known.id == FAILED
+    is_generic = known.id in SIGNS
     if known.id == WATCHDOG:
         detail = _watchdog_detail(sighting, seen)
     elif is_generic:

@@ -1,0 +1,77 @@
+"""What a traceback says, whoever stands in front of its lines or between them."""
+
+from __future__ import annotations
+
+import pytest
+
+from uenvtool.doctor.log.traceback import HEADER, exception_text
+
+PLAIN = f'{HEADER}:\n  File "/home/u/train.py", line 12, in main\n    x = d["a"]\n        ~^^^^^\nKeyError: \'a\'\n'
+LIBRARY = f'{HEADER}:\n  File "/opt/lib/python3.12/site-packages/q/r.py", line 3, in f\n    g()\nx.FooError: no\n'
+DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+SAID = "KeyError: 'a' at train.py:12 in main"
+
+
+def labelled(label: str, text: str = PLAIN) -> str:
+    return "".join(label + line for line in text.splitlines(keepends=True))
+
+
+def said(log: str) -> str:
+    """What the first traceback of a log says."""
+    start = log.rfind("\n", 0, log.index(HEADER)) + 1
+    return exception_text(log[start : log.index(HEADER)], log[start:])
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "",
+        "[rank3]: ",
+        "3: ",
+        "[default3]:",
+        "(RayTrainWorker pid=12, ip=10.0.0.1) ",
+        "n001: ",
+        "2026-11-21T10:00:03.1Z ",
+    ],
+)
+def test_a_label_in_front_of_each_line_is_no_part_of_it(label: str) -> None:
+    assert said(labelled(label)) == SAID
+
+
+def test_times_in_front_of_the_lines_may_differ_and_a_logger_s_stands_before_the_header_alone() -> None:
+    assert said(labelled("2026-11-21 10:00:03,123 ").replace("123   File", "139   File")) == SAID
+    assert said("2026-11-21 10:00:03,123 ERROR train " + PLAIN) == SAID
+
+
+def test_the_lines_of_two_ranks_are_told_apart() -> None:
+    one, other = (labelled(f"[rank{rank}]: ", PLAIN.replace("12", str(rank))).splitlines() for rank in (4, 5))
+
+    assert said("\n".join(line for pair in zip(one, other, strict=True) for line in pair)) == SAID.replace("12", "4")
+
+
+def test_of_a_chain_the_first_and_the_last_exception_are_named() -> None:
+    assert said(PLAIN + DURING + LIBRARY) == f"{SAID}; in the end x.FooError: no at r.py:3 in f"
+    assert said(PLAIN + "step 3\n" + LIBRARY) == SAID
+
+
+@pytest.mark.parametrize(
+    ("log", "text"),
+    [
+        (PLAIN[: PLAIN.index("KeyError")], "a traceback that is cut off behind train.py:12 in main"),
+        (f"KeyError       {HEADER}\nCell In[3], line 1\n----> 1 d['a']\n\nKeyError: 'a'\n", "KeyError: 'a'"),
+        (f"╭─── {HEADER} ───╮\n│ /home/u/train.py:12 in main │\n╰──────╯\nKeyError: 'a'\n", SAID),
+        (
+            LIBRARY.replace("x.FooError: no", "KeyError: Caught KeyError in DataLoader worker process 0.")
+            + f"Original {PLAIN}",
+            SAID,
+        ),
+        (
+            f'{HEADER}:\n  File "run.py", line 1, in <module>\nRuntimeError: Error(s) in loading state_dict for Net:\n'
+            "\tsize mismatch for a: b\n",
+            "RuntimeError: Error(s) in loading state_dict for Net: size mismatch for a: b at run.py:1",
+        ),
+    ],
+    ids=["cut off", "IPython", "Rich", "a worker's, raised anew", "a message of two lines"],
+)
+def test_other_forms_of_a_traceback_are_read(log: str, text: str) -> None:
+    assert said(log) == text
