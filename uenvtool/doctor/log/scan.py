@@ -6,10 +6,11 @@ A text that each known line contains is searched for as bytes; only where one is
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log import origin
@@ -20,6 +21,9 @@ from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import Known, LogLine
+
+if TYPE_CHECKING:
+    from ahocorasick_rs import BytesAhoCorasick
 
 AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""
@@ -54,24 +58,30 @@ class _Target:
 
     @property
     def says_all(self) -> bool:
-        """Tell if a second line can add nothing, whoever prints it: a fact that the text alone gives."""
-        return self.kind == FACT and bool(self.line.value) and self.is_text_alone
+        """Tell if a second line can add nothing, whoever prints it: what the text alone gives or refutes."""
+        return self.is_text_alone and (self.kind == MISSING or (self.kind == FACT and bool(self.line.value)))
 
 
 class Scanner:
     """Knows the lines, and reads any number of logs."""
 
     def __init__(self, known: Known) -> None:
-        from ahocorasick_rs import BytesAhoCorasick, Implementation
-
         targets: dict[bytes, list[_Target]] = defaultdict(list)
         for target in _targets(known):
             targets[target.line.text.encode()].append(target)
         self._targets = list(targets.values())
         self._whole = [all(target.is_text_alone for target in found) for found in self._targets]
         self._once = {number for number, found in enumerate(self._targets) if all(it.says_all for it in found)}
-        self._header = list(targets).index(HEADER.encode()) if HEADER.encode() in targets else -1
-        self._search = BytesAhoCorasick(list(targets), implementation=Implementation.DFA)
+        self._texts = list(targets)
+        self._header = self._texts.index(HEADER.encode()) if HEADER.encode() in targets else -1
+        self._search = functools.lru_cache(maxsize=4)(self._search_without)
+
+    def _search_without(self, settled: frozenset[int]) -> tuple[BytesAhoCorasick, list[int]]:
+        """Return a search for the texts that can still say something, and the number of each."""
+        from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+        numbers = [number for number in range(len(self._texts)) if number not in settled]
+        return BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA), numbers
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
         """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""
@@ -88,7 +98,9 @@ class Scanner:
     def _read(self, block: Block, shown: str, seen: Sightings) -> None:
         line, counted, quiet = block.line, 0, 0
         floors: dict[int, int] = {}
-        for number, start, end in self._search.find_matches_as_indexes(block.data, overlapping=True):
+        search, numbers = self._search(frozenset(seen.settled))
+        for found_number, start, end in search.find_matches_as_indexes(block.data, overlapping=True):
+            number = numbers[found_number]
             if number in seen.settled or not max(block.start, quiet) <= start < block.end:
                 continue
             if number == self._header and _is_ignored(block.data, start):
