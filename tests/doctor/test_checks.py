@@ -211,6 +211,7 @@ def test_every_finding_of_a_check_has_both_conditions() -> None:
         "network-slow",
         "mpi-wrong-data",
         "unclear",
+        "went-on",
         *load_finding_file("hang").findings,
     }
 

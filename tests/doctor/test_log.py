@@ -262,6 +262,27 @@ def test_gzip_is_read_in_all_its_members_and_cut_off_as_far_as_it_goes() -> None
     cut = read(first + second[:100_000])
     assert ids(cut) == {"cxil-map"}
     assert cut.unseen == ("log0 is read in part: the gzip file is cut off",)
+    small = gzip.compress(b"cxil_map: write error\n" + random.Random(2).randbytes(2_000))
+    assert ids(read(small[:1_500])) == {"cxil-map"}
+
+
+STEPS = "".join(f"3: epoch {step} | loss: 0.{step} | 99 samples/s\n" for step in range(9))
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "run.sh: line 13: sudo: command not found\n",
+        "n1:9:9 [0] x.cc:1 NCCL WARN Odd thing\n",
+        TRACEBACK.format(3),
+        "slurmstepd: error: Odd accounting\n",
+    ],
+)
+def test_what_failed_in_a_run_that_goes_on_is_a_note(sign: str) -> None:
+    assert [found.known.id for found in read(sign + STEPS).findings] == ["went-on"]
+    assert {found.known.severity for found in read(STEPS + sign).findings} == {"broken"}
+    assert {found.known.severity for found in read(sign + STEPS, STEPS + sign).findings} == {"broken"}
+    assert "went-on" not in ids(read(sign + STEPS + "n1 crashed\n"))
 
 
 def test_a_gzip_file_of_60000_members_is_read_in_one_go() -> None:
@@ -480,11 +501,19 @@ def test_a_wrong_pattern_is_named_at_its_place(cli: Cli, write: Write, text: str
         ("WARNING: could not find x, ignoring\nepoch 1 | error=0.5\n", ""),
     ],
 )
-def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(cli: Cli, write: Write, log: str, shown: str) -> None:
-    write("job.out", log)
+@pytest.mark.parametrize("form", ["plain", "gzip", "pipe"])
+def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(
+    cli: Cli, place: Path, log: str, shown: str, form: str
+) -> None:
+    path, content = place / "job.out", gzip.compress(log.encode()) if form == "gzip" else log.encode()
+    if form == "pipe":
+        os.mkfifo(path)
+    writer = Thread(target=lambda: path.write_bytes(content))
+    writer.start()
 
-    answer = cli("doctor", "--log", "job.out")
+    answer = cli("doctor", "--log", path)
 
+    writer.join()
     assert answer.code == 0
     assert ("unclear" in answer.stdout, shown in answer.stdout) == (bool(shown), True)
     assert ("no problems found" in answer.stdout) == (not shown)

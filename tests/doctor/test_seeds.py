@@ -39,7 +39,7 @@ LOGS = {
     ),
     "olivia: the head node's name is unknown elsewhere": (
         "[W socket.cpp:601] [c10d] The IPv4 network addresses of (gpu-1-1, 29500) cannot be retrieved (gai error: -2).",
-        "master-unreachable",
+        "master-silent",
     ),
 }  # fmt: skip
 SHELLS: dict[str, tuple[Snapshot, str]] = {

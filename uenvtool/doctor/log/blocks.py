@@ -28,28 +28,41 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0
 
 @value_class
 class Block:
-    """A part of a log. line: the number of its first line. start, end: the offsets whose places belong to it."""
+    """A part of a log.
+
+    line, offset: the number of its first line, and of its first byte. start, end: whose places belong to it.
+    """
 
     data: bytes
     line: int
+    offset: int
     start: int
     end: int
 
 
 def blocks(stream: BinaryIO) -> Iterator[Block]:
-    """Yield the blocks of a log without colour codes. Raises EOFError at the end of a gzip file that is cut off."""
-    data, line, start = b"", 1, 0
-    for part in _parts(stream):
-        data += _ESCAPES.sub(b"", part) if b"\x1b" in part else part
-        end = len(data) - AHEAD_BYTES
-        if end <= start:
-            continue
-        yield Block(data=data, line=line, start=start, end=end)
-        kept = max(data.rfind(b"\n", 0, end) + 1, end - BEFORE_BYTES)
-        line += data.count(b"\n", 0, kept)
-        data, start = data[kept:], end - kept
+    """Yield the blocks of a log without colour codes.
+
+    Raises EOFError at the end of a gzip file that is cut off, and OSError where no more of a file can be read.
+    """
+    data, line, offset, start = b"", 1, 0, 0
+    failure: Exception | None = None
+    try:
+        for part in _parts(stream):
+            data += _ESCAPES.sub(b"", part) if b"\x1b" in part else part
+            end = len(data) - AHEAD_BYTES
+            if end <= start:
+                continue
+            yield Block(data=data, line=line, offset=offset, start=start, end=end)
+            kept = max(data.rfind(b"\n", 0, end) + 1, end - BEFORE_BYTES)
+            line += data.count(b"\n", 0, kept)
+            data, offset, start = data[kept:], offset + kept, end - kept
+    except (OSError, EOFError) as error:
+        failure = error
     if len(data) > start:
-        yield Block(data=data, line=line, start=start, end=len(data))
+        yield Block(data=data, line=line, offset=offset, start=start, end=len(data))
+    if failure:
+        raise failure
 
 
 def _parts(stream: BinaryIO) -> Iterator[bytes]:

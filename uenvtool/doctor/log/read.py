@@ -40,9 +40,9 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     seen = read_logs(_opened(files), Scanner(known))
     reference, gpus = _reference(system) if seen.rows.by_test else ((), 0)
     found = examined(seen, known, reference, gpus, nodes)
-    if not found.findings and (spoken := last_words(files)):
-        path, line = spoken
-        found = replace(found, findings=(Finding(known=known.findings[UNCLEAR], detail=line, place=shown(path)),))
+    if not found.findings and (spoken := last_words(seen.tails)):
+        log, line = spoken
+        found = replace(found, findings=(Finding(known=known.findings[UNCLEAR], detail=line, place=log),))
     return replace(found, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
 
 

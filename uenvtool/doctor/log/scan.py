@@ -16,7 +16,7 @@ from uenvtool.core.value import value_class
 from uenvtool.doctor.log import origin
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
-from uenvtool.doctor.log.tail import IGNORED
+from uenvtool.doctor.log.tail import IGNORED, Tail
 from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
@@ -86,12 +86,13 @@ class Scanner:
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
         """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""
         seen.logs += 1
-        last = Block(data=b"", line=1, start=0, end=0)
+        last = Block(data=b"", line=1, offset=0, start=0, end=0)
         try:
             for last in blocks(stream):
                 self._read(last, shown, seen)
         except (OSError, EOFError) as error:
             seen.unread.append(f"{shown} is read in part: {getattr(error, 'strerror', None) or error}")
+        seen.tails.append(Tail.of(shown, last))
         whole = last.data.rstrip(b"\n")
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
@@ -130,6 +131,7 @@ class Scanner:
                         line, counted = line + block.data.count(b"\n", counted, start), start
                         first = _sighting(around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}")
                         seen.set_first(target.name, first)
+                    seen.findings[target.name].last[seen.logs] = block.offset + start
                 _note(target, groups, around, seen)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from uenvtool.doctor.log.bandwidth import Rows
+from uenvtool.doctor.log.tail import Tail
 from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000
@@ -19,8 +20,8 @@ class Sighting:
     """A finding in logs.
 
     place, order, text, detail, node, rank, moment: of the line that shows it first; order is the number of its log and
-    of its line, moment what the line says of the time. Then of all lines: how many, from which nodes and ranks, and
-    which details they give.
+    of its line, moment what the line says of the time. Then of all lines: how many, from which nodes and ranks,
+    which details they give, and where the last one of each log begins.
     """
 
     place: str = ""
@@ -34,6 +35,7 @@ class Sighting:
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
     details: dict[str, int] = field(default_factory=dict)
+    last: dict[int, int] = field(default_factory=dict)
 
     def add(self, node: str, rank: int | None, groups: Mapping[str, str | None]) -> None:
         """Count one more line."""
@@ -56,8 +58,8 @@ class Sightings:
     collectives: how often each did not end. progress: the last collective that each rank of a group began. rows: of
     tests of the network. variables: that NCCL says were set. hosts: the nodes that printed a line. refuted: the ids of
     findings whose `missing` lines were seen.
-    logs, lines: how many were read. unread: why a log could not be read to its end. settled, printed: the texts that
-    can say nothing new, of all and of one process.
+    logs, lines: how many were read. tails: the end of each. unread: why a log could not be read to its end. settled,
+    printed: the texts that can say nothing new, of all and of one process.
     """
 
     findings: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
@@ -70,6 +72,7 @@ class Sightings:
     refuted: set[str] = field(default_factory=set)
     logs: int = 0
     lines: int = 0
+    tails: list[Tail] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     settled: set[int] = field(default_factory=set)
     printed: set[tuple[int, bytes]] = field(default_factory=set)
@@ -85,7 +88,13 @@ class Sightings:
     def set_first(self, name: str, first: Sighting) -> None:
         """Take a line as the first that shows a finding; what others said of it stays."""
         old = self.findings[name]
-        self.findings[name] = replace(first, count=old.count, nodes=old.nodes, ranks=old.ranks, details=old.details)
+        self.findings[name] = replace(
+            first, count=old.count, nodes=old.nodes, ranks=old.ranks, details=old.details, last=old.last
+        )
+
+    def went_on(self, name: str) -> bool:
+        """Tell if the run made progress behind the last sign of a finding, in each log that has one."""
+        return all(self.tails[log - 1].went_on_after(offset) for log, offset in self.findings[name].last.items())
 
     def fact(self, name: str, value: str, node: str) -> None:
         """Note the value of a fact on a node."""

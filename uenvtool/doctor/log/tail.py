@@ -1,47 +1,82 @@
-"""Looks at the end of logs in which nothing is known for a line that speaks of a failure: silence is no good news."""
+"""Looks at the end of a log: for a line that speaks of a failure, since silence is no good news, and for progress."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from pathlib import Path
 
-from uenvtool.core import files
+from uenvtool.core.value import value_class
+from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.secrets import without_secrets
 
 IGNORED = "Exception ignored in"
 """How Python begins what it says of a failure that it passes over, as in a destructor."""
 TAIL_BYTES = 1 << 16
+ENOUGH = 5
+"""So many lines of progress say that a run went on."""
 SHOWN = 200
 _SPEAKS = re.compile(
-    r"(?i)\b(?:\w*error|failed|failure|fatal|abort(?:ed|ing)?|unable to|could not|cannot|denied|refused|not enough|"
-    r"timed out|crashed|core dumped|is dead|killed|terminated)\b(?!_)"
+    r"\b(?:(?i:error|failed|failure|fatal|abort(?:ed|ing)?|unable to|could not|cannot|denied|refused|not enough|"
+    r"timed out|crashed|core dumped|is dead|killed|terminated)|\w*E(?:rror|RROR))\b(?!_)"
 )
 _HARMLESS = re.compile(
     r"(?i)\b(?:no|0|without|zero|any|if|when|on) (?:\w+ )?(?:error|failure|failed)|error\w*['\"]?\s*[=:]\s*[\d.]|"
     r"warn|info|debug|ignor|retry|deprecat|error_file|failures: *(?:0|none|<)"
 )
+_PROGRESS = re.compile(
+    r"(?i)(?:epoch|(?<!\*\*\* )step|iter(?:ation)?|loss|samples|tokens)(?:_num|_count)?['\"]?[ \t:=|]{1,4}[\[({]?\d|"
+    r"\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b"
+)
+"""What trainings print at each step, by their own counters: of Lightning, transformers, Megatron, MLPerf, tqdm."""
 
 
-def last_words(paths: Iterable[Path]) -> tuple[Path, str] | None:
-    """Return the first line at the end of a log that speaks of a failure, and its file; None where there is none."""
-    for path in paths:
-        is_ignored = False
-        for line in _end_of(path):
+@value_class
+class Tail:
+    """The end of a log. log: its name. offset: the number of its first byte."""
+
+    log: str
+    offset: int
+    data: bytes
+
+    @classmethod
+    def of(cls, log: str, last: Block) -> Tail:
+        """Return what is kept of the last block of a log, from the start of a line on."""
+        start = max(len(last.data) - TAIL_BYTES, 0)
+        start = last.data.find(b"\n", start) + 1 if start else 0
+        return cls(log=log, offset=last.offset + start, data=last.data[start:])
+
+    def went_on_after(self, offset: int) -> bool:
+        """Tell if behind a place a training goes on, and nothing more speaks of a failure."""
+        steps = 0
+        start = self.data.find(b"\n", offset - self.offset) + 1 if offset >= self.offset else 0
+        for line in _lines(self.data[start:]):
+            if _speaks(line):
+                return False
+            steps += bool(_PROGRESS.search(line))
+        return steps >= ENOUGH
+
+    def last_words(self) -> str:
+        """Return the first line that speaks of a failure, if a training does not go on behind it; else nothing."""
+        is_ignored, found, steps = False, "", 0
+        for line in _lines(self.data):
             is_ignored = is_ignored or IGNORED in line
-            if _SPEAKS.search(line) and not _HARMLESS.search(line):
-                if not is_ignored:
-                    return path, without_secrets(" ".join(line.split()))[:SHOWN]
+            if not _speaks(line):
+                steps += bool(_PROGRESS.search(line))
+            elif is_ignored:
                 is_ignored = False
-    return None
+            else:
+                found, steps = found if found and steps < ENOUGH else line, 0
+        return without_secrets(" ".join(found.split()))[:SHOWN] if steps < ENOUGH else ""
 
 
-def _end_of(path: Path) -> list[str]:
-    """Return the last whole lines of a plain file; nothing of a pipe, whose end is gone."""
-    if not path.is_file():
-        return []
-    with files.opened(path) as stream:
-        start = max(stream.seek(0, 2) - TAIL_BYTES, 0)
-        stream.seek(start)
-        lines = stream.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
-    return lines[1:] if start else lines
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").splitlines()
+
+
+def _speaks(line: str) -> bool:
+    return bool(_SPEAKS.search(line) and not _HARMLESS.search(line))
+
+
+def last_words(tails: Iterable[Tail]) -> tuple[str, str] | None:
+    """Return the first line at the end of a log that speaks of a failure, and its log; None where there is none."""
+    return next(((tail.log, line) for tail in tails if (line := tail.last_words())), None)

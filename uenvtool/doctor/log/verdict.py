@@ -20,6 +20,9 @@ WATCHDOG = "watchdog-timeout"
 """The finding whose detail says who is behind."""
 SIGNS = ("exception", "failed", "ended")
 """The findings whose detail says who failed first, the one that says most of it first."""
+ENDS = ("ended", "killed", "cancelled", "nccl-remote-died", "worker-process-died")
+"""The findings that say that a process ended, whatever others print afterwards."""
+WENT_ON = "went-on"
 OWN = ("network", "nodes", "ranks")
 """The facts that a run has a field for."""
 COUNTS = ("nodes", "nodes-at-least")
@@ -73,20 +76,30 @@ def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: i
 
 
 def _shown(seen: Sightings, known: Known) -> list[str]:
-    """Return the ids of the findings that hold and follow from no other one; of fallbacks the first, if any."""
+    """Return the ids of the findings that hold and follow from no other one; of fallbacks the first, if any.
+
+    Where the run went on behind all that failed, WENT_ON stands for it.
+    """
     alternatives = _alternatives(seen)
     holding = {
         name: known.findings[name]
         for name in seen.findings
         if name not in seen.refuted and any(known.findings[name].when.holds(facts) is True for facts in alternatives)
     }
+    passed = [name for name in holding if holding[name].fallback and name not in ENDS and seen.went_on(name)]
+    holding = {name: finding for name, finding in holding.items() if name not in passed}
     order = {name: seen.findings[name].order for name in holding}
     shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
     fallbacks = [name for name in shown if holding[name].fallback]
     causes = [name for name in shown if not holding[name].fallback]
-    if not fallbacks or any(holding[name].severity == BROKEN for name in causes):
+    if any(holding[name].severity == BROKEN for name in causes):
         return causes
-    return [*causes, min(fallbacks, key=lambda name: (order[name], name in SIGNS))]
+    if fallbacks:
+        return [*causes, min(fallbacks, key=lambda name: (order[name], name in SIGNS))]
+    if passed:
+        seen.findings[WENT_ON] = seen.findings[min(passed, key=lambda name: seen.findings[name].order)]
+        return [*causes, WENT_ON]
+    return causes
 
 
 def _hides(other: str, name: str, holding: Mapping[str, KnownFinding], order: Mapping[str, tuple[int, int]]) -> bool:
