@@ -285,6 +285,14 @@ def test_what_failed_in_a_run_that_goes_on_is_a_note(sign: str) -> None:
     assert "went-on" not in ids(read(sign + STEPS + "n1 crashed\n"))
 
 
+def test_of_a_job_whose_ranks_waited_until_its_time_limit_the_rank_that_failed_is_named_too() -> None:
+    limit = FIRES["time-limit"][0]
+
+    assert ids(read(TRACEBACK.format(3) + limit)) == {"exception", "time-limit"}
+    assert ids(read(TRACEBACK.format(3) + STEPS + limit)) == {"time-limit"}
+    assert ids(read(limit + TRACEBACK.format(3))) == {"time-limit"}
+
+
 def test_a_gzip_file_of_60000_members_is_read_in_one_go() -> None:
     packed = gzip.compress(b"step 1\n") * 60_000 + gzip.compress(b"cxil_map: write error\n")
 
@@ -336,6 +344,8 @@ CUT = {
     "slurm-unreachable": {"slurm-submit"},
     "step-launch": {"slurm-unreachable"},
     "local-rank-argument": {"arguments"},
+    "container-pull": {"container-start"},
+    "mpi-address-in-use": {"mpi-no-provider"},
 }
 """What a log can look like if what comes later in it is missing."""
 FALLBACKS = {name for name, known in KNOWN.findings.items() if known.fallback}
@@ -506,14 +516,15 @@ def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(
     cli: Cli, place: Path, log: str, shown: str, form: str
 ) -> None:
     path, content = place / "job.out", gzip.compress(log.encode()) if form == "gzip" else log.encode()
+    writer = Thread(target=lambda: path.write_bytes(content))
     if form == "pipe":
         os.mkfifo(path)
-    writer = Thread(target=lambda: path.write_bytes(content))
-    writer.start()
+        writer.start()
+    else:
+        writer.run()
 
     answer = cli("doctor", "--log", path)
 
-    writer.join()
     assert answer.code == 0
     assert ("unclear" in answer.stdout, shown in answer.stdout) == (bool(shown), True)
     assert ("no problems found" in answer.stdout) == (not shown)

@@ -96,6 +96,10 @@ class Sightings:
         """Tell if the run made progress behind the last sign of a finding, in each log that has one."""
         return all(self.tails[log - 1].went_on_after(offset) for log, offset in self.findings[name].last.items())
 
+    def ends_well(self, name: str) -> bool:
+        """Tell if nothing behind the last sign of a finding speaks of a failure, in each log that has one."""
+        return not any(self.tails[log - 1].last_words(offset) for log, offset in self.findings[name].last.items())
+
     def fact(self, name: str, value: str, node: str) -> None:
         """Note the value of a fact on a node."""
         values = self.facts.setdefault(name, {})

@@ -46,31 +46,32 @@ class Tail:
         return cls(log=log, offset=last.offset + start, data=last.data[start:])
 
     def went_on_after(self, offset: int) -> bool:
-        """Tell if behind a place a training goes on, and nothing more speaks of a failure."""
-        steps = 0
-        start = self.data.find(b"\n", offset - self.offset) + 1 if offset >= self.offset else 0
-        for line in _lines(self.data[start:]):
-            if _speaks(line):
-                return False
-            steps += bool(_PROGRESS.search(line))
-        return steps >= ENOUGH
+        """Tell if a training goes on behind the line of a place."""
+        return sum(map(_is_progress, self._lines_after(offset))) >= ENOUGH
 
-    def last_words(self) -> str:
-        """Return the first line that speaks of a failure, if a training does not go on behind it; else nothing."""
+    def last_words(self, offset: int = -1) -> str:
+        """Return the first line that speaks of a failure, if a training does not go on behind it; else nothing.
+
+        offset: of a place, behind whose line it stands; by default it may be any line.
+        """
         is_ignored, found, steps = False, "", 0
-        for line in _lines(self.data):
+        for line in self._lines_after(offset):
             is_ignored = is_ignored or IGNORED in line
             if not _speaks(line):
-                steps += bool(_PROGRESS.search(line))
+                steps += _is_progress(line)
             elif is_ignored:
                 is_ignored = False
             else:
                 found, steps = found if found and steps < ENOUGH else line, 0
         return without_secrets(" ".join(found.split()))[:SHOWN] if steps < ENOUGH else ""
 
+    def _lines_after(self, offset: int) -> list[str]:
+        start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
+        return self.data[start:].decode("utf-8", "replace").splitlines()
 
-def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "replace").splitlines()
+
+def _is_progress(line: str) -> bool:
+    return bool(_PROGRESS.search(line) and not _speaks(line))
 
 
 def _speaks(line: str) -> bool:

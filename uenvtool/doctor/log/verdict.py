@@ -22,7 +22,7 @@ SIGNS = ("exception", "failed", "ended")
 """The findings whose detail says who failed first, the one that says most of it first."""
 ENDS = ("ended", "killed", "cancelled", "nccl-remote-died", "worker-process-died")
 """The findings that say that a process ended, whatever others print afterwards."""
-WENT_ON = "went-on"
+WENT_ON, TIME_LIMIT, STALL = "went-on", "time-limit", "stall"
 OWN = ("network", "nodes", "ranks")
 """The facts that a run has a field for."""
 COUNTS = ("nodes", "nodes-at-least")
@@ -78,7 +78,8 @@ def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: i
 def _shown(seen: Sightings, known: Known) -> list[str]:
     """Return the ids of the findings that hold and follow from no other one; of fallbacks the first, if any.
 
-    Where the run went on behind all that failed, WENT_ON stands for it.
+    Where the run went on behind all that failed, WENT_ON stands for it. A rank that failed, and for which the others
+    waited until the time limit, is named beside that.
     """
     alternatives = _alternatives(seen)
     holding = {
@@ -86,20 +87,28 @@ def _shown(seen: Sightings, known: Known) -> list[str]:
         for name in seen.findings
         if name not in seen.refuted and any(known.findings[name].when.holds(facts) is True for facts in alternatives)
     }
-    passed = [name for name in holding if holding[name].fallback and name not in ENDS and seen.went_on(name)]
+    passed = {name for name in holding if _is_passed(holding[name], seen)}
     holding = {name: finding for name, finding in holding.items() if name not in passed}
     order = {name: seen.findings[name].order for name in holding}
     shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
     fallbacks = [name for name in shown if holding[name].fallback]
     causes = [name for name in shown if not holding[name].fallback]
-    if any(holding[name].severity == BROKEN for name in causes):
+    broken = [name for name in causes if holding[name].severity == BROKEN]
+    if broken == [TIME_LIMIT] and "exception" in fallbacks and order["exception"] < order[TIME_LIMIT]:
+        return causes if seen.went_on("exception") else [*causes, "exception"]
+    if broken:
         return causes
     if fallbacks:
         return [*causes, min(fallbacks, key=lambda name: (order[name], name in SIGNS))]
-    if passed:
-        seen.findings[WENT_ON] = seen.findings[min(passed, key=lambda name: seen.findings[name].order)]
-        return [*causes, WENT_ON]
-    return causes
+    notes = [seen.findings[name] for name in passed if known.findings[name].fault != STALL]
+    if notes:
+        seen.findings[WENT_ON] = min(notes, key=lambda sighting: sighting.order)
+    return [*causes, WENT_ON] if notes else causes
+
+
+def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
+    """Tell if a run went on, and well, behind what could have ended it."""
+    return known.fallback and known.id not in ENDS and seen.went_on(known.id) and seen.ends_well(known.id)
 
 
 def _hides(other: str, name: str, holding: Mapping[str, KnownFinding], order: Mapping[str, tuple[int, int]]) -> bool:
