@@ -55,8 +55,11 @@ def exception_text(before: str, text: str) -> str:
     words = before.split()
     named = words[-1] if words and _RAISED.match(words[-1]) else ""
     first, last, place = None, None, ""
+    is_chain = any(words in text for words in _CHAINED)
     for raised, at in _exceptions(_own_lines(before, text), named):
         first, last, place = first or raised, raised or last, at
+        if first and not is_chain:
+            break
     if first is None or last is None:
         return f"a traceback that is cut off{f' behind {place}' if place else ''}"
     return str(first) if (first.type, first.message) == (last.type, last.message) else f"{first}; in the end {last}"
@@ -101,11 +104,12 @@ def _own_lines(before: str, text: str) -> Iterator[str]:
     first = list(itertools.islice(rest, LOOKED_AT))
     lines = (line.rstrip("\r\n") for line in itertools.chain(first, itertools.islice(rest, MOST_LINES)))
     size, form = len(before), _form(before)
-    if not before or not any(_form(line[: size + 2]).startswith(f"{form}  ") for line in first):
+    of = _form if form != before else str  # a label without a time is the same in each line
+    if not before or not any(of(line[: size + 2]).startswith(f"{form}  ") for line in first):
         yield from lines
         return
     for line in lines:
-        yield line[size:] if line[:size] == before or _form(line[:size]) == form else ""
+        yield line[size:] if line.startswith(before) or of(line[:size]) == form else ""
 
 
 def _form(label: str) -> str:
