@@ -509,6 +509,7 @@ def test_a_wrong_pattern_is_named_at_its_place(cli: Cli, write: Write, text: str
         ("epoch 1\nOSERROR: strange\ndone\n", "OSERROR: strange"),
         ("epoch 1\ntest error: 0.12, 0 errors\n", ""),
         ("WARNING: could not find x, ignoring\nepoch 1 | error=0.5\n", ""),
+        ("Solver terminated\nNumber of failed function evaluations: 0.\n", ""),
     ],
 )
 @pytest.mark.parametrize("form", ["plain", "gzip", "pipe"])

@@ -17,11 +17,12 @@ ENOUGH = 5
 SHOWN = 200
 _SPEAKS = re.compile(
     r"\b(?:(?i:error|failed|failure|fatal|abort(?:ed|ing)?|unable to|could not|cannot|denied|refused|not enough|"
-    r"timed out|crashed|core dumped|is dead|killed|terminated)|\w*E(?:rror|RROR))\b(?!_)"
+    r"timed out|crashed|core dumped|is dead|killed|terminated (?:by|with|abnormally|unexpectedly))|"
+    r"\w*E(?:rror|RROR))\b(?!_)"
 )
 _HARMLESS = re.compile(
     r"(?i)\b(?:no|0|without|zero|any|if|when|on) (?:\w+ )?(?:error|failure|failed)|error\w*['\"]?\s*[=:]\s*[\d.]|"
-    r"warn|info|debug|ignor|retry|deprecat|error_file|failures: *(?:0|none|<)"
+    r"warn|info|debug|ignor|retry|deprecat|error_file|fail\w*[\w ]{0,40}: *(?:0\b|none|<)"
 )
 _PROGRESS = re.compile(
     r"(?i)(?:epoch|(?<!\*\*\* )step|iter(?:ation)?|loss|samples|tokens)(?:_num|_count)?['\"]?[ \t:=|]{1,4}[\[({]?\d|"
