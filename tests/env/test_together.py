@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -55,6 +56,33 @@ def environment(
         (made / "compiler").mkdir()
         (made / "compiler" / "spack.yaml").write_text(COMPILER.format(spec=compiler, tag=tag))
     return read_installable(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("foo: 1\n", "it has no mapping `spack:`"),
+        ("spack:\n  config: {install_tree: /opt}\n", "config.install_tree is no mapping"),
+        ("spack:\n  env_vars: {set: [A]}\n", "env_vars.set is no mapping"),
+    ],
+)
+def test_a_manifest_that_is_not_spacks_is_refused_at_its_file(tmp_path: Path, text: str, said: str) -> None:
+    environment(tmp_path, "a")
+    (tmp_path / "a" / "spack.yaml").write_text(text)
+
+    with pytest.raises(BadInput, match=re.escape(said)) as refused:
+        read_installable(tmp_path / "a")
+
+    assert "a/spack.yaml" in str(refused.value)
+
+
+def test_sections_that_are_empty_are_as_if_they_were_not_there(tmp_path: Path) -> None:
+    environment(tmp_path, "a")
+    (tmp_path / "a" / "spack.yaml").write_text("spack:\n  config:\n  env_vars: {set: }\n")
+
+    found = read_installable(tmp_path / "a")
+
+    assert (found.mount, found.manifest["env_vars"]) == ("/user-environment", {"set": {}})
 
 
 def test_a_record_that_names_a_path_gives_no_name(tmp_path: Path) -> None:

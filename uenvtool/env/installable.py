@@ -20,6 +20,15 @@ from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 
 _NAME = re.compile(r"\w[\w.-]*")
 """A recipe's name. What a folder that somebody sent has in its place is none of a file's."""
+_MAPPINGS = (
+    "config",
+    "config.install_tree",
+    "env_vars",
+    "env_vars.set",
+    "env_vars.prepend_path",
+    "packages",
+    "modules",
+)
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
@@ -75,7 +84,7 @@ class Installable:
         """The `spack:` parts of the environments that install compilers first, by their folders, in their order."""
         names = [name for name in self.texts if name.startswith(f"{COMPILER}/") and name.endswith(f"/{MANIFEST}")]
         ordered = sorted(names, key=lambda name: (name.count("/"), name))  # the one above builds those below
-        return {name.removesuffix(f"/{MANIFEST}"): _manifest(self.texts[name]) for name in ordered}
+        return {name.removesuffix(f"/{MANIFEST}"): _manifest(self.texts[name], self.folder / name) for name in ordered}
 
     def staged_texts(self, view: object, on_disk: Mapping[str, Path]) -> dict[str, str]:
         """Return its files as Spack installs them, with another view, and no configuration but their own.
@@ -94,13 +103,13 @@ def read_installable(folder: Path) -> Installable:
 
     Raises BadInput if it has no spack.yaml or no lock, AnswerIsNo if the lock would not install.
     """
-    import yaml
-
     try:
         texts = {name: (folder / name).read_text(encoding="utf-8") for name in _names(folder)}
-        manifest = _manifest(texts[MANIFEST])
-    except (OSError, KeyError, TypeError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST))) from error
+    if MANIFEST not in texts:
+        raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}")
+    manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
     if LOCK not in texts:
         raise BadInput(f"{folder} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
     lock = read_lock(folder / LOCK, str(folder / LOCK))
@@ -120,18 +129,35 @@ def read_installable(folder: Path) -> Installable:
 def mount_of(folder: Path) -> str:
     """Return where the image of an environment in a folder is mounted; "" if no environment is there."""
     path = folder / MANIFEST
-    return _mount(_manifest(path.read_text(encoding="utf-8"))) if path.is_file() else ""
+    return _mount(_manifest(path.read_text(encoding="utf-8"), path)) if path.is_file() else ""
 
 
 def _mount(manifest: Mapping[str, Any]) -> str:
     return str(manifest.get("config", {}).get("install_tree", {}).get("root", MOUNT))
 
 
-def _manifest(text: str) -> Mapping[str, Any]:
+def _manifest(text: str, path: Path) -> Mapping[str, Any]:
+    """Return the `spack:` part of a spack.yaml. Raises BadInput if it has none, or a section of another form."""
     import yaml
 
-    found: Mapping[str, Any] = yaml.load(text, Loader=yaml.CSafeLoader)["spack"]
-    return found
+    place = Position(str(path))
+    try:
+        found = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path.parent} is no environment of Spack: {error}", place) from error
+    manifest = found.get("spack") if isinstance(found, dict) else None
+    if not isinstance(manifest, dict):
+        raise BadInput("this is no environment of Spack: it has no mapping `spack:`", place)
+    for section in _MAPPINGS:
+        *above, name = section.split(".")
+        around = manifest
+        for part in above:
+            around = around.get(part, {})
+        if around.get(name, {}) is None:
+            around[name] = {}
+        elif not isinstance(around.get(name, {}), dict):
+            raise BadInput(f"{section} is no mapping", place, hint="see Spack's documentation of environments")
+    return manifest
 
 
 def _isolated(manifest: Mapping[str, Any]) -> str:
