@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.core.errors import BadInput
-from uenvtool.image.registry import artifacts_of, image_sha256
+from uenvtool.image.registry import NOT_THERE, artifacts_of, image_sha256
 
 NAMES = st.from_regex(r"meta/([a-z]{1,8}/){0,3}[a-z]{1,8}\.json", fullmatch=True)
 SUM = "0123456789abcdef" * 4
@@ -65,3 +65,16 @@ def files_of(archive: bytes) -> dict[str, Any]:
 def test_a_manifest_of_something_else_is_refused(manifest: str) -> None:
     with pytest.raises(BadInput, match="not an image that was pushed as one file"):
         image_sha256(manifest)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_there"),
+    [
+        ("reading manifest v1 in r/pytorch: manifest unknown", False),
+        ("reading manifest v1 in r/pytorch: name unknown: repository name not known to registry", False),
+        ("artifact pytorch:v1 not found", False),
+        ('error getting credentials - err: exec: "docker-credential-nope": executable file not found in $PATH', None),
+    ],
+)
+def test_only_a_registry_says_that_it_has_no_such_image(answer: str, is_there: bool | None) -> None:
+    assert bool(NOT_THERE.search(answer)) is (is_there is False)

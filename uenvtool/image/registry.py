@@ -34,8 +34,9 @@ TAR = "application/vnd.oci.image.layer.v1.tar"
 """The type that oras gives a file for which none is named."""
 EMPTY = b"{}"
 ANSWER_SECONDS = 60
-NOT_THERE = ("manifest unknown", "name unknown", "not found")
-"""What registries say of an image that they do not have; any other failure is none of this answer."""
+NOT_THERE = re.compile(r"(?:manifest|name) unknown|(?<!file )not found")
+"""What registries say of an image that they do not have; any other failure is none of this answer: a login's helper may
+be an "executable file not found"."""
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
@@ -69,7 +70,7 @@ def manifest_at(reference: str) -> str | None:
     done = tools.run(words)
     if done.code == 0:
         return done.stdout
-    if any(text in done.stderr for text in NOT_THERE):
+    if NOT_THERE.search(done.stderr):
         return None
     raise _failed(done)
 
