@@ -158,6 +158,21 @@ def test_a_store_that_cannot_be_removed_is_an_error_in_a_line(
     assert "not removed: the disk is read-only  store" in answer.stdout
 
 
+def test_an_image_that_cannot_be_removed_is_an_error_in_a_line(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    aged(packed_image(place / f"hello-{HASHES[0]}.squashfs", 0), 100)
+    monkeypatch.setattr("uenvtool.image.prune.files.remove_file", refuse)
+
+    answer = cli("image", "prune", place, "--keep", "0", "--delete")
+
+    assert answer.code == 4
+    assert "not removed: [Errno 13] Permission denied" in answer.stdout
+
+
 def test_a_store_that_a_run_holds_stays(cli: Cli, place: Path) -> None:
     store = a_store(place / "held", 100)
     code = "import fcntl, os, sys; fcntl.flock(os.open(sys.argv[1], os.O_RDONLY), fcntl.LOCK_SH); print(); input()"

@@ -169,11 +169,11 @@ def _removed(candidate: Candidate, progress: Progress) -> Candidate:
     """Remove a store or an image with its mark; one that somebody works on by now stays."""
     path = candidate.path
     with progress(f"removing {path}"):
-        if candidate.kind == "image":
-            files.remove_file(path)
-            files.remove_file(marker_of(path))
-            return candidate
         try:
+            if candidate.kind == "image":
+                files.remove_file(path)
+                files.remove_file(marker_of(path))
+                return candidate
             with files.locked(path, below=False):
                 aside = path if path.name.endswith(REMOVED) else path.with_name(f"{path.name}{REMOVED}")
                 files.move(path, aside)
