@@ -45,3 +45,17 @@ def test_a_clone_that_another_spack_makes_stays(clones: Path) -> None:
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     assert sorted(os.listdir(clones)) == ["half", "whole"]
+
+
+def test_a_clone_that_another_run_removes_meanwhile_is_none(clones: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = os.listdir
+
+    def gone(folder: Path) -> list[str]:
+        if folder == clones / "half":
+            raise FileNotFoundError(folder)
+        return listed(folder)
+
+    monkeypatch.setattr(os, "listdir", gone)
+    remove_half_made_clones()
+
+    assert sorted(listed(clones)) == ["half", "whole"]

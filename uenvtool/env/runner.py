@@ -87,9 +87,7 @@ def remove_half_made_clones() -> None:
     Spack 1.1 takes any folder with a `.git` for a whole clone (repo.py, RemoteRepoDescriptor), and fails. While
     another Spack holds its lock on the clones, all of them stay.
     """
-    halves = [
-        folder for folder in (user_cache() / "package_repos").glob("*") if os.path.isdir(folder) and _is_half(folder)
-    ]
+    halves = list(filter(_is_half, (user_cache() / "package_repos").glob("*")))
     if not halves:
         return
     with contextlib.suppress(OSError):
@@ -103,7 +101,9 @@ def remove_half_made_clones() -> None:
 
 
 def _is_half(folder: Path) -> bool:
-    return os.listdir(folder) == [".git"]
+    with contextlib.suppress(OSError):  # no folder, or another run has removed it
+        return os.listdir(folder) == [".git"]
+    return False
 
 
 def _steps(on_step: Step | None) -> tools.LineHandler | None:
