@@ -17,6 +17,7 @@ from tests.conftest import Answer
 from tests.support.kept_images import packed_image
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
+from uenvtool.image import prune
 from uenvtool.image.metadata import PACKED
 
 pytestmark = needs("mksquashfs", "unsquashfs")
@@ -64,6 +65,28 @@ def test_of_two_that_were_used_on_one_day_the_later_one_is_the_newest(cli: Cli, 
     rows = found(cli("image", "prune", place / "stores", "--json"))
 
     assert {name: row["kept"] for name, row in rows.items()} == {early.name: None, late.name: "newest of hello"}
+
+
+@pytest.mark.parametrize("kind", ["kernel", "squashfuse"])
+def test_an_image_that_is_mounted_by_another_name_stays(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    (place / "my disk").mkdir()
+    (place / "link").symlink_to("my disk")
+    image = aged(packed_image(place / "my disk" / f"hello-{HASHES[0]}.squashfs", "0"), 100)
+    device, mounts = place / "block/loop0/loop", place / "mounts"
+    device.mkdir(parents=True)
+    (device / "backing_file").write_text(f"{image}\n" if kind == "kernel" else "\n")
+    (place / "block/loop1/loop/backing_file").mkdir(parents=True)  # cannot be read
+    escaped = str(image).replace(" ", "\\040")
+    mounts.write_text("" if kind == "kernel" else f"{escaped} /m fuse.squashfuse ro 0 0\n")
+    monkeypatch.setattr(prune, "BLOCK_DEVICES", place / "block")
+    monkeypatch.setattr(prune, "MOUNTS", mounts)
+
+    rows = found(cli("image", "prune", place / "link", "--keep", "0", "--delete", "--json"))
+
+    assert [row["kept"] for row in rows.values()] == ["mounted here"]
+    assert image.is_file()
 
 
 def test_it_shows_what_would_go_and_removes_nothing(cli: Cli, stores: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -34,6 +35,9 @@ OF_SPACK = frozenset({".spack-db", ".spack", "bin", "env", MODULE_FILES, LOCAL, 
 KNOWN_BY = (".spack-db", WORK)
 """What tells that a store is one, and is removed last."""
 NOT_REMOVED = "not removed: "
+BLOCK_DEVICES, MOUNTS = Path("/sys/block"), Path("/proc/self/mounts")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+"""A space and the like in MOUNTS (proc_pid_mounts(5), fstab(5))."""
 _HASHED = re.compile(r"-[0-9a-f]{12}$")
 
 
@@ -146,12 +150,14 @@ def _why_stays(store: Path) -> str:
 
 def _is_mounted(image: Path) -> bool:
     """Tell if an image is mounted on this machine, by the kernel or by squashfuse."""
-    loops = [path.read_text().strip() for path in Path("/sys/block").glob("loop*/loop/backing_file")]
-    try:
-        mounts = Path("/proc/self/mounts").read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        mounts = ""
-    return str(image) in loops or any(line.split(" ")[0] == str(image) for line in mounts.splitlines())
+    mounted: set[str] = set()
+    for path in BLOCK_DEVICES.glob("loop*/loop/backing_file"):
+        with contextlib.suppress(OSError):  # a device may end meanwhile
+            mounted.add(os.fsdecode(path.read_bytes()).rstrip("\n"))
+    with contextlib.suppress(OSError):
+        lines = os.fsdecode(MOUNTS.read_bytes()).splitlines()
+        mounted |= {_ESCAPED.sub(lambda code: chr(int(code[1], 8)), line.split(" ")[0]) for line in lines}
+    return bool(mounted & {str(image), os.path.realpath(image)})  # the kernel names the latter, squashfuse what it got
 
 
 def _judged(found: Sequence[Candidate], older: int, newest: int) -> Iterator[Candidate]:
