@@ -254,6 +254,15 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
     assert ran == ["install"] * runs
 
 
+def test_a_mirror_of_the_site_is_asked_whatever_it_is_called() -> None:
+    site = {"source0": "https://site.example/sources", "cache0": "https://site.example/cache"}
+
+    found = InstallOptions(mirrors=("file:///a",), caches=("file:///b",), site=site).spack_mirrors
+
+    assert len(found) == 4
+    assert found.items() >= site.items()
+
+
 @pytest.mark.parametrize("complete", ["", "of-an-earlier-lock"])
 def test_a_view_that_a_killed_run_left_half_made_is_not_in_the_way(
     place: Path, monkeypatch: pytest.MonkeyPatch, complete: str

@@ -43,6 +43,8 @@ ENVIRONMENT = f"{WORK}/environment"
 """The folder in a store with the copies of the environments that Spack installs."""
 LOCK_RACE = "LockUpgradeError"
 """What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
+OWN = "uenvtool-"
+"""What the names of mirrors begin with that are given as URLs, beside those of the site."""
 MAX_RUNS = 5
 """How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
 _HASH = r"-[a-z0-9]{32}"
@@ -85,9 +87,11 @@ class InstallOptions:
         """All mirrors, as Spack's configuration has them, in the order in which it asks them."""
         sources = {"source": True, "binary": False}
         caches = {"source": False, "binary": True, "signed": not self.unsigned}
-        found: dict[str, object] = {f"source{index}": {"url": url, **sources} for index, url in enumerate(self.mirrors)}
-        found |= {f"cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
-        return found | {name: mirror for name, mirror in self.site.items() if name not in found}
+        found: dict[str, object] = {
+            f"{OWN}source{index}": {"url": url, **sources} for index, url in enumerate(self.mirrors)
+        }
+        found |= {f"{OWN}cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
+        return {**found, **self.site}
 
 
 @value_class(kw_only=False)
