@@ -17,10 +17,14 @@ from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.program import repository_folder
 from uenvtool.env.table import reasons
+from uenvtool.image.request import ImageRequest
+from uenvtool.image.site import install_options
 from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.site import Site
 from uenvtool.knowledge.system import load_system
 
 Write = Callable[[str, str | bytes], Path]
+HELLO = str(ROOT / "envs" / "hello" / "clariden-gh200")
 
 
 def planned(recipe: str, system: str, uarch: str) -> Environment:
@@ -480,6 +484,19 @@ def test_a_checkout_is_searched_where_the_pin_says(write: Write, place: Path) ->
     pin = load_system("clariden").repos["alps"]
 
     assert repository_folder("alps", place / "checkout", pin) == place / "checkout/site/spack_repo/alps"
+
+
+@pytest.mark.parametrize("source", ["hello", HELLO])
+def test_every_command_searches_it_there(cli: Callable[..., Answer], write: Write, place: Path, source: str) -> None:
+    write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
+    words = ("--repo", "alps=checkout")
+
+    plan = cli("build", "hello", "--system", "clariden", "--plan", "-o", HELLO, *words)
+    report = cli("report", HELLO, *words)
+    request = ImageRequest(sources=(source,), system="clariden", repo=("alps=checkout",))
+
+    assert (plan.code, report.code) == (0, 0), plan.stderr + report.stderr
+    assert install_options(request, Site(), None).repos == {"alps": place / "checkout/site/spack_repo/alps"}
 
 
 def test_versions_that_were_taken_back_are_known_to_the_environment() -> None:

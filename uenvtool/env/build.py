@@ -14,7 +14,7 @@ from uenvtool.env.environment import Environment, Root, plan_environment
 from uenvtool.env.folder import LOG, TABLE
 from uenvtool.env.manifest import MANIFEST, render
 from uenvtool.env.next_steps import build_again, next_steps, usual_folder
-from uenvtool.env.program import Deviations, Spack, deviations, find_spack, how_to_get, repository_folder
+from uenvtool.env.program import Deviations, Spack, deviations, find_spack, how_to_get, repository_folders
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.resolve import can_resolve, checked_lock, resolve
 from uenvtool.env.table import render_table
@@ -172,8 +172,7 @@ def _answer(environment: Environment, request: BuildRequest, progress: Progress)
 def build_environment(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Outcome:
     """Write an environment into a folder and, if Spack is here and the lock is of other inputs, its lock."""
     texts = render(environment)
-    pins = {**environment.recipe.repos, **environment.system.repos}
-    repos = {name: repository_folder(name, path, pins.get(name)) for name, path in request.repos.items()}
+    repos = repository_folders(request.repos, environment.pins)
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, folder)
@@ -192,7 +191,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         elif spack_here is None:
             lock, state = _unresolved(environment, folder, spack, request)
         else:
-            found = deviations(spack_here, environment.recipe.spack, repos, pins)
+            found = deviations(spack_here, environment.recipe.spack, repos, environment.pins)
             lock, state = _new_lock(
                 environment, folder, texts, spack=spack_here, repos=repos, progress=progress, deviations=found.seen
             )

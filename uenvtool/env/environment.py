@@ -11,7 +11,7 @@ from uenvtool.core.value import value_class
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.parts import Addition
+from uenvtool.knowledge.parts import Addition, GitPin
 from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
@@ -117,6 +117,11 @@ class Environment:
     def roots(self) -> tuple[Root, ...]:
         """Every root, in order."""
         return tuple(root for group in self.groups for root in group.roots)
+
+    @property
+    def pins(self) -> dict[str, GitPin]:
+        """The package repositories of recipe and system, by name."""
+        return {**self.recipe.repos, **self.system.repos}
 
     @property
     def view_root(self) -> str:

@@ -17,6 +17,7 @@ from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import COMPILER, EXTRA, MODULES, PURPOSE
 from uenvtool.env.manifest import CONFIGURATION, MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
+from uenvtool.knowledge.parts import GitPin
 
 _NAME = re.compile(r"\w[\w.-]*")
 """A recipe's name. What a folder that somebody sent has in its place is none of a file's."""
@@ -120,19 +121,35 @@ def read_installable(folder: Path) -> Installable:
         purpose=str(files.read_record(folder).more.get(PURPOSE, "")),
         manifest=manifest,
         lock=lock,
-        mount=_mount(manifest),
+        mount=mount_of(manifest),
         views=tuple(views) if isinstance(views, dict) and views else ("default",),
         texts=texts,
     )
 
 
-def mount_of(folder: Path) -> str:
-    """Return where the image of an environment in a folder is mounted; "" if no environment is there."""
+def read_manifest(folder: Path) -> Mapping[str, Any] | None:
+    """Return the `spack:` part of the spack.yaml in a folder; None if none is there. Raises BadInput if it is none."""
     path = folder / MANIFEST
-    return _mount(_manifest(path.read_text(encoding="utf-8"), path)) if path.is_file() else ""
+    return _manifest(path.read_text(encoding="utf-8", errors="replace"), path) if path.is_file() else None
 
 
-def _mount(manifest: Mapping[str, Any]) -> str:
+def pins_of(manifest: Mapping[str, Any]) -> dict[str, GitPin]:
+    """Return the package repositories that a manifest pins, by name."""
+    named = {name: place for name, place in (manifest.get("repos") or {}).items() if isinstance(place, dict)}
+    return {
+        name: GitPin(
+            url=place["git"],
+            tag=place.get("tag"),
+            commit=place.get("commit"),
+            paths=tuple(map(str, place.get("paths") or ())),
+        )
+        for name, place in named.items()
+        if place.get("git")
+    }
+
+
+def mount_of(manifest: Mapping[str, Any]) -> str:
+    """Return where the image of an environment is mounted."""
     return str(manifest.get("config", {}).get("install_tree", {}).get("root", MOUNT))
 
 

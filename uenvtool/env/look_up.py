@@ -10,7 +10,7 @@ from uenvtool.core.errors import BadInput, Problem, ToolMissing
 from uenvtool.core.result import Result
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.program import find_spack, how_to_get, repository_folder
+from uenvtool.env.program import find_spack, how_to_get, repository_folders
 from uenvtool.env.repository import Missing, problems, requests
 from uenvtool.env.resolve import look_up
 from uenvtool.knowledge.checks import load_recipe
@@ -43,11 +43,10 @@ class Repositories:
         spack = find_spack(self.spack)
         if spack is None:
             raise ToolMissing("Spack is not here", hint=how_to_get(recipe.spack, "the same command"))
-        pins = {**recipe.repos, **choice.system.repos}
-        repos = {name: repository_folder(name, path, pins.get(name)) for name, path in self.folders.items()}
+        repos = repository_folders(self.folders, environment.pins)
         found = look_up(spack, environment, tuple(requests(environment)), repos)
         if found is None:
-            others = " ".join(f"--repo {name}=PATH" for name in sorted({*pins} - {*repos}))
+            others = " ".join(f"--repo {name}=PATH" for name in sorted({*environment.pins} - {*repos}))
             raise BadInput(
                 f"Spack {spack.version} could not read all package repositories of {choice.system.name}",
                 hint=f"{others or 'check the network'}; a recipe for another system says `home: SYSTEM`",

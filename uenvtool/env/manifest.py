@@ -305,8 +305,8 @@ def _repos(environment: Environment, local: Local, to_top: str = "") -> list[str
     lines = ["repos:"]
     if environment.additions:
         lines += beside(f"  {NAMESPACE}: {to_top}{REPOSITORY}", "additions of this recipe and system")
-    pins = {**environment.recipe.repos, **environment.system.repos}
-    for name, pin in sorted(pins.items(), key=lambda item: (item[0] == "builtin", item[0])):  # the first has its way
+    by_name = sorted(environment.pins.items(), key=lambda item: (item[0] == "builtin", item[0]))
+    for name, pin in by_name:  # the first has its way
         if name in local:
             lines.append(f"  {name}: {scalar(str(local[name]))}")
             continue

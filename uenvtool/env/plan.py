@@ -17,7 +17,7 @@ from uenvtool.env.folder import LOG
 from uenvtool.env.install import usual_stores
 from uenvtool.env.installable import read_installable
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
-from uenvtool.env.program import find_spack, repository_folder
+from uenvtool.env.program import find_spack, repository_folders
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.sources import Source, downloaded_bytes, sources_of
 from uenvtool.knowledge.lock import LOCK, Lock, Package
@@ -62,7 +62,7 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
             f"the lock has {error}", Position(str(folder / LOCK)), "make it again: uenvtool build"
         ) from error
     spack = find_spack(request.spack)
-    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
+    repos = repository_folders(request.repos, environment.pins)
     sources: list[Source] = []
     again = f"{build_again(environment, folder)} --plan --spack PATH"
     notes = [] if spack else [f"Spack is not here: the downloads are not known; {again} lists them"]

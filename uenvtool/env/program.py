@@ -78,6 +78,13 @@ def repository_folder(name: str, path: Path, pin: GitPin | None = None) -> Path:
     )
 
 
+def repository_folders(named: Mapping[str, Path], pins: Mapping[str, GitPin]) -> dict[str, Path]:
+    """Return the folders of package repositories, by name. pins: as recipe and system name them. Raises as
+    `repository_folder`.
+    """
+    return {name: repository_folder(name, path, pins.get(name)) for name, path in named.items()}
+
+
 @value_class
 class Deviations:
     """What is used and not what is pinned, a sentence each. unseen: of what that cannot be seen."""

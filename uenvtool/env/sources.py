@@ -18,7 +18,7 @@ from uenvtool.env.explain_failure import explain_failed_install
 from uenvtool.env.folder import LOG
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
-from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folder
+from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folders
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.resolve import machine, node_answers, places, resolving
 from uenvtool.env.runner import Runner, user_cache, write_scope
@@ -54,7 +54,7 @@ def list_sources(environment: Environment, request: BuildRequest, progress: Prog
     if spack is None:
         again = build_again(environment, folder)
         raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, f"{again} --sources"))
-    repos = {name: repository_folder(name, path) for name, path in request.repos.items()}
+    repos = repository_folders(request.repos, environment.pins)
     with progress("listing sources"):
         sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG, compilers=True)
     notes = [f"{len(sources)} sources; what a build fetches by itself is not among them"]

@@ -16,16 +16,15 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
-from uenvtool.env.environment import plan_environment
 from uenvtool.env.folder import EXTRA
 from uenvtool.env.install import Installed, folder_of, install, push, usual_stores, write_locks
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.mirrors import keyring, require_key
 from uenvtool.env.next_steps import usual_folder
-from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, how_to_get, repository_folder
+from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, how_to_get, repository_folders
 from uenvtool.env.request import BuildRequest
-from uenvtool.env.together import repos_of, together
+from uenvtool.env.together import together
 from uenvtool.image.cache import (
     Cache,
     Fetched,
@@ -45,8 +44,16 @@ from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import Programs, find_programs
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.request import ImageRequest
-from uenvtool.image.site import as_url, install_options, is_unsigned, push_target, require_site, with_site
-from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.image.site import (
+    as_url,
+    install_options,
+    is_unsigned,
+    pins,
+    planned,
+    push_target,
+    require_site,
+    with_site,
+)
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.site import Site
 
@@ -177,11 +184,9 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     """Return a resolved environment. source: a recipe, or its folder."""
     if (Path(source) / MANIFEST).is_file():
         return read_installable(Path(source))
-    recipe = load_recipe(source)
-    choice = choose(recipe, request.system, request.uarch)
-    planned = plan_environment(recipe, choice.system, choice.uarch)
+    environment = planned(source, request)
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
-    outcome = build_environment(planned, usual_folder(planned), order, progress)
+    outcome = build_environment(environment, usual_folder(environment), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
         raise kind(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
@@ -295,13 +300,10 @@ def cached_result(plan: ImagePlan, progress: Progress) -> CachedResult:
 
 def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
     """Say what was used to install and is not what the environment was resolved with."""
-    pins = {
-        name: GitPin(url=place["git"], tag=place.get("tag"), commit=place.get("commit"))
-        for name, place in repos_of(plan.environments).items()
-        if isinstance(place, dict) and place.get("git")
-    }
-    repos = {name: repository_folder(name, path) for name, path in plan.request.repos.items()}
-    return deviations(plan.spack, GitPin(url=REPOSITORY, tag=f"v{plan.environments[0].lock.spack}"), repos, pins).seen
+    pinned = pins(plan.request)
+    repos = repository_folders(plan.request.repos, pinned)
+    spack = GitPin(url=REPOSITORY, tag=f"v{plan.environments[0].lock.spack}")
+    return deviations(plan.spack, spack, repos, pinned).seen
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

@@ -16,15 +16,17 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem, ToolFa
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
+from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.install import WITH_MOUNT, InstallOptions, usual_stores
-from uenvtool.env.installable import MOUNT, mount_of
+from uenvtool.env.installable import MOUNT, mount_of, pins_of, read_manifest
 from uenvtool.env.mirrors import keyring, require_key, unreachable
-from uenvtool.env.program import Spack, find_spack, repository_folder
+from uenvtool.env.program import Spack, find_spack, repository_folder, repository_folders
 from uenvtool.image.cache import Folder, Registry, named_cache
 from uenvtool.image.programs import find_programs
 from uenvtool.image.registry import manifest_at
 from uenvtool.image.request import ImageRequest
 from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.site import Site, site_here
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ def install_options(request: ImageRequest, site: Site, ring: Path | None) -> Ins
     """Return how to install. Raises BadInput if a package repository is none."""
     return InstallOptions(
         jobs=request.jobs,
-        repos={name: repository_folder(name, path) for name, path in request.repos.items()},
+        repos=repository_folders(request.repos, pins(request)),
         mirrors=tuple(map(as_url, request.mirror)),
         caches=tuple(map(as_url, request.cache)),
         site=site.spack_mirrors,
@@ -72,6 +74,22 @@ def install_options(request: ImageRequest, site: Site, ring: Path | None) -> Ins
         keyring=ring,
         beside_others=request.install_only,
     )
+
+
+def pins(request: ImageRequest) -> dict[str, GitPin]:
+    """Return the package repositories that the environments pin. Raises BadInput for a source that is none."""
+    found: dict[str, GitPin] = {}
+    for source in request.sources if request.repos else ():
+        manifest = read_manifest(Path(source))
+        found |= planned(source, request).pins if manifest is None else pins_of(manifest)
+    return found
+
+
+def planned(source: str, request: ImageRequest) -> Environment:
+    """Return the environment of a recipe. Raises BadInput for a recipe or system that is none."""
+    recipe = load_recipe(source)
+    choice = choose(recipe, request.system, request.uarch)
+    return plan_environment(recipe, choice.system, choice.uarch)
 
 
 def as_url(place: str) -> str:
@@ -132,9 +150,11 @@ def _checks(request: ImageRequest, site: Site) -> Iterator[Check]:
 
 def _site_checks(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
     """Yield what a build takes from others and gives to others: repositories, mirrors, keys, places of images."""
+    pinned = pins(request)
     for name, path in request.repos.items():
         place: Place = ("repos", name) if name in site.repos else ()
-        yield _checked(f"repository {name}", partial(repository_folder, name, path), str, site, *place)
+        find = partial(repository_folder, name, path, pinned.get(name))
+        yield _checked(f"repository {name}", find, str, site, *place)
     yield from _mirrors(request, site, spack)
     yield from _keys(request, site, spack)
     for option, places in (("images", request.images), ("push_image", request.push_image)):
@@ -145,7 +165,7 @@ def _site_checks(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Ch
 
 def _mirrors(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
     """Yield whether Spack reaches the mirrors."""
-    named = install_options(request, site, None).spack_mirrors
+    named = install_options(replace(request, repo=()), site, None).spack_mirrors  # of repositories it is said above
     if not named:
         return
     try:
@@ -204,9 +224,8 @@ def _mounted(request: ImageRequest) -> str:
 
 def _mount(request: ImageRequest) -> str:
     source = request.sources[0]
-    if mount := mount_of(Path(source)):
-        return mount
-    return choose(load_recipe(source), request.system, request.uarch).system.mount or MOUNT
+    manifest = read_manifest(Path(source))
+    return planned(source, request).system.mount or MOUNT if manifest is None else mount_of(manifest)
 
 
 def _store(request: ImageRequest, site: Site) -> Check:

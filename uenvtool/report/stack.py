@@ -17,7 +17,7 @@ from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.next_steps import usual_folder
-from uenvtool.env.program import repository_folder
+from uenvtool.env.program import repository_folders
 from uenvtool.image.contents import PYTHON, RECORD, Package, python_packages, read
 from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed
 from uenvtool.image.metadata import RECIPE as MADE_FROM
@@ -85,13 +85,13 @@ def _of_lock(path: Path, request: ReportRequest) -> Stack:
     manifest = path.with_name(MANIFEST)
     text = files.read_bytes(manifest, licences.LARGEST).decode(errors="replace") if manifest.is_file() else ""
     environment, unseen = _environment(text, request)
-    repos = [repository_folder(name, place) for name, place in request.repos.items()]
+    repos = repository_folders(request.repos, environment.pins if environment else {})
     return Stack(
         title=environment.purpose if environment else str(path),
         facts={"resolved by": f"Spack {lock.spack}", **_described(environment)},
         packages=packages,
         outside=_of_the_system(lock),
-        licences=dict(licences.in_repositories(packages, repos)),
+        licences=dict(licences.in_repositories(packages, repos.values())),
         lock=lock,
         environment=environment,
         unseen=(*unseen, "sizes: a lock has none", *([] if repos else ["licences: --repo builtin=PATH reads them"])),
