@@ -73,7 +73,9 @@ def test_a_manifest_of_something_else_is_refused(manifest: str) -> None:
         ("reading manifest v1 in r/pytorch: manifest unknown", False),
         ("reading manifest v1 in r/pytorch: name unknown: repository name not known to registry", False),
         ("artifact pytorch:v1 not found", False),
+        ("unknown: repository r/pytorch not found", False),
         ('error getting credentials - err: exec: "docker-credential-nope": executable file not found in $PATH', None),
+        ("error getting credentials - err: credentials not found in native keychain", None),
     ],
 )
 def test_only_a_registry_says_that_it_has_no_such_image(answer: str, is_there: bool | None) -> None:

@@ -34,9 +34,8 @@ TAR = "application/vnd.oci.image.layer.v1.tar"
 """The type that oras gives a file for which none is named."""
 EMPTY = b"{}"
 ANSWER_SECONDS = 60
-NOT_THERE = re.compile(r"(?:manifest|name) unknown|(?<!file )not found")
-"""What registries say of an image that they do not have; any other failure is none of this answer: a login's helper may
-be an "executable file not found"."""
+NOT_THERE = re.compile(r"\b(manifest|name|repository|tag|artifact|image)( \S+)? (unknown|not found)\b")
+"""What registries say of an image that they do not have; any other failure is none of this answer."""
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 
