@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from uenvtool.env.runner import remove_half_made_clones
+from uenvtool.core.errors import ToolFailed
+from uenvtool.core.tools import Completed
+from uenvtool.env.runner import answer_of, remove_half_made_clones
 
 
 @pytest.fixture
@@ -59,3 +61,15 @@ def test_a_clone_that_another_run_removes_meanwhile_is_none(clones: Path, monkey
     remove_half_made_clones()
 
     assert sorted(listed(clones)) == ["half", "whole"]
+
+
+@pytest.mark.parametrize("printed", ["", "\n", "==> Warning: no answer\n"])
+def test_a_spack_that_gives_no_answer_has_failed(printed: str) -> None:
+    with pytest.raises(ToolFailed, match="Spack gave no answer") as error:
+        answer_of(Completed(("spack", "python", "x.py"), 0, printed, ""))
+
+    assert error.value.problems[0].hint == "its command: spack python x.py"
+
+
+def test_the_last_line_is_the_answer_of_spack() -> None:
+    assert answer_of(Completed(("spack",), 0, '==> Warning: old\n[1, "a"]\n', "")) == [1, "a"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from uenvtool.core.files import private_folder, scratch_folder
 from uenvtool.core.tools import Completed, run
 from uenvtool.env.explain_failure import no_key
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, write_scope
+from uenvtool.env.runner import Runner, answer_of, write_scope
 from uenvtool.knowledge.version import Version
 
 ASKS_FOR_TRUST = Version("1.2")
@@ -28,7 +27,7 @@ def unreachable(spack: Spack, mirrors: Mapping[str, object], filled: str) -> dic
     done = _run(spack, "python", REACH, filled, mirrors=mirrors)
     if done.code != 0:
         raise ToolFailed(f"Spack cannot ask the mirrors: {_reason(done)}", hint=f"its command: {done.command}")
-    found: dict[str, str] = json.loads(done.stdout.strip().splitlines()[-1])
+    found: dict[str, str] = answer_of(done)
     return found
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
+from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failure
 from uenvtool.env.manifest import MANIFEST, render, render_manifest
 from uenvtool.env.program import Spack
 from uenvtool.env.repository import Missing, Request, problems, requests
-from uenvtool.env.runner import Runner, user_cache, write_scope
+from uenvtool.env.runner import Runner, answer_of, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.machine import supports_target, this_operating_system, unknown_targets
 
@@ -82,7 +83,7 @@ def resolve(
         if completed.code == 0 and lock.is_file():
             return in_order(lock.read_text(encoding="utf-8"))
         if completed.code == NOT_THERE:
-            raise BadInput(problems(_missing(wanted, completed.stdout)))
+            raise BadInput(problems(_missing(wanted, completed)))
         output = (completed.stdout + completed.stderr).replace(str(folder), "ENVIRONMENT")
         command = completed.command.replace(str(folder), "ENVIRONMENT")
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
@@ -119,7 +120,7 @@ def look_up(
     with scratch_folder() as scratch:
         runner = _runner(spack, environment, render(environment), repos, scratch)
         completed = runner.run("python", LOOK_UP, machine(environment), _written(wanted, scratch))
-    return _missing(wanted, completed.stdout) if completed.code == 0 else None
+    return _missing(wanted, completed) if completed.code == 0 else None
 
 
 def _runner(
@@ -137,11 +138,11 @@ def _written(wanted: Sequence[Request], scratch: Path) -> Path:
     return scratch / SPECS
 
 
-def _missing(wanted: Sequence[Request], output: str) -> list[Missing]:
+def _missing(wanted: Sequence[Request], completed: Completed) -> list[Missing]:
     """Return what LOOK_UP printed: for each row the index of the request, kind, package, name and what there is."""
     return [
         Missing(request=wanted[index], kind=kind, package=package, name=name, known=known)
-        for index, kind, package, name, known in json.loads(output.strip().splitlines()[-1])
+        for index, kind, package, name, known in answer_of(completed)
     ]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 
 from uenvtool.core import tools
+from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import remove_tree, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.value import value_class
@@ -63,6 +66,17 @@ class Runner:
         """
         remove_half_made_clones()
         return tools.run(self.command(*words), env=self.environment(), on_line=on_line or _steps(on_step))
+
+
+def answer_of(completed: tools.Completed) -> Any:
+    """Return what a script of ours printed last in Spack's Python, which is JSON.
+
+    Raises ToolFailed if it printed anything else.
+    """
+    try:
+        return json.loads(completed.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError) as error:
+        raise ToolFailed("Spack gave no answer", hint=f"its command: {completed.command}") from error
 
 
 def write_scope(folder: Path, sections: Mapping[str, object]) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from uenvtool.core.errors import ToolFailed, ToolMissing
+from uenvtool.core.errors import ToolMissing
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Progress, Result, Step, Table
+from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failed_install
@@ -21,7 +20,7 @@ from uenvtool.env.next_steps import build_again, build_image, usual_folder
 from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folders
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.resolve import machine, node_answers, places, resolving
-from uenvtool.env.runner import Runner, user_cache, write_scope
+from uenvtool.env.runner import Runner, answer_of, user_cache, write_scope
 
 SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
 HEADINGS = ("package", "sha256 or commit", "url")
@@ -102,12 +101,8 @@ def sources_of(
         runner = _runner(spack, environment, resolved, scratch, repos, ())
         first = _of_compilers(runner, spack, environment, resolved, scratch, log) if compilers else ()
         words: list[str | Path] = ["python", SCRIPT, machine(environment)]
-        outputs = [_run(one, spack, words, log, None) for one in (*first, runner)]
-    try:
-        rows: list[dict[str, Any]] = [row for output in outputs for row in json.loads(output.strip().splitlines()[-1])]
-        return list(dict.fromkeys(Source(**row) for row in rows))
-    except (ValueError, TypeError, IndexError) as error:
-        raise ToolFailed(f"Spack {spack.version} did not list the sources: {error}") from error
+        ran = [_run(one, spack, words, log, None) for one in (*first, runner)]
+    return list(dict.fromkeys(Source(**row) for completed in ran for row in answer_of(completed)))
 
 
 def make_mirror(
@@ -174,10 +169,10 @@ def _of_compilers(
     return first
 
 
-def _run(runner: Runner, spack: Spack, words: list[str | Path], log: Path, on_step: Step | None) -> str:
+def _run(runner: Runner, spack: Spack, words: list[str | Path], log: Path, on_step: Step | None) -> Completed:
     completed = runner.run(*words, on_step=on_step)
     if completed.code != 0:
         output = completed.stdout + completed.stderr
         write(log, f"$ {completed.command}\n{output}\nexit code {completed.code}\n")
         raise explain_failed_install(spack, code=completed.code, output=output, log=log)
-    return completed.stdout
+    return completed
