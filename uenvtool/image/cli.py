@@ -90,7 +90,7 @@ def diff(
     files: bool = typer.Option(False, "--files", help="Compare every file too, which reads both images whole."),
     json_: bool = JSON,
 ) -> int:
-    """Show what two images do not share: packages, versions, variables, sizes; exit code 1 if anything."""
+    """Show what two images do not share: packages, versions, variables, sizes; exit code 1 if anything but sizes."""
     from uenvtool.core import console
     from uenvtool.image.diff import diff as work
 
