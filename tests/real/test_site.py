@@ -110,6 +110,19 @@ def test_a_folder_that_is_no_build_cache_is_said_and_one_is_taken(check: Callabl
     assert "answers 404" in wrong.stderr
 
 
+def test_where_packages_are_pushed_is_asked_too(check: Callable[..., Answer], place: Path) -> None:
+    gone = "http://127.0.0.1:9/cache"
+
+    named = check("", "--push", gone, "--unsigned")
+    in_site = check(f"push: {gone}\n", "--unsigned")
+    folder = check("", "--push", place / "new", "--unsigned", "--json")
+
+    assert (named.code, in_site.code, folder.code) == (1, 1, 0), folder.stderr
+    assert f"mirror uenvtool-push: {gone}: " in named.stderr
+    assert f"site.yaml:3:7: mirror uenvtool-push: {gone}: " in in_site.stderr
+    assert json.loads(folder.stdout)["mirror uenvtool-push"] == "answers"
+
+
 def test_an_object_store_gets_the_credentials_of_the_variables(
     check: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

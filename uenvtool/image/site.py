@@ -17,7 +17,7 @@ from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment, plan_environment
-from uenvtool.env.install import WITH_MOUNT, InstallOptions, usual_stores
+from uenvtool.env.install import OWN, WITH_MOUNT, InstallOptions, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of, pins_of, read_manifest
 from uenvtool.env.mirrors import keyring, require_key, unreachable
 from uenvtool.env.program import Spack, find_spack, repository_folder, repository_folders
@@ -31,6 +31,8 @@ from uenvtool.knowledge.site import Site, site_here
 
 T = TypeVar("T")
 Place = tuple[str | int, ...]
+PUSH = f"{OWN}push"
+"""The cache that is filled, among the mirrors, if no mirror of the site is."""
 IN_SITE = "mend the site file, or name another one with --site"
 
 
@@ -166,15 +168,19 @@ def _site_checks(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Ch
 def _mirrors(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
     """Yield whether Spack reaches the mirrors."""
     named = install_options(replace(request, repo=()), site, None).spack_mirrors  # of repositories it is said above
+    filled = push_target(request, site)
+    if filled and filled not in site.mirrors:
+        named, filled = {**named, PUSH: {"url": filled, "source": False, "binary": True}}, PUSH
     if not named:
         return
     try:
-        absent = unreachable(spack, named, request.push)
+        absent = unreachable(spack, named, filled)
     except ToolFailed as error:
         yield Check("mirrors", problem=_placed(error.problems[0], site, "mirrors"))
         return
     for name in named:
         place = site.position("mirrors", name) if name in site.mirrors else None
+        place = site.position("push") if name == PUSH and request.push == site.push else place
         problem = (
             Problem(f"mirror {name}: {absent[name]}", place, IN_SITE if place else None) if name in absent else None
         )
