@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Answer
+from tests.support.kept_images import spack_that_only_has_a_version
 from tests.support.needs import need
+from uenvtool.core import files
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.program import Spack
 from uenvtool.image.build import ImagePlan
@@ -120,6 +122,31 @@ def test_without_sbatch_it_says_so_before_it_does_anything(
     assert answer.code == 3
     assert "sbatch is not here" in answer.stderr
     assert not (place / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("is_installed", "is_packed", "code"), [("another", False, 4), ("the same", False, 0), ("the same", True, 4)]
+)
+def test_a_store_that_somebody_works_on_gets_no_other_lock(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, is_installed: str, is_packed: bool, code: int
+) -> None:
+    (place / "sbatch").write_text("#!/bin/sh\necho 1\n")
+    (place / "sbatch").chmod(0o755)
+    monkeypatch.setenv("PATH", str(place), prepend=":")
+    spack = spack_that_only_has_a_version(place / "spack")
+    words = ("image", "build", FOLDER, "--slurm", "--store", place / "store", "--spack", spack)
+    lock = place / "store/.uenvtool-install/environment/spack.lock"
+    lock.parent.mkdir(parents=True)
+    text = (FOLDER / "spack.lock").read_text() if is_installed == "the same" else "{}"
+    lock.write_text(text)
+
+    with files.locked(place / "store", shared=not is_packed):
+        answer = cli(*words)
+
+    assert answer.code == code, answer.stderr
+    assert (f"{place}/store is in use" in answer.stderr) is (code == 4)
+    assert lock.read_text() == text
+    assert cli(*words).code == 0
 
 
 def store_of(place: Path, environment: Installable, *, installed: list[Package], begun: list[Package]) -> Path:

@@ -207,13 +207,26 @@ def staged_folder(environment: Installable, work: Path) -> Path:
 
 def write_locks(environments: Sequence[Installable], store: Path) -> None:
     """Write into a store what is to be installed, so that its state is seen; other locks are of an earlier image."""
-    folder = store / ENVIRONMENT
-    locks = {os.path.join(one.place, LOCK): one.texts[LOCK] for one in environments}
+    folder, locks = store / ENVIRONMENT, _locks(environments)
     of_compilers = {os.path.join(one.place, name, LOCK) for one in environments for name in one.compilers}
     for lock in folder.rglob(LOCK):
         if os.fspath(lock.relative_to(folder)) not in {*locks, *of_compilers}:
             remove_file(lock)
     write_all(folder, locks)
+
+
+def has_locks(environments: Sequence[Installable], store: Path) -> bool:
+    """Tell if a store has just these locks: who installs from it now goes on with them."""
+    folder = store / ENVIRONMENT
+    return all(
+        (folder / name).is_file() and (folder / name).read_text(encoding="utf-8") == text
+        for name, text in _locks(environments).items()
+    )
+
+
+def _locks(environments: Sequence[Installable]) -> dict[str, str]:
+    """Return the locks of environments, by their places among them."""
+    return {os.path.join(one.place, LOCK): one.texts[LOCK] for one in environments}
 
 
 def push(

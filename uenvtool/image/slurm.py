@@ -16,7 +16,7 @@ from uenvtool.core.lines import aligned, bash_words, in_comment
 from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import output_or_raise, require_sbatch, submitted
-from uenvtool.env.install import JOB, WORK, write_locks
+from uenvtool.env.install import JOB, WORK, has_locks, write_locks
 from uenvtool.image.build import ImagePlan, cached_result, planned_image
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.site import as_url, push_target, require_site
@@ -42,8 +42,9 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     require_site(plan.request, plan.site, plan.spack, progress)
     work, text = plan.store / WORK, job_script(request, plan)
     script = work / "build.sh"
-    write_locks(plan.environments, plan.store)
-    files.write(script, text)
+    with files.locked(plan.store, shared=has_locks(plan.environments, plan.store)):  # others are taken from nobody
+        write_locks(plan.environments, plan.store)
+        files.write(script, text)
     data = {"image": str(plan.target), "store": str(plan.store), "script": str(script)}
 
     def keep(line: str) -> None:
