@@ -341,6 +341,9 @@ class TestEdit:
         second = cli("edit", "hello", "--add", "lz4")
 
         assert (first.code, second.code) == (0, 0), first.stderr + second.stderr
+        assert "--- /dev/null\n" in first.stdout
+        assert "+extends: hello\n" in first.stdout
+        assert "--- recipes/my-hello/recipe.yaml\n" in second.stdout
         assert (ROOT / "recipes/hello/recipe.yaml").read_bytes() == before
         values = json.loads(cli("show", "my-hello", "--json").stdout)["values"]
         entries = [entry for group in values["groups"].values() for entry in group["specs"]]

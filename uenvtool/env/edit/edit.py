@@ -45,11 +45,12 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
     if is_built_in(location):
         own = Path(RECIPE.file(OWN + location.name))
         notes = (f"{location.name} is built in and stays as it is; {own} extends it",)
-        path, before = own, extending(location.name) if not own.is_file() else _text(own)
+        path, start = own, extending(location.name)
     else:
-        path, before = location.path.resolve(), _text(location.path)
+        path, start = location.path.resolve(), ""
     with contextlib.nullcontext() if dry_run else files.locked(path.parent, wait=True, below=False):
-        before = _text(path) if path.is_file() else before
+        was = _text(path) if path.is_file() else ""
+        before = was or start
         after = edited(before, request, _inherited(path, before))
         with instead_of_file(path, after.encode()):
             RECIPE.load(str(path.absolute()))
@@ -57,10 +58,9 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
                 raise BadInput(wrong)
         if not dry_run:
             files.write(path, after, keep_mode=True)
-    old = before if path.is_file() or dry_run else ""
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
-        text=_diff(_committed(path) if dry_run else old, after, path),
+        text=_diff(was, after, path),
         notes=(*notes, f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
         next=() if dry_run else (f"uenvtool build {_called(path)}",),
     )
@@ -100,10 +100,6 @@ def _called(path: Path) -> str:
 
 def _text(path: Path) -> str:
     return decoded(content(path, shown(path)), shown(path))
-
-
-def _committed(path: Path) -> str:
-    return _text(path) if path.is_file() else ""
 
 
 def _diff(before: str, after: str, path: Path) -> str:
