@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,3 +108,18 @@ def test_a_spack_that_stackinator_7_cannot_use_is_told(
 
     assert answer.code == 0, answer.stderr
     assert ("Stackinator 7 needs Spack 1.2, and the recipe pins v1.1.0" in answer.stderr) is told
+
+
+@pytest.mark.parametrize("folder", ["out of it", "/absolute"])
+def test_what_a_check_proposes_mends_what_it_found(cli: Callable[..., Answer], place: Path, folder: str) -> None:
+    out = f"{place}{folder}" if folder.startswith("/") else folder
+    words = ("build", "pytorch-2.9", "--system", "bristen", "--format", "stackinator3", "-o", out)
+    assert cli(*words).code == 0
+    (Path(out) / "environments.yaml").unlink()
+
+    checked = cli(*words, "--check")
+    *_, command = re.findall(r"uenvtool (build .*)", checked.stderr)
+
+    assert checked.code == 1
+    assert cli(*shlex.split(command)).code == 0
+    assert cli(*words, "--check").code == 0

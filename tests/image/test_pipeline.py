@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -93,6 +95,19 @@ def test_the_same_inputs_give_it_again_and_a_changed_one_is_seen(project: Projec
 
     assert cli(*words).code == 1
     assert cli("image", "pipeline", "pytorch-2.6", "--system", "clariden", "-o", "/elsewhere").code == 2
+
+
+def test_what_a_check_proposes_mends_what_it_found(place: Path, cli: Cli) -> None:
+    words = ("image", "pipeline", "hello", "--system", "clariden", "-o", "of mine")
+    assert cli(*words).code == 0
+    (place / "of mine/ci.sh").unlink()
+
+    checked = cli(*words, "--check")
+    *_, command = re.findall(r"uenvtool (image pipeline .*)", checked.stderr)
+
+    assert checked.code == 1
+    assert cli(*shlex.split(command)).code == 0
+    assert cli(*words, "--check").code == 0
 
 
 def test_a_committed_environment_is_compared_and_what_differs_ends_the_job(project: Project) -> None:

@@ -17,11 +17,11 @@ def usual_folder(environment: Environment, kind: str = "envs") -> Path:
     return Path(kind) / environment.recipe.name / f"{environment.system.name}-{environment.node.uarch}"
 
 
-def build_again(environment: Environment, folder: Path) -> str:
-    """Return the command that builds into the same folder again."""
-    is_said = environment.output or folder == usual_folder(environment)
-    options = [] if is_said else ["-o", shlex.quote(os.fspath(folder))]
-    return again(environment, *options)
+def build_again(environment: Environment, folder: Path, *options: str, kind: str = "envs") -> str:
+    """Return the command that builds into the same folder again. kind: see `usual_folder`."""
+    is_said = environment.output or folder == usual_folder(environment, kind)
+    named = [] if is_said else ["-o", shlex.quote(os.fspath(folder))]
+    return again(environment, *options, *named)
 
 
 def next_steps(

@@ -19,6 +19,7 @@ from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
 from uenvtool.env.folder import EXTRA
 from uenvtool.env.manifest import REFRAME, again, header_lines, linked, render_reframe
+from uenvtool.env.next_steps import build_again
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.spec import parse_spec
 
@@ -86,8 +87,8 @@ def write_recipe(environment: Environment, version: int, folder: Path, *, force:
 
 def check_recipe(environment: Environment, version: int, folder: Path) -> None:
     """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
-    again = f"uenvtool build {environment.recipe.name} --format {_format(version)} -o {folder}"
-    check_generated(folder, render_recipe(environment, version), again=again)
+    command = build_again(environment, folder, "--format", _format(version), kind="stackinator")
+    check_generated(folder, render_recipe(environment, version), again=command)
 
 
 def _format(version: int) -> str:

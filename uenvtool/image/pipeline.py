@@ -54,9 +54,8 @@ def write_pipeline(request: PipelineRequest) -> Result:
     if os.path.isabs(folder) or ".." in folder.parts:
         raise BadInput(f"{folder} is not in the repository", hint="name a folder below this one, where jobs find it")
     texts = render_pipeline(environments, request.recipes, folder)
-    again = shlex.join(["uenvtool", "image", "pipeline", *request.recipes, *_where(environments)])
     if request.check:
-        files.check_generated(folder, texts, again=again)
+        files.check_generated(folder, texts, again=_again(environments, request.recipes, folder))
         return Result(data={"folder": str(folder), "files": list(texts)}, notes=(f"{folder} is as its inputs give it",))
     with files.locked(folder):
         files.refuse_foreign(folder, texts, force=request.force)
@@ -72,8 +71,8 @@ def render_pipeline(environments: Sequence[Environment], recipes: Sequence[str],
     """Return the files of a pipeline that lies in a folder of the repository. recipes: as the user names them."""
     first, where = environments[0], _where(environments)
     targets = [os.fspath(usual_folder(environment)) for environment in environments]
-    words = ["uenvtool", "image", "pipeline", *recipes, *where, "-o", os.fspath(folder)]
-    again, place = quoting.comment(shlex.join(words)), quoting.comment(os.fspath(folder))
+    again = quoting.comment(_again(environments, recipes, folder))
+    place = quoting.comment(os.fspath(folder))
     name = f"{first.recipe.name} {usual_folder(first).name}"
     purpose = " with ".join([first.purpose, *(other.recipe.name for other in environments[1:])])
     head = [
@@ -104,6 +103,11 @@ def render_pipeline(environments: Sequence[Environment], recipes: Sequence[str],
             END=end_of_script(artifact=True),
         ),
     }
+
+
+def _again(environments: Sequence[Environment], recipes: Sequence[str], folder: Path) -> str:
+    """Return the command that writes the pipeline into the same folder again."""
+    return shlex.join(["uenvtool", "image", "pipeline", *recipes, *_where(environments), "-o", os.fspath(folder)])
 
 
 def _where(environments: Sequence[Environment]) -> list[str]:
