@@ -64,6 +64,8 @@ def environment(
         ("foo: 1\n", "it has no mapping `spack:`"),
         ("spack:\n  config: {install_tree: /opt}\n", "config.install_tree is no mapping"),
         ("spack:\n  env_vars: {set: [A]}\n", "env_vars.set is no mapping"),
+        ("spack:\n  repos: [a]\n", "repos is no mapping"),
+        ("spack:\n  view: {a.b: /opt}\n", "view.a.b is no mapping"),
     ],
 )
 def test_a_manifest_that_is_not_spacks_is_refused_at_its_file(tmp_path: Path, text: str, said: str) -> None:
@@ -78,11 +80,12 @@ def test_a_manifest_that_is_not_spacks_is_refused_at_its_file(tmp_path: Path, te
 
 def test_sections_that_are_empty_are_as_if_they_were_not_there(tmp_path: Path) -> None:
     environment(tmp_path, "a")
-    (tmp_path / "a" / "spack.yaml").write_text("spack:\n  config:\n  env_vars: {set: }\n")
+    (tmp_path / "a" / "spack.yaml").write_text("spack:\n  config:\n  env_vars: {set: }\n  view: {default: }\n")
 
     found = read_installable(tmp_path / "a")
 
     assert (found.mount, found.manifest["env_vars"]) == ("/user-environment", {"set": {}})
+    assert found.manifest["view"] == {"default": {}}
 
 
 def test_a_record_that_names_a_path_gives_no_name(tmp_path: Path) -> None:

@@ -22,14 +22,17 @@ from uenvtool.knowledge.parts import GitPin
 _NAME = re.compile(r"\w[\w.-]*")
 """A recipe's name. What a folder that somebody sent has in its place is none of a file's."""
 _MAPPINGS = (
-    "config",
-    "config.install_tree",
-    "env_vars",
-    "env_vars.set",
-    "env_vars.prepend_path",
-    "packages",
-    "modules",
+    ("config",),
+    ("config", "install_tree"),
+    ("env_vars",),
+    ("env_vars", "set"),
+    ("env_vars", "prepend_path"),
+    ("packages",),
+    ("modules",),
+    ("modules", "prefix_inspections"),
+    ("repos",),
 )
+IS_A_MANIFEST = "name the folder of a spack.yaml with its spack.lock, as uenvtool build writes them"
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
@@ -109,7 +112,7 @@ def read_installable(folder: Path) -> Installable:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST))) from error
     if MANIFEST not in texts:
-        raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}")
+        raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=IS_A_MANIFEST)
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
     if LOCK not in texts:
         raise BadInput(f"{folder} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
@@ -135,7 +138,7 @@ def read_manifest(folder: Path) -> Mapping[str, Any] | None:
 
 def pins_of(manifest: Mapping[str, Any]) -> dict[str, GitPin]:
     """Return the package repositories that a manifest pins, by name."""
-    named = {name: place for name, place in (manifest.get("repos") or {}).items() if isinstance(place, dict)}
+    named = {name: place for name, place in manifest.get("repos", {}).items() if isinstance(place, dict)}
     return {
         name: GitPin(
             url=place["git"],
@@ -161,19 +164,22 @@ def _manifest(text: str, path: Path) -> Mapping[str, Any]:
     try:
         found = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
-        raise BadInput(f"{path.parent} is no environment of Spack: {error}", place) from error
+        raise BadInput(f"{path.parent} is no environment of Spack: {error}", place, IS_A_MANIFEST) from error
     manifest = found.get("spack") if isinstance(found, dict) else None
     if not isinstance(manifest, dict):
-        raise BadInput("this is no environment of Spack: it has no mapping `spack:`", place)
-    for section in _MAPPINGS:
-        *above, name = section.split(".")
+        raise BadInput("this is no environment of Spack: it has no mapping `spack:`", place, IS_A_MANIFEST)
+    views = manifest.get("view")  # a folder, or no view, as well
+    for section in (*_MAPPINGS, *(("view", name) for name in (views if isinstance(views, dict) else ()))):
+        *above, name = section
         around = manifest
         for part in above:
             around = around.get(part, {})
         if around.get(name, {}) is None:
             around[name] = {}
         elif not isinstance(around.get(name, {}), dict):
-            raise BadInput(f"{section} is no mapping", place, hint="see Spack's documentation of environments")
+            raise BadInput(
+                f"{'.'.join(map(str, section))} is no mapping", place, hint="see Spack's documentation of environments"
+            )
     return manifest
 
 

@@ -88,7 +88,7 @@ def _architectures(environment: Installable) -> str:
 
 
 def _repos(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(manifest.get("repos") or {})
+    return dict(manifest.get("repos", {}))
 
 
 def _additions(environment: Installable) -> dict[str, str]:
