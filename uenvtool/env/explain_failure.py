@@ -7,7 +7,6 @@ from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import last_lines
-from uenvtool.core.value import value_class
 from uenvtool.env.program import Spack
 
 MAX_CLASH_LINES = 9
@@ -21,57 +20,40 @@ _BUILD_LOG = re.compile(r"^(?:See \w+ log for details:\n\s+|\[x\] \S+ \S+ failed
 """Where Spack says which log a failed build has: 1.1 at its end, 1.2 in a line of the package."""
 
 
-@value_class
-class KnownFailure:
-    """A failure that Spack's own words do not explain.
-
-    pattern: what its output has; message and hint may name its groups. seen: with which Spack.
-    """
-
-    pattern: str
-    message: str
-    hint: str
-    seen: str
-
-
 KNOWN_FAILURES = (
-    KnownFailure(
-        pattern=r'cannot bootstrap the "clingo" Python module',
-        message="Spack's Python has no clingo, its solver, and Spack could not fetch it",
-        hint="install it (`python3 -m pip install clingo`) and name that Python: SPACK_PYTHON=/path/to/python3",
-        seen="1.1.0",
+    (
+        r'cannot bootstrap the "clingo" Python module',
+        "Spack's Python has no clingo, its solver, and Spack could not fetch it",
+        "install it (`python3 -m pip install clingo`) and name that Python: SPACK_PYTHON=/path/to/python3",
     ),
-    KnownFailure(
-        pattern=r"Failed to clone repository (?P<name>[\w-]+)",
-        message="Spack could not fetch the package repository {name}",
-        hint="check the network, or take it from disk: --repo {name}=FOLDER",
-        seen="1.1.0",
+    (
+        r"Failed to clone repository (?P<name>[\w-]+)",
+        "Spack could not fetch the package repository {name}",
+        "check the network, or take it from disk: --repo {name}=FOLDER",
     ),
-    KnownFailure(
-        pattern=r"unable to access 'https?://|Could not resolve host|fatal: could not read from remote",
-        message="Spack could not fetch a package repository",
-        hint="check the network, or take each of the `repos:` in spack.yaml from disk: --repo NAME=FOLDER",
-        seen="1.1.0",
+    (
+        r"unable to access 'https?://|Could not resolve host|fatal: could not read from remote",
+        "Spack could not fetch a package repository",
+        "check the network, or take each of the `repos:` in spack.yaml from disk: --repo NAME=FOLDER",
     ),
-    KnownFailure(
-        pattern=r"No space left on device|Disk quota exceeded",
-        message="the disk is full",
-        hint="free space, or set TMPDIR to a folder that has some",
-        seen="1.1.0",
+    (
+        r"No space left on device|Disk quota exceeded",
+        "the disk is full",
+        "free space, or set TMPDIR to a folder that has some",
     ),
-    KnownFailure(
-        pattern=r"with_mount: no ",
-        message="this machine gives no place to install to",
-        hint="the mount point must exist, and a user may need rights for it: run as root, or allow user namespaces",
-        seen="none",
+    (
+        r"with_mount: no ",
+        "this machine gives no place to install to",
+        "the mount point must exist, and a user may need rights for it: run as root, or allow user namespaces",
     ),
-    KnownFailure(
-        pattern=r"this Spack has no [\w.]+|this Spack sees ",
-        message="this Spack cannot resolve for another machine: its internals are not those of Spack 1.1 and 1.2",
-        hint="use the Spack that the recipe pins, or make the lock on a node",
-        seen="none",
+    (
+        r"this Spack has no [\w.]+|this Spack sees ",
+        "this Spack cannot resolve for another machine: its internals are not those of Spack 1.1 and 1.2",
+        "use the Spack that the recipe pins, or make the lock on a node",
     ),
 )
+"""Failures that Spack's own words (1.1.0) do not explain, the last two of our scripts: what the output has, message and
+hint, which may name its groups."""
 
 
 def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:
@@ -83,9 +65,9 @@ def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolF
         return ToolFailed(f"Spack {spack.version} finds no solution; these requests clash:\n{listed}", hint=hint)
     if code < 0:
         return ToolFailed(f"Spack {spack.version} was killed by signal {-code}", hint=f"{hint}; the old lock stays")
-    for known in KNOWN_FAILURES:
-        if match := re.search(known.pattern, output):
-            message, way_out = (text.format(**match.groupdict()) for text in (known.message, known.hint))
+    for pattern, *texts in KNOWN_FAILURES:
+        if match := re.search(pattern, output):
+            message, way_out = (text.format(**match.groupdict()) for text in texts)
             return ToolFailed(f"{message} (Spack {spack.version})", hint=f"{way_out}\n{hint}")
     errors = [line for line in output.splitlines() if line.startswith("==> Error")] or output.strip().splitlines()
     why = errors[0].removeprefix("==> Error:").strip() if errors else "it printed nothing"
