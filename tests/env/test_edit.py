@@ -394,6 +394,6 @@ class TestNew:
 
         answers = node_answers(plan_environment(load_recipe("hello"), load_system("mine"), "cpu"))
 
-        assert (answers.target, answers.os, answers.libc) == ("x86_64_v3", "ubuntu22.04", "glibc@=2.35")
+        assert (answers["target"], answers["os"], answers["libc"]) == ("x86_64_v3", "ubuntu22.04", "glibc@=2.35")
         text = Path("systems/mine.yaml").read_text()
         assert "# The network between the nodes: slingshot, roce, infiniband, ethernet or none.\n" in text

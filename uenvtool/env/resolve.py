@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
-from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failure
 from uenvtool.env.manifest import MANIFEST, render, render_manifest
@@ -31,20 +29,6 @@ SPECS = "specs.json"
 FITTING = re.compile(r"1\.[12](\.|$)")
 """Versions of Spack whose internals the script knows; it was run with v1.1.0 and v1.2.0."""
 C_LIBRARY = "glibc"
-
-
-@value_class
-class NodeAnswers:
-    """A node's answers. target, os: as Spack names them. libc: a spec; libc_prefix: the folder that it is in."""
-
-    target: str
-    os: str
-    libc: str
-    libc_prefix: str
-
-    def text(self) -> str:
-        """Return the answers as the script in Spack's Python reads them."""
-        return json.dumps(asdict(self))
 
 
 def can_resolve(spack: Spack, environment: Environment) -> bool:
@@ -105,11 +89,11 @@ def in_order(text: str) -> str:
         return text
 
 
-def resolving(spack: Spack, answers: NodeAnswers, scratch: Path) -> list[str | Path]:
+def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[str | Path]:
     """Return the script and its arguments by which a Spack resolves an environment as on a node."""
     if not FITTING.match(spack.version):
         return [SCRIPT]
-    write(scratch / ANSWERS, answers.text())
+    write(scratch / ANSWERS, json.dumps(answers))
     return [SCRIPT, scratch / ANSWERS]
 
 
@@ -182,9 +166,10 @@ def places(environment: Environment, scratch: Path) -> dict[str, object]:
     }
 
 
-def node_answers(environment: Environment) -> NodeAnswers:
-    """Return the answers of the environment's node type, from its system's file.
+def node_answers(environment: Environment) -> dict[str, str]:
+    """Return the answers of the environment's node type, from its system's file, as SCRIPT reads them.
 
+    target, os: as Spack names them. libc: a spec; libc_prefix: the folder that it is in.
     Raises BadInput if the system names no C library or no compiler: Spack would then leave out
     compiler-wrapper and gcc-runtime, and what is installed would find no library.
     """
@@ -205,7 +190,8 @@ def node_answers(environment: Environment) -> NodeAnswers:
             "add it to the system's packages, as the shipped systems do for gcc",
         )
     version = str(libraries[0].spec.versions).lstrip("=")
-    return NodeAnswers(target=node.target, os=node.os, libc=f"{C_LIBRARY}@={version}", libc_prefix=libraries[0].prefix)
+    libc = {"libc": f"{C_LIBRARY}@={version}", "libc_prefix": libraries[0].prefix}
+    return {"target": node.target, "os": node.os, **libc}
 
 
 def machine(environment: Environment) -> str:
