@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ExitCode
@@ -154,21 +154,10 @@ class Change:
     after: tuple[str, ...]
 
 
-def changes(before: Versions, after: Versions) -> list[Change]:
-    """Return what was added, removed and changed, by package."""
-    found = []
+def changes(before: Versions, after: Versions) -> Iterator[Change]:
+    """Yield what was added, removed and changed, by package."""
     for package in sorted({*before, *after}):
         old, new = tuple(before.get(package, ())), tuple(after.get(package, ()))
-        kind = _kind_of_change(package, before, after)
-        if kind:
-            found.append(Change(package=package, kind=kind, before=old, after=new))
-    return found
-
-
-def _kind_of_change(package: str, before: Versions, after: Versions) -> str:
-    """Return added, removed, changed; or "" if a package is the same on both sides."""
-    if package not in before:
-        return "added"
-    if package not in after:
-        return "removed"
-    return "changed" if sorted(before[package]) != sorted(after[package]) else ""
+        kind = "added" if package not in before else "removed" if package not in after else "changed"
+        if kind != "changed" or sorted(old) != sorted(new):
+            yield Change(package=package, kind=kind, before=old, after=new)
