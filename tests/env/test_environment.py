@@ -16,10 +16,11 @@ from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.program import repository_folder
-from uenvtool.env.table import reasons
+from uenvtool.env.table import compared
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.site import install_options
 from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.lock import Lock, Package
 from uenvtool.knowledge.site import Site
 from uenvtool.knowledge.system import load_system
 
@@ -595,4 +596,7 @@ class TestConfiguration:
 def test_a_difference_from_the_published_table_has_the_reason_that_holds_on_the_system(
     system: str, uarch: str, package: str, ours: tuple[str, ...], said: str
 ) -> None:
-    assert reasons(planned("pytorch-2.9", system, uarch), ours).get(package, "") == said
+    packages = (Package(name=name, version="1", hash=name, target="", os="", external="") for name in ours)
+    found = compared(planned("pytorch-2.9", system, uarch), Lock((), tuple(packages), "1.1.0"))
+
+    assert {match.row.package: match.reason for match in found}.get(package, "") == said

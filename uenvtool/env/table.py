@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import again, header_lines
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.lock import Lock
-from uenvtool.knowledge.published import PublishedTable, Row
+from uenvtool.knowledge.published import Row
 from uenvtool.knowledge.recipe import Published
 
 
@@ -46,10 +46,20 @@ def render_table(environment: Environment, lock: Lock) -> str:
 
 
 def compared(environment: Environment, lock: Lock) -> list[Match]:
-    """Return each published row with what the lock has for it; none if the recipe names no table."""
-    published = environment.recipe.published
-    ours = lock.versions()
-    return matches(published.table, ours, reasons(environment, ours)) if published else []
+    """Return each published row with what the lock has for it; none if the recipe names no table.
+
+    That is the published version if the lock has it, else what it has. A package that was published at two versions is
+    two rows; equal rows match the same package.
+    """
+    published, ours = environment.recipe.published, lock.versions()
+    if published is None:
+        return []
+    found = []
+    for row in published.table.rows:
+        known = ours.get(row.package, ())
+        version = row.spack_version if row.spack_version in known else (", ".join(known) or None)
+        found.append(Match(row, version, next(_reasons(environment, published, row, bool(known)), "")))
+    return found
 
 
 def _summary(environment: Environment, found: list[Match]) -> list[str]:
@@ -97,32 +107,6 @@ def _escaped(text: str) -> str:
     """Return a text as Markdown shows it, whatever it holds."""
     safe = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
     return " ".join(safe.split())
-
-
-def matches(published: PublishedTable, ours: Mapping[str, Sequence[str]], reasons: Mapping[str, str]) -> list[Match]:
-    """Return each published row with ours: the published version if we have it, else what we have.
-
-    A package that was published at two versions is two rows; equal rows match the same package.
-    """
-    found = []
-    for row in published.rows:
-        known = ours.get(row.package, ())
-        version = row.spack_version if row.spack_version in known else (", ".join(known) or None)
-        found.append(Match(row, version, reasons.get(row.package, "")))
-    return found
-
-
-def reasons(environment: Environment, ours: Collection[str]) -> dict[str, str]:
-    """Return the first reason on record for each package of the published table; those without one are left out.
-
-    ours: the packages that the environment has.
-    """
-    published = environment.recipe.published
-    if published is None:
-        return {}
-    rows = published.table.rows
-    found = {row.package: next(_reasons(environment, published, row, row.package in ours), "") for row in rows}
-    return {package: reason for package, reason in found.items() if reason}
 
 
 def _reasons(environment: Environment, published: Published, row: Row, present: bool) -> Iterator[str]:
