@@ -24,6 +24,10 @@ from uenvtool.knowledge.lock import Lock, Package
 from uenvtool.knowledge.site import Site
 from uenvtool.knowledge.system import load_system
 
+PINS = """\
+require: {zstd: {variants: 'cuda_arch=${cuda_arch}'}}
+python: {version: =3.12.13, variants: 'cflags=-m${cuda_arch}'}
+"""
 Write = Callable[[str, str | bytes], Path]
 HELLO = str(ROOT / "envs" / "hello" / "clariden-gh200")
 
@@ -377,7 +381,7 @@ def test_packages_of_a_system_take_conditions_and_facts(write: Write) -> None:
   ucx: {when: uarch == h100, require: [+verbs]}
 """
     write("systems/mine.yaml", SITE + text)
-    write("recipes/mine/recipe.yaml", SMALL + "require: {zstd: {variants: 'cuda_arch=${cuda_arch}'}}\n")
+    write("recipes/mine/recipe.yaml", SMALL + PINS)
 
     a100, h100 = packages("mine", "mine", "a100"), packages("mine", "mine", "h100")
 
@@ -387,6 +391,7 @@ def test_packages_of_a_system_take_conditions_and_facts(write: Write) -> None:
     assert "+cuda" not in a100["libfabric"]["require"]
     assert ("ucx" in a100, "ucx" in h100) == (False, True)
     assert a100["zstd"]["require"][0] == "cuda_arch=80"
+    assert "cflags=-m80" in " ".join(a100["python"]["require"])
 
 
 def test_a_condition_of_a_system_with_an_unknown_fact_is_refused(write: Write) -> None:

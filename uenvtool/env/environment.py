@@ -145,7 +145,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         for name, group in recipe.variants.items()
         if group.when.holds(facts)
     }
-    hard = _hard_pins(recipe, facts)
+    hard = hard_pins(recipe, facts)
     mpi = _mpi_root(recipe, system)
     brought = _brought(system, facts)
     compilers = plan_compilers(recipe, system, system.node(uarch), brought, facts)
@@ -198,18 +198,14 @@ def filled(text: str, facts: Facts, position: Position) -> str:
     return _PLACEHOLDER.sub(value, text)
 
 
-def _hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
+def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
     """Return every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
-    pins = {
-        name: replace(pin, variants=filled(pin.variants, facts, pin.position))
-        for name, pin in recipe.require.items()
-        if pin.when.holds(facts)
-    }
+    pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
     if recipe.python:
         pins.setdefault("python", recipe.python)
     for name, (pin, _) in coupled_pins(recipe, facts).items():
         pins.setdefault(name, pin)
-    return pins
+    return {name: replace(pin, variants=filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
 
 
 def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from uenvtool.core.errors import Position, Problem
 from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
-from uenvtool.env.environment import Environment, filled
-from uenvtool.knowledge.checks import coupled_pins
+from uenvtool.env.environment import Environment, hard_pins
 from uenvtool.knowledge.locate import in_your_own
 
 MOST_NAMED = 4
@@ -71,13 +70,10 @@ def requests(environment: Environment) -> Iterator[Request]:
     for root in environment.roots:
         if root.package not in of_the_system:
             yield Request(spec=root.text, position=root.origin)
-    pins = {name: (pin, pin.position) for name, (pin, _) in coupled_pins(recipe, facts).items()}
-    pins |= {"python": (recipe.python, recipe.python.position)} if recipe.python else {}
-    pins |= {name: (pin, pin.position) for name, pin in recipe.require.items() if pin.when.holds(facts)}
-    for name, (pin, position) in pins.items():
+    for name, pin in hard_pins(recipe, facts).items():
         if name not in of_the_system and not pin.provider:
             version = f"@{pin.version}" if pin.version else ""
-            yield Request(spec=f"{name}{version} {filled(pin.variants, facts, position)}", position=position)
+            yield Request(spec=f"{name}{version} {pin.variants}", position=pin.position)
     for settings in environment.packages:
         if preferred := settings.preferred:
             for version in preferred.versions:
