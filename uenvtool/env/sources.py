@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -99,9 +99,8 @@ def sources_of(
     """
     with scratch_folder() as scratch:
         runner = _runner(spack, environment, resolved, scratch, repos, ())
-        first = _of_compilers(runner, spack, environment, resolved, scratch, log) if compilers else ()
-        words: list[str | Path] = ["python", SCRIPT, machine(environment)]
-        ran = [_run(one, spack, words, log, None) for one in (*first, runner)]
+        first = _of_compilers(runner, environment, resolved, scratch, log) if compilers else ()
+        ran = [_run(one, [SCRIPT, machine(environment)], log) for one in (*first, runner)]
     return list(dict.fromkeys(Source(**row) for completed in ran for row in answer_of(completed)))
 
 
@@ -123,9 +122,8 @@ def make_mirror(
     """
     with scratch_folder() as scratch:
         runner = _runner(spack, environment, resolved, scratch, repos, mirrors)
-        words: list[str | Path] = ["python", SCRIPT, machine(environment), folder]
-        for one in (*_of_compilers(runner, spack, environment, resolved, scratch, log), runner):
-            _run(one, spack, words, log, on_step)
+        for one in (*_of_compilers(runner, environment, resolved, scratch, log), runner):
+            _run(one, [SCRIPT, machine(environment), folder], log, on_step)
 
 
 def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
@@ -160,19 +158,20 @@ def _runner(
 
 
 def _of_compilers(
-    runner: Runner, spack: Spack, environment: Environment, resolved: Installable, scratch: Path, log: Path
+    runner: Runner, environment: Environment, resolved: Installable, scratch: Path, log: Path
 ) -> list[Runner]:
     """Return runners on the environments that build compilers first, resolved as on a node."""
     first = [replace(runner, folder=runner.folder / folder) for folder in resolved.compilers]
     for one in first:
-        _run(one, spack, ["python", *resolving(spack, node_answers(environment), scratch)], log, None)
+        _run(one, resolving(runner.spack, node_answers(environment), scratch), log)
     return first
 
 
-def _run(runner: Runner, spack: Spack, words: list[str | Path], log: Path, on_step: Step | None) -> Completed:
-    completed = runner.run(*words, on_step=on_step)
+def _run(runner: Runner, words: Sequence[str | Path], log: Path, on_step: Step | None = None) -> Completed:
+    """Run a script in Spack's Python. Raises ToolFailed if it fails; its output is then in the file `log`."""
+    completed = runner.run("python", *words, on_step=on_step)
     if completed.code != 0:
         output = completed.stdout + completed.stderr
         write(log, f"$ {completed.command}\n{output}\nexit code {completed.code}\n")
-        raise explain_failed_install(spack, code=completed.code, output=output, log=log)
+        raise explain_failed_install(runner.spack, code=completed.code, output=output, log=log)
     return completed
