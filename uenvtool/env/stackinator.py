@@ -16,14 +16,17 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.files import check_generated, locked
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env import folder as env_folder
+from uenvtool.env.compilers import LANGUAGES
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
 from uenvtool.env.folder import EXTRA
+from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, again, header_lines, linked, render_reframe
 from uenvtool.env.next_steps import build_again
+from uenvtool.env.request import STACKINATOR
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.spec import parse_spec
 
-NETWORK_PACKAGES = ("libfabric", "xpmem", "cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "ucx")
+NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
 """What belongs to MPI's own build: Stackinator resolves it with MPI."""
 DEPLOYMENT = "deployment.yaml"
 """What goes into the `config.yaml` of the site's recipes (eth-cscs/alps-uenv); Stackinator does not read it."""
@@ -52,7 +55,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
             "add `compiler: gcc@13.3.0` to a recipe that extends it",
         )
     files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}
-    header = [f"# {line}" for line in header_lines(environment, again(environment, f"--format {_format(version)}"))]
+    header = [f"# {line}" for line in header_lines(environment, again(environment, *_form(version)))]
     for name, lines in (
         ("config.yaml", _config(environment, version)),
         ("compilers.yaml", _compilers(environment, version)),
@@ -87,12 +90,12 @@ def write_recipe(environment: Environment, version: int, folder: Path, *, force:
 
 def check_recipe(environment: Environment, version: int, folder: Path) -> None:
     """Raise AnswerIsNo with the diff if a folder is not the Stackinator recipe that its inputs give."""
-    command = build_again(environment, folder, "--format", _format(version), kind="stackinator")
+    command = build_again(environment, folder, *_form(version), kind="stackinator")
     check_generated(folder, render_recipe(environment, version), again=command)
 
 
-def _format(version: int) -> str:
-    return "stackinator" if version == 2 else f"stackinator{version}"
+def _form(version: int) -> list[str]:
+    return ["--format", next(name for name, of_it in STACKINATOR.items() if of_it == version)]
 
 
 def _config(environment: Environment, version: int) -> list[str]:
@@ -104,7 +107,7 @@ def _config(environment: Environment, version: int) -> list[str]:
         f"name: {scalar(recipe.deployment.label.partition('/')[0] or recipe.name)}",
         f"description: {scalar(recipe.description)}",
         f"version: {version}",
-        f"store: {scalar(environment.system.mount or '/user-environment')}",
+        f"store: {scalar(environment.system.mount or MOUNT)}",
         *view,
         "spack:",
         f"  repo: {scalar(recipe.spack.url)}",
@@ -154,7 +157,6 @@ def _environments(environment: Environment) -> list[str]:
     compilers = [compiler.name for compiler in environment.compilers]
     lines = [f"{scalar(environment.recipe.name)}:", f"  compiler: {flow(compilers)}"]
     network = [root for group in environment.groups for root in group.roots if root.package in NETWORK_PACKAGES]
-    network = [root for root in network if root.package not in LEFT_TO_STACKINATOR]
     mpi = next((group.roots[0] for group in environment.groups if group.name == "mpi"), None)
     if mpi:
         gpu = " +cuda" if environment.node.gpu and environment.node.gpu.vendor == "nvidia" else ""
@@ -203,7 +205,7 @@ def _plain_version(text: str) -> str:
 def _packages(environment: Environment) -> list[str]:
     """Return the pins of packages that are no roots, as Spack's `packages` section."""
     compilers = (compiler.name for compiler in environment.compilers)
-    left = {*compilers, *LEFT_TO_STACKINATOR, "mpi", "c", "cxx", "fortran"}
+    left = {*compilers, *LEFT_TO_STACKINATOR, "mpi", *LANGUAGES}
     lines = [
         line
         for settings in environment.packages
