@@ -184,7 +184,7 @@ def install(
             f"the mount point {environment.mount} does not exist here",
             hint=f"make it (`mkdir {environment.mount}` as root); it stays empty",
         )
-    with _work_folder(store, options) as work:
+    with scratch_folder() if options.beside_others else contextlib.nullcontext(store / WORK) as work:
         mark_used(store / WORK)  # what is pruned was not used for long
         write_scope(work / "configuration", configuration(environment, options))
         view = False if options.beside_others else _views(environment)
@@ -254,16 +254,6 @@ def push(
 def folder_of(url: str) -> Path | None:
     """Return the folder that the URL of a cache or mirror names; None if it is elsewhere."""
     return Path(unquote(urlsplit(url).path)) if url.startswith("file://") else None
-
-
-@contextlib.contextmanager
-def _work_folder(store: Path, options: InstallOptions) -> Iterator[Path]:
-    """Give the copy of the environment a place: in the store, or a folder of this process alone beside others."""
-    if not options.beside_others:
-        yield store / WORK
-        return
-    with scratch_folder() as folder:
-        yield folder
 
 
 def sandboxed(
