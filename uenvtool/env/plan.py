@@ -144,7 +144,7 @@ def _order(order: BuildOrder, mount: str) -> list[str]:
         *(f"before them {name}, with what it needs, which is resolved on the node and not counted" for name in first),
         f"of the system: {', '.join(system) or 'none'}",
         f"the critical path has {len(order.chain)} packages, each waits for the one before it: "
-        + " > ".join(map(_named, order.chain)),
+        + " > ".join(map(str, order.chain)),
     ]
 
 
@@ -159,7 +159,7 @@ def _times(order: BuildOrder, seconds: Mapping[str, float]) -> list[str]:
 def _externals(order: BuildOrder, mount: str) -> tuple[list[str], list[str]]:
     """Return what the system brings, and what an environment of its own installs into the image first: the compiler."""
     first = [package for package in order.external if package.external.startswith(f"{mount}/")]
-    return [_named(package) for package in order.external if package not in first], [_named(one) for one in first]
+    return [str(package) for package in order.external if package not in first], [str(one) for one in first]
 
 
 def _machine(order: BuildOrder, node: NodeType) -> list[str]:
@@ -189,7 +189,7 @@ def _download_sizes(sources: Sequence[Source], sizes: Mapping[str, int | None]) 
 
 def _rows(order: BuildOrder) -> list[tuple[str, str, str]]:
     return [
-        (str(number), str(len(wave)), ", ".join(map(_named, wave))) for number, wave in enumerate(order.waves, start=1)
+        (str(number), str(len(wave)), ", ".join(map(str, wave))) for number, wave in enumerate(order.waves, start=1)
     ]
 
 
@@ -209,13 +209,9 @@ def _data(
     system, first = _externals(order, mount)
     return {
         "packages": order.count,
-        "waves": [list(map(_named, wave)) for wave in order.waves],
-        "chain": list(map(_named, order.chain)),
+        "waves": [list(map(str, wave)) for wave in order.waves],
+        "chain": list(map(str, order.chain)),
         "external": system,
         "first": first,
         "downloads": [{"package": source.package, "url": source.url, "bytes": sizes[source.url]} for source in sources],
     }
-
-
-def _named(package: Package) -> str:
-    return f"{package.name}@{package.version}"

@@ -36,7 +36,7 @@ class Build:
 
     def data(self) -> dict[str, object]:
         """As data for --json."""
-        shown: dict[str, object] = {"package": _named(self.package), "log": str(self.log)}
+        shown: dict[str, object] = {"package": str(self.package), "log": str(self.log)}
         return shown if self.failed else {**shown, "idle_seconds": round(self.idle_seconds, 1)}
 
 
@@ -76,15 +76,15 @@ def status(store: Path) -> Result:
             "image": image,
             "running": is_running,
             "last_run_failed": run_failed,
-            "installed": list(map(_named, installed)),
+            "installed": list(map(str, installed)),
             "building": [build.data() for build in building],
             "failed": [build.data() for build in failed],
-            "waiting": list(map(_named, waiting)),
+            "waiting": list(map(str, waiting)),
         },
         text="\n".join(lines),
         tables=_tables(begun),
         warnings=(silence,) if silence else (),
-        notes=(f"left: {', '.join(map(_named, waiting))}",) if waiting else (),
+        notes=(f"left: {', '.join(map(str, waiting))}",) if waiting else (),
         exit_code=ExitCode.NO if failed or run_failed else ExitCode.DONE,
     )
 
@@ -161,19 +161,15 @@ def _job_state(number: str) -> tuple[str, str]:
 def _tables(begun: Sequence[Build]) -> tuple[Table, ...]:
     rows = [
         (
-            _named(build.package),
+            str(build.package),
             "failed" if build.failed else f"log grew {build.idle_seconds:.0f} s ago",
             str(build.log),
         )
         for build in begun
     ]
     logs = [
-        Table(headings=(f"the log of {_named(build.package)}",), rows=[(line,) for line in files.last_lines(build.log)])
+        Table(headings=(f"the log of {build.package!s}",), rows=[(line,) for line in files.last_lines(build.log)])
         for build in begun
         if build.failed
     ]
     return (Table(headings=("package", "state", "log"), rows=rows), *logs) if rows else ()
-
-
-def _named(package: Package) -> str:
-    return f"{package.name}@{package.version}"

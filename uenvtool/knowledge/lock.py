@@ -46,6 +46,9 @@ class Package:
     compiled: bool = False
     wrapped: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
 
 @value_class(kw_only=False)
 class Lock:
