@@ -33,14 +33,12 @@ _HINT = "name a squashfs image; copy it again if it should be one"
 class Superblock:
     """The first bytes of a squashfs image.
 
-    compression: by name. block, size: in bytes. names: how many there are. time: seconds since 1970.
+    compression: by name. block: in bytes. time: seconds since 1970.
     """
 
     compression: str
     block: int
-    names: int
     time: int
-    size: int
 
 
 def superblock(image: Path) -> Superblock | None:
@@ -56,12 +54,12 @@ def superblock(image: Path) -> Superblock | None:
         raise BadInput(f"{image}: no such file", hint=_HINT) from None
     if len(head) < 96 or head[:4] != MAGIC:
         return None
-    names, time, block, _, compression = struct.unpack("<IIIIH", head[4:22])
+    _, time, block, _, compression = struct.unpack("<IIIIH", head[4:22])
     size = struct.unpack("<Q", head[40:48])[0]
     if size > length or struct.unpack("<HH", head[28:32]) != (4, 0):
         return None
     name = COMPRESSIONS.get(compression, str(compression))
-    return Superblock(compression=name, block=block, names=names, time=time, size=size)
+    return Superblock(compression=name, block=block, time=time)
 
 
 def read_texts(

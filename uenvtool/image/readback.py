@@ -22,8 +22,8 @@ _QUEUES = ("-da", "32", "-fr", "32")
 HINT = "the old image, if any, is as it was; pack again, and check the disk if it fails again"
 
 
-def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> int:
-    """Return the number of names in an image that is the tree. Raises ToolFailed if it is not."""
+def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> None:
+    """Read an image whole. Raises ToolFailed if it is not the tree."""
     words: list[str | Path] = [programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", programs.stream, image]
     with tools.reading(words) as stream:
         header = _header(stream, tree)
@@ -35,8 +35,7 @@ def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> int:
                 _compare(stream, tree, name, size)
                 read += size
     if not header:  # and unsquashfs says that it did not fail
-        raise ToolFailed("the image that was written is not what was packed: names differ", hint=HINT)
-    return len(tree.expected)
+        raise _not_packed("names differ")
 
 
 def _header(stream: BinaryIO, tree: Tree) -> bytes:
@@ -46,7 +45,7 @@ def _header(stream: BinaryIO, tree: Tree) -> bytes:
     except ToolFailed as error:
         if not stream.read(1):
             return b""
-        raise ToolFailed("the image that was written is not what was packed: names differ", hint=HINT) from error
+        raise _not_packed("names differ") from error
 
 
 def _lines(expected: Mapping[bytes, Entry]) -> int:
@@ -120,4 +119,8 @@ def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
 
 
 def _differs(name: bytes, how: str) -> ToolFailed:
-    return ToolFailed(f"the image that was written is not what was packed: {os.fsdecode(name)!r} {how}", hint=HINT)
+    return _not_packed(f"{os.fsdecode(name)!r} {how}")
+
+
+def _not_packed(how: str) -> ToolFailed:
+    return ToolFailed(f"the image that was written is not what was packed: {how}", hint=HINT)
