@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def describe(stack: Stack, request: ReportRequest) -> dict[str, Any]:
     variables, unseen = _variables(stack, request)
     needed = {folder for package in stack.packages for folder in package.needs}
     wanted = _asked_for(stack, needed)
-    reasons = dict(_reasons(stack.environment)) if stack.environment else {}
+    reasons = _reasons(stack.environment) if stack.environment else {}
     matches = compared(stack.environment, stack.lock) if stack.environment and stack.lock else []
     of_table = {match.row.package: match for match in matches}
     return {
@@ -98,8 +98,8 @@ def _asked_for(stack: Stack, needed: set[str]) -> set[str]:
     return {one.folder for one in stack.packages if stack.why.get(one.folder) or one.folder not in needed}
 
 
-def _reasons(environment: Environment) -> Iterator[tuple[str, list[str]]]:
-    """Yield a package and what an environment says of it: who asks for it, at which version, and why."""
+def _reasons(environment: Environment) -> dict[str, list[str]]:
+    """Return what an environment says of its packages: who asks for them, at which version, and why."""
     found: dict[str, list[str]] = {}
     for group in environment.groups:
         for root in group.roots:
@@ -114,7 +114,7 @@ def _reasons(environment: Environment) -> Iterator[tuple[str, list[str]]]:
         known = found.setdefault(settings.name, [])
         known += [f"the environment {verb} {text}" + (f": {reason}" if reason else "") for verb, text, reason in lines]
         known += [settings.reason] if settings.reason else []
-    yield from found.items()
+    return found
 
 
 def _variables(stack: Stack, request: ReportRequest) -> tuple[list[Mapping[str, Any]], list[str]]:
