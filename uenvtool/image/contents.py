@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uenvtool.core.words import canonical, grouped
-from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listed
+from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
 from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
@@ -171,20 +171,13 @@ def _change(update: ListUpdate) -> str:
 def read(image: Path) -> Contents:
     """Return what an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
     head = require_image(image)
-    entries: list[Listed] = []
-    names = by_name(_noted(listed(find_program("unsquashfs"), image), entries))
+    entries = listing(find_program("unsquashfs"), image)
+    names = by_name(entries)
     described = [DATABASE, *(name for name in names if name.endswith(RECORD))]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:
         described.append(ENV)
     texts = read_texts(image, described, largest=LARGEST_DATABASE, known=names)
     return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts)
-
-
-def _noted(found: Iterable[Listed], entries: list[Listed]) -> Iterator[Listed]:
-    """Yield the same names, which are added to a list on their way."""
-    for entry in found:
-        entries.append(entry)
-        yield entry
 
 
 def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
