@@ -25,6 +25,7 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
 from uenvtool.env.environment import plan_environment
+from uenvtool.env.request import STACKINATOR
 from uenvtool.job.make import planned as planned_job
 from uenvtool.job.render import job_files
 from uenvtool.job.request import JobRequest
@@ -118,7 +119,7 @@ def test_environments_of_spack_and_stackinator(environment: Any, words: str) -> 
 
     with contextlib.suppress(BadInput):
         assert_harmless(manifest.render(hostile))
-    for version in (1, 2):
+    for version in STACKINATOR.values():
         with contextlib.suppress(BadInput):
             assert_harmless(stackinator.render_recipe(hostile, version))
 
