@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -452,6 +453,9 @@ def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
 
 
 class TestApptainer:
+    MONITOR = f"sleep 1000.{os.getpid()}"
+    """Of this process of the tests alone, since others run beside it."""
+
     def run(self, cli: Cli, place: Path, *words: str, code: int = 0) -> tuple[int, list[list[str]], str]:
         """A job of Olivia with stand-ins for srun and apptainer: its exit code, apptainer's words, its output."""
         host = place / "host"
@@ -462,7 +466,7 @@ class TestApptainer:
         system.parent.mkdir()
         system.write_text(
             "extends: olivia-2025\njobs:\n runtimes:\n  apptainer:\n    binds:\n"
-            f"    - {{host: {host}, inside: /opt/libfabric/lib, reason: libfabric}}\n    monitor: sleep 1000\n"
+            f"    - {{host: {host}, inside: /opt/libfabric/lib, reason: libfabric}}\n    monitor: {self.MONITOR}\n"
         )
         made = cli("job", "-s", "mine", "-A", "a", "--image", str(image), "-o", "job.sh", *words)
         assert made.code == 0, made.stderr
@@ -513,7 +517,7 @@ class TestApptainer:
         code, _, output = self.run(cli, place, "--launcher", "srun", *TRAIN, code=6)
 
         assert code == 6, output
-        seen = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, check=False)
+        seen = subprocess.run(["pgrep", "-f", f"^{self.MONITOR}$"], capture_output=True, check=False)
         assert seen.returncode == 1
 
 
