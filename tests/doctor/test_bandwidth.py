@@ -227,6 +227,17 @@ def test_what_keeps_no_run_stays_as_it_is(cli: Cli, write: Write, place: Path) -
     assert not (place / "runs.jsonl").exists()
 
 
+def test_runs_that_are_kept_keep_their_bytes(cli: Cli, write: Write, place: Path) -> None:
+    write("job.out", table((1 << 27, 120.0, "0")))
+    assert cli("doctor", "job.out", "--keep", "runs.jsonl").code == 0
+    first = (place / "runs.jsonl").read_bytes().replace(b'"job.out"', b'"gr\xfc\xdfe.out"')
+    (place / "runs.jsonl").write_bytes(first)
+
+    assert cli("doctor", "job.out", "--keep", "runs.jsonl").code == 0
+
+    assert (place / "runs.jsonl").read_bytes().startswith(first)
+
+
 def test_a_drawing_has_each_run_and_the_figures(cli: Cli, write: Write, place: Path) -> None:
     write("a&b.out", table((8, 0.0, "0"), (1 << 20, 11.0, "0"), (1 << 27, 118.0, "0")))
     write("b.out", table((1 << 20, 9.0, "0")))

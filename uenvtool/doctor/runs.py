@@ -39,9 +39,9 @@ def keep(path: Path, runs: Sequence[Run]) -> list[Run]:
     runs = [replace(run, image=_with_digest(run.image)) for run in runs]
     with files.locked(path.parent, wait=True, below=False):
         before = kept(path) if path.exists() else []
-        text = files.read_bytes(path, MOST_BYTES).decode(errors="replace") if before else ""
+        content = files.read_bytes(path, MOST_BYTES) if before else b""
         lines = "".join(json.dumps(run.data(), ensure_ascii=False, sort_keys=True) + "\n" for run in runs)
-        files.write(path, text + lines, keep_mode=True)
+        files.write(path, content + lines.encode(), keep_mode=True)
     return before
 
 
