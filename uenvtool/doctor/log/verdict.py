@@ -38,9 +38,9 @@ def examined(
     if the log does not say so.
     """
     shown = _shown(seen, known)
-    ordered = sorted(shown, key=lambda name: seen.findings[name].order)
+    ordered = sorted(shown, key=lambda name: shown[name].order)
     alternatives = _alternatives(seen)
-    findings = [_finding(_mendable(known.findings[name], alternatives), seen.findings[name], seen) for name in ordered]
+    findings = [_finding(_mendable(known.findings[name], alternatives), shown[name], seen) for name in ordered]
     runs = tuple(_runs(seen, known, reference, gpus, nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         wrong = known.findings[name]
@@ -75,8 +75,8 @@ def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: i
         yield Run(test=test, rows=ordered, figures=figures_for(reference, test, nodes), **shared)
 
 
-def _shown(seen: Sightings, known: Known) -> list[str]:
-    """Return the ids of the findings that hold and follow from no other one; of fallbacks the first, if any.
+def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
+    """Return the findings that hold and follow from no other one, by their ids; of fallbacks the first, if any.
 
     Where the run went on behind all that failed, WENT_ON stands for it. A rank that failed, and for which the others
     waited until the time limit, is named beside that.
@@ -92,18 +92,17 @@ def _shown(seen: Sightings, known: Known) -> list[str]:
     order = {name: seen.findings[name].order for name in holding}
     shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
     fallbacks = [name for name in shown if holding[name].fallback]
-    causes = [name for name in shown if not holding[name].fallback]
+    causes = {name: seen.findings[name] for name in shown if not holding[name].fallback}
     broken = [name for name in causes if holding[name].severity == BROKEN]
     if broken == [TIME_LIMIT] and "exception" in fallbacks and order["exception"] < order[TIME_LIMIT]:
-        return causes if seen.went_on("exception") else [*causes, "exception"]
+        return causes if seen.went_on("exception") else {**causes, "exception": seen.findings["exception"]}
     if broken:
         return causes
     if fallbacks:
-        return [*causes, min(fallbacks, key=lambda name: (order[name], name in SIGNS))]
+        first = min(fallbacks, key=lambda name: (order[name], name in SIGNS))
+        return {**causes, first: seen.findings[first]}
     notes = [seen.findings[name] for name in passed if known.findings[name].fault != STALL]
-    if notes:
-        seen.findings[WENT_ON] = min(notes, key=lambda sighting: sighting.order)
-    return [*causes, WENT_ON] if notes else causes
+    return {**causes, WENT_ON: min(notes, key=lambda sighting: sighting.order)} if notes else causes
 
 
 def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
