@@ -213,13 +213,9 @@ def node_alone(context: Context) -> Iterator[Found]:
             reason = f"{own[1] or own[2]} is another one on each node" if own else ""
         if reason:
             yield at(launch.part, reason)
-    for part in context.source.parts:
-        is_leader = part.kind == "variable" and part.name == "MASTER_ADDR" and not part.path
-        if (
-            is_leader
-            and re.fullmatch(r"localhost|127\.0\.0\.1", part.text)
-            and any(map(_on_several_nodes, context.launches))
-        ):
+    for part in context.source.of("variable", "MASTER_ADDR"):
+        is_itself = not part.path and re.fullmatch(r"localhost|127\.0\.0\.1", part.text)
+        if is_itself and any(map(_on_several_nodes, context.launches)):
             yield at(part, f"{part.text} is each node itself")
 
 
@@ -265,8 +261,8 @@ def _is_quiet(part: Part) -> bool:
 def one_gpu_for_all(context: Context) -> Iterator[Found]:
     """Yield a GPU that the batch script names for all ranks of a node."""
     several = [launch for launch in context.launches if launch.step is not None and (launch.shape.tasks or 1) > 1]
-    for part in context.source.parts if several else ():
-        is_named = part.kind == "variable" and part.exported and part.scope == BATCH and not part.path
+    for part in context.source.of("variable") if several else ():
+        is_named = part.exported and part.scope == BATCH and not part.path
         is_named = is_named and bool(_FOR_STEPS.match(context.source.text, _line_start(context, part)))
         if is_named and _DEVICES.fullmatch(part.name) and _ONE_DEVICE.fullmatch(part.text):
             yield at(part, f"srun starts {several[0].shape.tasks} tasks a node")

@@ -127,17 +127,19 @@ def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
 
 def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     """Yield the settings that hold in any case and that nothing here makes: the network's, and those that must be."""
-    tuned = knowledge()
     named = next(source.of("directive", "uenv"), None)
+    tuned = knowledge() if named else None
+    if tuned is None or named is None:
+        return
     shape = job_shape(source, Values(source))
-    if tuned is None or named is None or shape.nodes == shape.gpus == 1:  # nothing goes over a network
+    if shape.nodes == shape.gpus == 1:  # nothing goes over a network
         return
     names = {_plain(part.name) for part in _set_parts(source)}.union(source.given, _given(source, tuned))
     has_one_node = tuned.known.get("nodes") == "1"
     lacking = [
         setting.name
         for setting in (found.setting for found in tuned.possible if not found.guard)
-        if (setting.policy == REQUIRED if has_one_node else "fabric" in setting.when.text or setting.policy == REQUIRED)
+        if (setting.policy == REQUIRED or (not has_one_node and "fabric" in setting.when.text))
         and setting.is_fixed
         and setting.name not in names
     ]  # fmt: skip
