@@ -12,8 +12,6 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_named
 from uenvtool.core.value import value_class
 from uenvtool.job.check.parts import OUTER
-from uenvtool.job.check.script import read_script
-from uenvtool.job.check.values import Values
 from uenvtool.job.check.words import commands, spelling
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
@@ -300,6 +298,9 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
         if not (file.endswith((".sh", ".bash")) or name in _SHELLS) or not Path(file).is_file():
             return
         shown, script = file, read_named(Path(file), MAX_SCRIPT).decode("utf-8", "replace")
+    from uenvtool.job.check.script import read_script
+    from uenvtool.job.check.values import Values
+
     values = Values(read_script(script, shown))
     for command in commands(script):
         spelled = values.expanded([spelling(script, word) for word in command.words])
