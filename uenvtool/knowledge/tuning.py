@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
@@ -425,9 +426,7 @@ def _contradictions(tuning: Tuning) -> Iterator[Problem]:
 
 def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
     """Yield the settings of one variable, and those of variables that must not be set together, by twos."""
-    by_name: dict[str, list[int]] = {}
-    for index, setting in enumerate(settings):
-        by_name.setdefault(setting.name, []).append(index)
+    by_name = grouped((setting.name, index) for index, setting in enumerate(settings))
     found = {
         (min(index, other), max(index, other))
         for index, setting in enumerate(settings)
