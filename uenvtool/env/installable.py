@@ -32,7 +32,7 @@ _MAPPINGS = (
     ("modules", "prefix_inspections"),
     ("repos",),
 )
-IS_A_MANIFEST = "name the folder of a spack.yaml with its spack.lock, as uenvtool build writes them"
+NAME_ITS_FOLDER = "name the folder of a spack.yaml with its spack.lock, as uenvtool build writes them"
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
@@ -112,7 +112,7 @@ def read_installable(folder: Path) -> Installable:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST))) from error
     if MANIFEST not in texts:
-        raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=IS_A_MANIFEST)
+        raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=NAME_ITS_FOLDER)
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
     if LOCK not in texts:
         raise BadInput(f"{folder} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
@@ -164,10 +164,10 @@ def _manifest(text: str, path: Path) -> Mapping[str, Any]:
     try:
         found = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
-        raise BadInput(f"{path.parent} is no environment of Spack: {error}", place, IS_A_MANIFEST) from error
+        raise BadInput(f"{path.parent} is no environment of Spack: {error}", place, NAME_ITS_FOLDER) from error
     manifest = found.get("spack") if isinstance(found, dict) else None
     if not isinstance(manifest, dict):
-        raise BadInput("this is no environment of Spack: it has no mapping `spack:`", place, IS_A_MANIFEST)
+        raise BadInput("this is no environment of Spack: it has no mapping `spack:`", place, NAME_ITS_FOLDER)
     views = manifest.get("view")  # a folder, or no view, as well
     for section in (*_MAPPINGS, *(("view", name) for name in (views if isinstance(views, dict) else ()))):
         *above, name = section
