@@ -452,6 +452,22 @@ def test_any_words_are_data_to_bash(cli: Cli, words: list[str]) -> None:
     assert ran.stdout.decode().split("\0")[:-1] == ["prog", *words]
 
 
+def run_as_one_rank(place: Path, program: str) -> subprocess.CompletedProcess[str]:
+    """Run job.sh with a stand-in for srun that starts the words from a program on, as the one rank of a job."""
+    srun = place / "stand-ins" / "srun"
+    srun.write_text(f'#!/bin/bash\nwhile [[ $1 != {program} ]]; do shift; done\nexec "$@"\n')
+    srun.chmod(0o755)
+    env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
+    env |= {
+        "SLURM_PROCID": "0",
+        "SLURM_LOCALID": "0",
+        "SLURM_STEP_NUM_TASKS": "1",
+        "SLURM_STEP_TASKS_PER_NODE": "1",
+        "SLURM_NNODES": "1",
+    }
+    return subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
+
+
 class TestApptainer:
     MONITOR = f"sleep 1000.{os.getpid()}"
     """Of this process of the tests alone, since others run beside it."""
@@ -475,18 +491,7 @@ class TestApptainer:
         return ran[0].returncode, argv, ran[0].stdout + ran[0].stderr
 
     def batch(self, place: Path) -> subprocess.CompletedProcess[str]:
-        srun = place / "stand-ins" / "srun"
-        srun.write_text('#!/bin/bash\nwhile [[ $1 != apptainer ]]; do shift; done\nexec "$@"\n')
-        srun.chmod(0o755)
-        env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
-        env |= {
-            "SLURM_PROCID": "0",
-            "SLURM_LOCALID": "0",
-            "SLURM_STEP_NUM_TASKS": "1",
-            "SLURM_STEP_TASKS_PER_NODE": "1",
-            "SLURM_NNODES": "1",
-        }
-        return subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
+        return run_as_one_rank(place, "apptainer")
 
     def test_the_container_gets_the_hosts_libraries_and_the_words(self, cli: Cli, place: Path) -> None:
         code, (argv,), output = self.run(
@@ -895,18 +900,7 @@ def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Callable[..., Path]
     assert made.code == 0, made.stderr
 
     recorded(place, "enroot", [], call=lambda: None, run=True)
-    srun = place / "stand-ins" / "srun"
-    srun.write_text('#!/bin/bash\nwhile [[ $1 != enroot ]]; do shift; done\nexec "$@"\n')
-    srun.chmod(0o755)
-    env = {"PATH": f"{place}/stand-ins:/usr/bin:/bin", "SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "1"}
-    env |= {
-        "SLURM_PROCID": "0",
-        "SLURM_LOCALID": "0",
-        "SLURM_STEP_NUM_TASKS": "1",
-        "SLURM_STEP_TASKS_PER_NODE": "1",
-        "SLURM_NNODES": "1",
-    }
-    ran = subprocess.run(["bash", "job.sh"], env=env, capture_output=True, text=True, check=False, timeout=60)
+    ran = run_as_one_rank(place, "enroot")
 
     assert (ran.returncode, ran.stdout) == (0, "<a b>"), ran.stderr
     assert (place / "enroot.argv").read_bytes().split(b"\0")[1:3] == [b"start", b"--mount"]

@@ -3,7 +3,6 @@ its Slurm plugin, under a Python overlay, and as the upstream of a user's own Sp
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -18,7 +17,7 @@ from tests.conftest import Answer
 from tests.support import peers
 from tests.support.image_builds import UENVTOOL, build_words, spack_variables
 from tests.support.installed import installed_hello
-from tests.support.needs import needs, skip_without
+from tests.support.needs import needs, needs_solver, skip_without
 from tests.support.project import ROOT
 from tests.support.slurm import running_slurm
 
@@ -26,7 +25,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("slurm"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 Cli = Callable[..., Answer]
@@ -65,6 +64,23 @@ def loaded(images: str, view: str, *words: str | Path, **more: str) -> str:
     done = run_loaded(images, view, *words, **more)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def own_spack(image: str, views: str, place: Path) -> Callable[..., str]:
+    """Return what runs a Spack of one's own in an image that is loaded; what it prints comes back."""
+    scope = place / "scope"
+    scope.mkdir()
+    repository = peers.PACKAGES.need() / "repos" / "spack_repo" / "builtin"
+    (scope / "repos.yaml").write_text(json.dumps({"repos": {"builtin": str(repository)}}))
+    (scope / "config.yaml").write_text(json.dumps({"config": {"install_tree": {"root": str(place / "own")}}}))
+    spack = peers.SPACK.need() / "bin" / "spack"
+    variables = {**spack_variables(), "SPACK_DISABLE_LOCAL_CONFIG": "1"}
+
+    def run(*words: str) -> str:
+        script = '"$0" --color never -C "$UENV_SPACK_CONFIG_PATH" -C "$@"'
+        return loaded(image, views, "bash", "-c", script, spack, scope, *words, **variables)
+
+    return run
 
 
 def test_the_uenv_client_loads_it_with_its_view(image: Path) -> None:
@@ -211,17 +227,7 @@ def test_a_packed_overlay_lies_on_it_and_both_load_together(image: Path, place: 
 
 
 def test_a_spack_of_ones_own_uses_it_as_its_upstream(image: Path, place: Path) -> None:
-    scope = place / "scope"
-    scope.mkdir()
-    repository = peers.PACKAGES.need() / "repos" / "spack_repo" / "builtin"
-    (scope / "repos.yaml").write_text(json.dumps({"repos": {"builtin": str(repository)}}))
-    (scope / "config.yaml").write_text(json.dumps({"config": {"install_tree": {"root": str(place / "own")}}}))
-    spack = peers.SPACK.need() / "bin" / "spack"
-    variables = {**spack_variables(), "SPACK_DISABLE_LOCAL_CONFIG": "1"}
-
-    def run(*words: str) -> str:
-        script = '"$0" --color never -C "$UENV_SPACK_CONFIG_PATH" -C "$@"'
-        return loaded(str(image), "default,spack", "bash", "-c", script, spack, scope, *words, **variables)
+    run = own_spack(str(image), "default,spack", place)
 
     found = run("find", "--format", "{name}@{version} {prefix}")
     planned = run("spec", "--install-status", "pigz@2.8")

@@ -3,7 +3,6 @@ counts, a store that takes no writes."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -20,7 +19,7 @@ from tests.support import peers
 from tests.support.disks import make_read_only, small_disk
 from tests.support.image_builds import spack_variables
 from tests.support.made_once import made_once
-from tests.support.needs import need, needs
+from tests.support.needs import need, needs, needs_solver
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
 
@@ -28,7 +27,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     pytest.mark.skipif(not Path("/user-environment").is_dir(), reason="needs the mount point: mkdir /user-environment"),
     *needs("mksquashfs"),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import random
@@ -19,13 +18,13 @@ from tests.conftest import Answer
 from tests.support.disks import small_disk
 from tests.support.image_builds import UENVTOOL, build_words, environ, spack_variables
 from tests.support.installed import installed_hello
-from tests.support.needs import needs
+from tests.support.needs import needs, needs_solver
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 KILLS = 20

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import os
 import shutil
@@ -16,14 +15,14 @@ import yaml
 from tests.support import peers
 from tests.support.image_builds import UENVTOOL, environ, spack_variables
 from tests.support.installed import installed_hello
-from tests.support.needs import needs
+from tests.support.needs import needs, needs_solver
 from tests.support.ordinary_user import public_folder, run_as_ordinary_user
 from uenvtool.__main__ import run
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 ROOTS = ("zlib-ng", "py-six")

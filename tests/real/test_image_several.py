@@ -6,7 +6,6 @@ them, which start the system's.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 from collections.abc import Callable
@@ -15,16 +14,16 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Answer
-from tests.real.test_image_build import loaded
+from tests.real.test_image_build import loaded, own_spack
 from tests.support import peers
 from tests.support.image_builds import spack_variables
-from tests.support.needs import need, needs
+from tests.support.needs import need, needs, needs_solver
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 Cli = Callable[..., Answer]
@@ -160,18 +159,7 @@ def test_each_view_of_one_image_has_its_environment_and_its_compilers_compile(
 
 def own_spack_builds_on(image: str, place: Path) -> None:
     """Have a Spack of one's own see the compilers of an image, and build nothing that the image has of one."""
-    scope = place / "scope"
-    scope.mkdir()
-    repository = peers.PACKAGES.need() / "repos" / "spack_repo" / "builtin"
-    (scope / "repos.yaml").write_text(json.dumps({"repos": {"builtin": str(repository)}}))
-    (scope / "config.yaml").write_text(json.dumps({"config": {"install_tree": {"root": str(place / "own")}}}))
-    spack = peers.SPACK.need() / "bin" / "spack"
-    variables = {**spack_variables(), "SPACK_DISABLE_LOCAL_CONFIG": "1"}
-
-    def run(*words: str) -> str:
-        script = '"$0" --color never -C "$UENV_SPACK_CONFIG_PATH" -C "$@"'
-        return loaded(image, "spack", "bash", "-c", script, spack, scope, *words, **variables)
-
+    run = own_spack(image, "spack", place)
     assert {"gcc@12.4.0", "llvm@14.0.6"} <= {word for word in run("compilers").split() if "@" in word}
     planned = run("spec", "--install-status", "zlib-ng@2.2.2 %llvm")
     assert planned.startswith("[^]"), planned  # Spack's mark of what an upstream has

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -17,7 +16,7 @@ import pytest
 
 from tests.support.image_builds import UENVTOOL, build_words, spack_variables
 from tests.support.installed import installed_hello
-from tests.support.needs import needs
+from tests.support.needs import needs, needs_solver
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm, running_slurm
 
@@ -25,7 +24,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("slurm"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 BUILT = re.compile(r"^(\d): \d+ packages from a cache, (\d+) built by this run$", re.MULTILINE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import time
@@ -16,12 +15,12 @@ from tests.real.test_image_interrupted import killed
 from tests.real.test_image_same import small_environment, words
 from tests.support import peers
 from tests.support.image_builds import UENVTOOL, environ
-from tests.support.needs import needs
+from tests.support.needs import needs, needs_solver
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 Cli = Callable[..., Answer]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from tests.real.test_image_build import loaded, run_loaded
 from tests.support import peers
 from tests.support.image_builds import spack_variables
 from tests.support.installed import installed_hello
-from tests.support.needs import needs
+from tests.support.needs import needs, needs_solver
 
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
     *needs("mksquashfs"),
 ]
 Cli = Callable[..., Answer]

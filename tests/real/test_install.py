@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from tests.support import peers
 from tests.support.elf import elf_files
 from tests.support.installed import COMPILER, Installed, installed_hello
+from tests.support.needs import needs_solver
 from uenvtool.env.installable import read_installable
 
 pytestmark = [
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf: apt-get install binutils"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
 ]
 MOUNT = "/user-environment"
 OF_GLIBC = re.compile(r"(ld-linux[\w-]*|libc|libm|libdl|librt|libpthread|libutil|libresolv)\.so\.\d+")

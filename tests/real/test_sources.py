@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
@@ -15,6 +14,7 @@ from tests.conftest import Answer
 from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
+from tests.support.needs import needs_solver
 from tests.support.project import ROOT
 from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.installable import Installable, read_installable
@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
-    pytest.mark.skipif(importlib.util.find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo"),
+    needs_solver,
 ]
 
 

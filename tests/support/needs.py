@@ -7,6 +7,7 @@ import shutil
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import NoReturn
 
 import pytest
@@ -21,6 +22,9 @@ PACKAGES = {
 """The Debian package of a program, if its name is another one."""
 BY_APT = "apt-get install "
 REASON = re.compile(r"(?:Skipped: )?needs (?P<name>.+?): (?P<how>.+)", re.DOTALL)
+
+needs_solver = pytest.mark.skipif(find_spec("clingo") is None, reason="needs Spack's solver: pip install clingo")
+"""Marks the tests in which real Spack resolves."""
 
 
 def how_to_get(program: str) -> str:
