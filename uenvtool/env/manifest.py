@@ -42,8 +42,7 @@ def render(environment: Environment) -> dict[str, str]:
         if compiler.built_by:
             files[f"{compiler.folder}/{MANIFEST}"] = render_compiler(environment, compiler, compiler.built_by)
     if reframe := render_reframe(environment):
-        header = [f"# {line}" for line in header_lines(environment, again(environment))]
-        files[f"{EXTRA}/{REFRAME}"] = "\n".join([*header, *reframe]) + "\n"
+        files[f"{EXTRA}/{REFRAME}"] = "\n".join([*commented_header(environment), *reframe]) + "\n"
     if environment.recipe.modules:
         files[MODULES] = environment.recipe.modules
     files[MANIFEST] = render_manifest(environment)
@@ -89,7 +88,7 @@ def render_compiler(environment: Environment, compiler: Compiler, builder: Syste
     node, by = environment.node, builder.externals[0]
     architecture = flow([f"target={node.target}", f"os={node.os}"])
     lines = [
-        *[f"# {line}" for line in header_lines(environment, again(environment))],
+        *commented_header(environment),
         "#",
         *comment(
             f"{compiler.plain}, built with {plain(by)}. Install it before the environment in the folder above, on a "
@@ -142,7 +141,7 @@ def _word(location: Location) -> str:
     return location.name if path.is_absolute() or path.as_posix() == location.logical else path.as_posix()
 
 
-def header_lines(environment: Environment, command: str) -> list[str]:
+def header_lines(environment: Environment, *options: str) -> list[str]:
     """Return what every generated file says first: its generator, its inputs, how to make it again."""
     recipe, system = environment.recipe, environment.system
     pins = ", ".join(f"{name} {pin.revision}" for name, pin in sorted(recipe.repos.items()))
@@ -151,8 +150,13 @@ def header_lines(environment: Environment, command: str) -> list[str]:
         f"  recipe: {_chain(recipe.chain)}",
         f"  system: {_chain(system.chain)}; node type {environment.node.uarch}",
         f"  Spack {recipe.spack.revision}; packages: {pins}",
-        f"  again:  {command}",
+        f"  again:  {again(environment, *options)}",
     ]
+
+
+def commented_header(environment: Environment, *options: str) -> list[str]:
+    """Return the same as comments of YAML."""
+    return [f"# {line}" for line in header_lines(environment, *options)]
 
 
 def _chain(chain: tuple[Location, ...]) -> str:
@@ -161,9 +165,8 @@ def _chain(chain: tuple[Location, ...]) -> str:
 
 
 def _header(environment: Environment) -> list[str]:
-    lines = [f"# {line}" for line in header_lines(environment, again(environment))]
     description = comment(f"{environment.recipe.name}: {environment.recipe.description}")
-    return [*lines, "#", *description]
+    return [*commented_header(environment), "#", *description]
 
 
 def _repository() -> str:

@@ -20,7 +20,7 @@ from uenvtool.env.compilers import LANGUAGES
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
 from uenvtool.env.folder import EXTRA
 from uenvtool.env.installable import MOUNT
-from uenvtool.env.manifest import REFRAME, again, header_lines, linked, render_reframe
+from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.next_steps import build_again
 from uenvtool.env.request import STACKINATOR
 from uenvtool.knowledge.parts import GitPin
@@ -55,7 +55,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
             "add `compiler: gcc@13.3.0` to a recipe that extends it",
         )
     files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}
-    header = [f"# {line}" for line in header_lines(environment, again(environment, *_form(version)))]
+    header = commented_header(environment, *_form(version))
     for name, lines in (
         ("config.yaml", _config(environment, version)),
         ("compilers.yaml", _compilers(environment, version)),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
-from uenvtool.env.manifest import again, header_lines
+from uenvtool.env.manifest import header_lines
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.lock import Lock
 from uenvtool.knowledge.published import Row
@@ -35,7 +35,7 @@ class Match:
 def render_table(environment: Environment, lock: Lock) -> str:
     """Return the text of `packages.md`."""
     recipe = environment.recipe
-    lines = ["<!--", *header_lines(environment, again(environment)), "-->"]
+    lines = ["<!--", *header_lines(environment), "-->"]
     lines += [f"# {recipe.name} on {environment.node.uarch}", "", _escaped(recipe.description), ""]
     lines.append(f"Concretized by Spack {lock.spack}: {len(lock.packages)} packages for {environment.architecture}.")
     published = compared(environment, lock)
