@@ -54,7 +54,7 @@ def test_a_build_is_seen_while_it_runs_when_it_fails_and_when_it_is_killed(
     data = json.loads(cli("image", "status", store, "--json").stdout)
 
     assert failed.code == 1
-    assert "no run is seen to work on it" in failed.stdout
+    assert "no run of this machine works on it" in failed.stdout
     assert "the last run failed: " in failed.stdout
     assert (data["running"], data["last_run_failed"]) == (False, True)
     assert len(data["failed"]) == 1

@@ -52,8 +52,10 @@ def status(store: Path) -> Result:
     packages = sorted(by_hash.values(), key=lambda package: (package.name, package.version))
     done = installed_hashes(store)
     installed = [package for package in packages if package.external or package.hash in done]
-    begun = [build for build in _begun(store, packages) if build.package not in installed]
-    waiting = [package for package in packages if package not in [*installed, *(build.package for build in begun)]]
+    there = {package.hash for package in installed}
+    begun = [build for build in _begun(store, packages) if build.package.hash not in there]
+    seen = there | {build.package.hash for build in begun}
+    waiting = [package for package in packages if package.hash not in seen]
     failed = [build for build in begun if build.failed]
     building = [build for build in begun if not build.failed]
     job = _job(store)
@@ -64,7 +66,10 @@ def status(store: Path) -> Result:
     image = str(job.get("image", ""))
     summary = f"{len(installed)} of {len(packages)} packages are there, {len(building)} begun"
     summary += f", {len(failed)} failed" if failed else ""
-    lines = [f"{summary}, {len(waiting)} left", "a run works on it" if is_running else "no run is seen to work on it"]
+    lines = [
+        f"{summary}, {len(waiting)} left",
+        "a run works on it" if is_running else "no run of this machine works on it",
+    ]
     lines += [f"the last run failed: {log}"] if run_failed else []
     lines += (
         [f"job {job['job']}: {job_state}; image {image}{'' if Path(image).is_file() else ', not yet'}"] if job else []
