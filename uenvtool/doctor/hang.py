@@ -171,14 +171,12 @@ def _late(
     late: Mapping[int, tuple[_Group, int]], dumps: Mapping[int, RankDump], place: _Place
 ) -> Iterator[tuple[str, set[int]]]:
     """Yield a text for the ranks that stopped before the same call, and behind the same line."""
-    alike: dict[tuple[str, int, str], list[int]] = defaultdict(list)
-    groups = {id(group): group for group, _ in late.values()}
+    alike: dict[tuple[int, int, str], tuple[_Group, list[int]]] = {}
     for rank, (group, number) in late.items():
         last = dumps[rank].last
         own = f"; its last call: {last[2].name} number {last[1]}{_at(last[2])}" if last else "; it called nothing yet"
-        alike[str(id(group)), number, own].append(rank)
-    for (key, number, own), ranks in itertools.islice(alike.items(), MOST_SHOWN):
-        group = groups[int(key)]
+        alike.setdefault((id(group), number, own), (group, []))[1].append(rank)  # two groups may have one name
+    for (_, number, own), (group, ranks) in itertools.islice(alike.items(), MOST_SHOWN):
         waiting = {rank: calls[number] for rank, calls in group.calls.items() if number in calls}
         what = next(iter(waiting.values()), None)
         whole = f"{what or 'call'} number {number} of {group.name}"

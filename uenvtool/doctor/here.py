@@ -69,14 +69,15 @@ def examine_here(
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
     """Read what Python prints at its start as a log: an overlay says there what is wrong with its base or image."""
+    if not printed:
+        return
     from uenvtool.doctor.log.scan import Scanner, read_logs
     from uenvtool.doctor.log.verdict import examined
 
-    streams = [("python", io.BytesIO(printed.encode()))] if printed else []
-    found = examined(read_logs(streams, Scanner(known)), known).findings if printed else ()
+    found = examined(read_logs([("python", io.BytesIO(printed.encode()))], Scanner(known)), known).findings
     for finding in found:
         yield Finding(known=finding.known, detail=finding.detail, text=finding.text)
-    if python is None and printed and not found:
+    if python is None and not found:
         broken = known.findings["python-broken"]
         yield Finding(known=broken, detail=without_secrets(printed.strip().splitlines()[-1]))
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import make_folder, remove_tree, set_mode, write
+from uenvtool.core.files import last_lines, make_folder, remove_tree, set_mode, write
 from uenvtool.core.tools import run
 from uenvtool.env.folder import MODULES
 from uenvtool.env.install import WITH_MOUNT, WORK, InstallOptions, configuration, judged, sandboxed, staged_folder
@@ -25,7 +25,6 @@ LOCAL = "local"
 MODULE_FILES = "modules"
 """The folder of an image with its module files."""
 _MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]+")
-LAST_LINES = 12
 
 
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
@@ -82,9 +81,8 @@ def run_post_install(environment: Installable, store: Path) -> None:
     kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
     own = {"UENV_MOUNT": environment.mount, "UENV_VIEW": environment.root_of(environment.view), "UENV_LOCAL": local}
     done = run([*sandbox, f"{environment.mount}/{WORK}/{POST_INSTALL}"], env={**kept, **own})
-    output = f"{done.stdout}{done.stderr}"
-    write(log, output)
+    write(log, f"{done.stdout}{done.stderr}")
     if done.code != 0:
-        lines = "".join(f"\n  {line}" for line in output.splitlines()[-LAST_LINES:])
+        lines = "".join(f"\n  {line}" for line in last_lines(log))
         hint = f"what it printed: {log}\nthe packages stay installed: mend the script, and run it again"
         raise ToolFailed(f"the script of --post-install failed (exit code {done.code}){lines}", hint=hint)

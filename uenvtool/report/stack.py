@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -120,15 +120,20 @@ def _of_image(path: Path, request: ReportRequest) -> Stack:
             **_described(environment),
         },
         packages=own,
-        licences={
-            package.folder: licences.licence_of(package, texts[described_by[package.folder]])
-            for package in own
-            if described_by.get(package.folder) in texts
-        },
+        licences=_licences(own, described_by, texts),
         lock=lock,
         environment=environment,
         unseen=unseen,
     )
+
+
+def _licences(packages: Iterable[Package], described_by: Mapping[str, str], texts: Mapping[str, str]) -> dict[str, str]:
+    """Return the licence of each package whose describing file was read, by its folder."""
+    return {
+        package.folder: licences.licence_of(package, texts[described_by[package.folder]])
+        for package in packages
+        if described_by.get(package.folder) in texts
+    }
 
 
 def _is_below(name: str, folders: set[str]) -> bool:
@@ -169,11 +174,7 @@ def _of_overlay(path: Path, packed: Sequence[Package] = (), names: Mapping[str, 
             if (askers := [asker for asker in row["asked_by"] if asker.partition("[")[0] not in rows])
         },
         outside={package.folder: "of the base" for package in of_base},
-        licences={
-            package.folder: licences.licence_of(package, texts[files_of[package.folder]])
-            for package in installed
-            if files_of[package.folder] in texts
-        },
+        licences=_licences(installed, files_of, texts),
         unseen=("sizes, licences and needs of what the base has",),
     )
 
@@ -184,7 +185,7 @@ def _on_disk(folder: Path) -> list[Package]:
     return sorted(python_packages(names, _texts(folder, [name for name in names if name.endswith(RECORD)]), ""))
 
 
-def _texts(folder: Path, names: Any) -> dict[str, str]:
+def _texts(folder: Path, names: Iterable[str]) -> dict[str, str]:
     found = {}
     for name in names:
         with contextlib.suppress(OSError, BadInput):

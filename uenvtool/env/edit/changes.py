@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -111,9 +112,9 @@ def _roots(document: Document) -> dict[str, tuple[str, int]]:
         specs = document.at("groups", key.value, "specs")
         for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
             node = _spec_of(item)
-            package = _package_or_none(node.value) if node is not None else None
-            if package:
-                found.setdefault(package, (key.value, index))
+            if node is not None:
+                with contextlib.suppress(BadInput):  # what names no package is none of the file's packages
+                    found.setdefault(_package(node.value), (key.value, index))
     return found
 
 
@@ -145,10 +146,3 @@ def _package(spec: str) -> str:
     if not package:
         raise BadInput(f"{spec!r} names no package", hint="for example hdf5@1.14 +mpi")
     return package
-
-
-def _package_or_none(text: str) -> str | None:
-    try:
-        return parse_spec(text).package
-    except SpecSyntaxError:
-        return None
