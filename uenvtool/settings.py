@@ -271,7 +271,7 @@ def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
     """
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
-    found = next((read_lock(lock, str(lock)).versions() for lock in locks if lock.is_file()), None)
+    found = next((read_lock(lock).versions() for lock in locks if lock.is_file()), None)
     return recipe_facts(recipe, system, uarch, found)
 
 

@@ -37,6 +37,11 @@ class Completed:
         """Return the command as a user would type it."""
         return shlex.join(self.argv)
 
+    @property
+    def reason(self) -> str:
+        """Return what it said last, most likely why it failed: a line of its errors, else of its output."""
+        return (self.stderr.strip() or self.stdout.strip() or f"exit code {self.code}").splitlines()[-1]
+
 
 def run(
     argv: Sequence[str | Path],

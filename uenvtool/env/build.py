@@ -208,12 +208,12 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
 def _is_to_be_replaced(folder: Path, spack: Spack | None) -> bool:
     """Tell whether a lock would not install and Spack can make a better one."""
     path = folder / LOCK
-    return spack is not None and bool(without_wrapper(read_lock(path, str(path))))
+    return spack is not None and bool(without_wrapper(read_lock(path)))
 
 
 def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str]:
     path = folder / LOCK
-    lock = read_lock(path, str(path))
+    lock = read_lock(path)
     require_installable(lock, str(path))
     env_folder.write_table(folder, render_table(environment, lock))
     return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
@@ -292,7 +292,7 @@ def check_environment(environment: Environment, folder: Path) -> None:
 def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
     """Return the table of the lock in a folder, by its name; nothing if there is no lock."""
     path = folder / LOCK
-    return {TABLE: render_table(environment, read_lock(path, str(path)))} if path.is_file() else {}
+    return {TABLE: render_table(environment, read_lock(path))} if path.is_file() else {}
 
 
 def _remarks_on_lock(folder: Path, texts: Mapping[str, str]) -> Iterator[str]:
@@ -302,7 +302,7 @@ def _remarks_on_lock(folder: Path, texts: Mapping[str, str]) -> Iterator[str]:
         return
     if not env_folder.lock_is_of(folder, texts):
         yield f"{path} is of other inputs, or was changed; make it again with uenvtool build"
-    if unwrapped := without_wrapper(read_lock(path, str(path))):
+    if unwrapped := without_wrapper(read_lock(path)):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
 
 

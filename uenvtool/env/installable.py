@@ -116,7 +116,7 @@ def read_installable(folder: Path) -> Installable:
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
     if LOCK not in texts:
         raise BadInput(f"{folder} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
-    lock = read_lock(folder / LOCK, str(folder / LOCK))
+    lock = read_lock(folder / LOCK)
     require_installable(lock, str(folder / LOCK))
     views = manifest.get("view")
     return Installable(

@@ -26,7 +26,7 @@ def unreachable(spack: Spack, mirrors: Mapping[str, object], filled: str) -> dic
     """
     done = _run(spack, "python", REACH, filled, mirrors=mirrors)
     if done.code != 0:
-        raise ToolFailed(f"Spack cannot ask the mirrors: {_reason(done)}", hint=f"its command: {done.command}")
+        raise ToolFailed(f"Spack cannot ask the mirrors: {done.reason}", hint=f"its command: {done.command}")
     found: dict[str, str] = answer_of(done)
     return found
 
@@ -47,7 +47,7 @@ def keyring(spack: Spack, keys: Sequence[Path]) -> Iterator[Path | None]:
             done = _run(spack, "gpg", "trust", *unasked, key.absolute(), ring=ring)
             if done.code != 0:
                 hint = "`spack gpg export FILE` writes one"
-                raise ToolFailed(f"{key} has no key that can be taken: {_reason(done)}", hint=hint)
+                raise ToolFailed(f"{key} has no key that can be taken: {done.reason}", hint=hint)
         yield ring
 
 
@@ -71,7 +71,3 @@ def _run(
         write_scope(scope, {"mirrors:": dict(mirrors or {}), "repos:": {}})
         runner = Runner(spack=spack, folder=Path(), scope=scope, variables=keyring_variables(ring))
         return run([spack.program, "--color", "never", "-C", scope, *words], env=runner.environment())
-
-
-def _reason(done: Completed) -> str:
-    return (done.stderr.strip() or done.stdout.strip() or f"exit code {done.code}").splitlines()[-1]

@@ -11,6 +11,7 @@ from pathlib import Path
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, working_folder
+from uenvtool.image.pseudo import header_bytes
 from uenvtool.image.tree import Bundle
 
 WORKER = Path(__file__).parent / "scripts" / "bytecode.py"
@@ -18,6 +19,8 @@ MOST_WORKERS = 32
 LIST_BYTES = 16 << 20
 FEWEST_FILES = 200
 """A worker costs a Python's start; fewer modules than this are not worth one more."""
+LONGEST_TAG = b"implementation-version-abi-and-more"
+"""At least as long as what any Python calls its bytecode (`cpython-312`)."""
 Compiled = list[tuple[Path, dict[bytes, int]]]
 """Each worker's data file, and the name and length of the bytecode of each module that it did, in order."""
 
@@ -37,15 +40,13 @@ def compile_tree(python: Path, folder: Path, *, checked: bool) -> int:
     return sum(1 for _, lengths in compiled for length in lengths.values() if length)
 
 
-def gather(
-    python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, int], scratch: Path, start: int = 0
-) -> list[Bundle]:
+def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, int], scratch: Path) -> list[Bundle]:
     """Compile the `unchecked-hash` bytecode of modules; only `scratch` is written to.
 
-    python: the command that starts it. modules: paths relative to `folder`, with their sizes in bytes. start:
-    bytes that are kept for definitions before the contents in each bundle's file. Raises ToolFailed if Python does
-    not run.
+    python: the command that starts it. modules: paths relative to `folder`, with their sizes in bytes. Each bundle's
+    file begins with room for the definitions of its contents. Raises ToolFailed if Python does not run.
     """
+    start = header_bytes(_cache_name(name, LONGEST_TAG) for name in modules)
     bundles = []
     for data, lengths in _compile(python, folder, modules, scratch, "unchecked", start=start):
         content, offset = _mapped(data), start
@@ -58,10 +59,10 @@ def gather(
     return bundles
 
 
-def cache_name(name: bytes, tag: str) -> bytes:
+def _cache_name(name: bytes, tag: bytes) -> bytes:
     """Return where a module's bytecode belongs (PEP 3147), relative as the module's name is."""
     folder, base = os.path.split(name)
-    return os.path.join(folder, b"__pycache__", base[:-2] + os.fsencode(tag) + b".pyc")
+    return os.path.join(folder, b"__pycache__", base[:-2] + tag + b".pyc")
 
 
 def python_version(python: Path) -> str:
@@ -114,7 +115,7 @@ def _compile(
         words: list[str | Path] = [WORKER, root, scratch / f"list-{number}", kind]
         words += [] if start is None else [data, str(start)]
         tag, *lengths = _output(python, *words).split()
-        names = (cache_name(name, tag) for name in shares[number])
+        names = (_cache_name(name, os.fsencode(tag)) for name in shares[number])
         return data, dict(zip(names, map(int, lengths), strict=True))
 
     with ThreadPoolExecutor(count or 1) as pool:
@@ -126,6 +127,6 @@ def _output(python: Sequence[str | Path], *words: str | Path) -> str:
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     completed = tools.run([*python, "-S", "-B", *words], env={**env, "PYTHONHASHSEED": "0"})
     if completed.code != 0:
-        reason = (completed.stderr.strip() or f"it ended with exit code {completed.code}").splitlines()[-1]
-        raise ToolFailed(f"{python[-1]} cannot compile: {reason}", hint="load the overlay's base, and run it again")
+        hint = "load the overlay's base, and run it again"
+        raise ToolFailed(f"{python[-1]} cannot compile: {completed.reason}", hint=hint)
     return completed.stdout

@@ -23,7 +23,7 @@ from uenvtool.env.program import REPOSITORY as SPACK_URL
 from uenvtool.env.together import repos_of, texts_of
 from uenvtool.image import bytecode
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
-from uenvtool.image.pseudo import header_bytes, is_quotable
+from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.tree import Bundle, Entry, Tree, parents, walk
 from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, read_lock
@@ -34,8 +34,6 @@ SBANG = "bin/sbang"
 PACKAGE_RECORDS = frozenset({"spec.json", "repos"})
 """What Spack keeps in a package's folder `.spack` that a later Spack reads; the rest is of one build: its times, its
 log, its variables, who owned the files."""
-LONGEST_TAG = "implementation-version-abi-and-more"
-"""At least as long as what any Python calls its bytecode (`cpython-312`)."""
 _BYTECODE = re.compile(rb"(?P<folder>(?:.*/)?)__pycache__/(?P<stem>[^/]+)\.[^./]+\.pyc", re.DOTALL)
 INSPECTED: Mapping[str, tuple[str, ...]] = {
     "bin": ("PATH",),
@@ -97,7 +95,7 @@ def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str,
     """Return Spack's database of a store with the packages of the locks alone, and nothing of when they came."""
     try:
         database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
-        compilers = [read_lock(path, str(path)) for _, path in _compiler_locks(environments, store)]
+        compilers = [read_lock(path) for _, path in _compiler_locks(environments, store)]
         locks = [*(one.lock for one in environments), *compilers]
         wanted = {package.hash for lock in locks for package in lock.packages}
         rows = {key: row for key, row in database["installs"].items() if key in wanted}
@@ -173,8 +171,7 @@ def _bytecode(
             folder = scratch / files.digest(python)
             files.make_folder(folder)
             seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environments[0].mount]
-            start = header_bytes(bytecode.cache_name(name, LONGEST_TAG) for name in own)
-            bundles += bytecode.gather([*seeing, python], store, own, folder, start)
+            bundles += bytecode.gather([*seeing, python], store, own, folder)
     return bundles
 
 

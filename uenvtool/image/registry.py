@@ -198,9 +198,8 @@ def _run(*words: str) -> None:
 
 def _failed(done: tools.Completed) -> ToolFailed:
     """Return the error with the reason that skopeo gives (`... level=fatal msg="REASON"`)."""
-    last = (done.stderr.strip() or "it printed no reason").splitlines()[-1]
-    found = re.search(r'msg="(.*)"$', last)
-    why = found[1].replace('\\"', '"') if found else last
+    found = re.search(r'msg="(.*)"$', done.reason)
+    why = found[1].replace('\\"', '"') if found else done.reason
     hint = (
         "see that you are logged in (`skopeo login`); a registry without TLS is named in containers-registries.conf(5)"
     )

@@ -75,7 +75,7 @@ def _of_image(path: Path) -> Listed:
 
 def _of_lock(path: Path) -> Listed:
     """Return the packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
-    lock = read_lock(path, str(path))
+    lock = read_lock(path)
     return Listed(
         name=path.resolve().parent.name,
         description=f"resolved by Spack {lock.spack}",

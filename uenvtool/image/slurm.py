@@ -45,29 +45,25 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     with files.locked(plan.store, shared=has_locks(plan.environments, plan.store)):  # others are taken from nobody
         write_locks(plan.environments, plan.store)
         files.write(script, text)
-    data = {"image": str(plan.target), "store": str(plan.store), "script": str(script)}
 
     def keep(line: str) -> None:
         printed = line.strip().split(";")[0]
         if printed.isdecimal():
             files.write(work / JOB, json.dumps({"job": printed, "image": str(plan.target)}) + "\n")
 
+    notes: tuple[str, ...] = ()
     if request.wait:
         with progress("waiting for the job"):
             number = _waited_for(script, keep)
-        check = f"uenvtool image verify {shlex.quote(str(plan.target))}"
-        return Result(data={**data, "job": number}, text=str(plan.target), next=(check,), warnings=found.warnings)
-    number = submitted(["sbatch", "--parsable"], script, program="sbatch", cwd=work)
-    keep(number)
-    status = f"uenvtool image status {shlex.quote(str(plan.store))}"
-    log = work / OUTPUT.replace("%j", number)
-    return Result(
-        data={**data, "job": number},
-        text=number,
-        warnings=found.warnings,
-        notes=(f"the job writes to {log}",),
-        next=(status,),
-    )
+        follow = f"uenvtool image verify {shlex.quote(str(plan.target))}"
+    else:
+        number = submitted(["sbatch", "--parsable"], script, program="sbatch", cwd=work)
+        keep(number)
+        follow = f"uenvtool image status {shlex.quote(str(plan.store))}"
+        notes = (f"the job writes to {work / OUTPUT.replace('%j', number)}",)
+    data = {"image": str(plan.target), "store": str(plan.store), "script": str(script), "job": number}
+    text = str(plan.target) if request.wait else number
+    return Result(data=data, text=text, warnings=found.warnings, notes=notes, next=(follow,))
 
 
 def job_script(request: ImageRequest, plan: ImagePlan) -> str:

@@ -47,14 +47,14 @@ def status(store: Path) -> Result:
     """
     if not (store / ENVIRONMENT / LOCK).is_file():
         raise BadInput(f"{store} is no store of uenvtool image build", hint="name the folder that --store named")
-    locks = [read_lock(path, str(path)) for path in (store / ENVIRONMENT).rglob(LOCK)]
+    locks = [read_lock(path) for path in (store / ENVIRONMENT).rglob(LOCK)]
     by_hash = {package.hash: package for lock in locks for package in lock.packages}
     packages = sorted(by_hash.values(), key=lambda package: (package.name, package.version))
     done = installed_hashes(store)
     installed = [package for package in packages if package.external or package.hash in done]
-    there = {package.hash for package in installed}
-    begun = [build for build in _begun(store, packages) if build.package.hash not in there]
-    seen = there | {build.package.hash for build in begun}
+    present = {package.hash for package in installed}
+    begun = [build for build in _begun(store, packages) if build.package.hash not in present]
+    seen = present | {build.package.hash for build in begun}
     waiting = [package for package in packages if package.hash not in seen]
     failed = [build for build in begun if build.failed]
     building = [build for build in begun if not build.failed]
@@ -157,10 +157,9 @@ def _job_state(number: str) -> tuple[str, str]:
     done = tools.run(["squeue", "--noheader", "--format=%T %N", "--jobs", number])
     if done.code == 0:
         return done.stdout.strip().lower() or ENDED, ""
-    reason = (done.stderr.strip() or f"exit code {done.code}").splitlines()[-1]
-    if "Invalid job id" in reason:
+    if "Invalid job id" in done.reason:
         return ENDED, ""
-    return UNKNOWN, f"the state of job {number} is unknown: {reason}"
+    return UNKNOWN, f"the state of job {number} is unknown: {done.reason}"
 
 
 def _tables(begun: Sequence[Build]) -> tuple[Table, ...]:

@@ -60,8 +60,8 @@ def ranks_of(job: str, environ: Mapping[str, str], *, seconds: int | None = None
     nodes = tools.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
     count = nodes.stdout.split()
     if nodes.code != 0 and "Invalid job id" not in nodes.stderr:
-        reason = (nodes.stderr.strip() or "it printed nothing").splitlines()[-1]
-        raise ToolFailed(f"squeue does not say where job {job} runs: {reason}", hint="see that Slurm answers: sinfo")
+        why = f"squeue does not say where job {job} runs: {nodes.reason}"
+        raise ToolFailed(why, hint="see that Slurm answers: sinfo")
     if not count:
         raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
     limit = ["timeout", str(seconds)] if seconds else []

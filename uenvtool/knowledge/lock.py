@@ -82,8 +82,9 @@ MAX_BYTES = 100_000_000
 """The lock of a thousand packages has 2 MB."""
 
 
-def read_lock(path: Path, shown: str) -> Lock:
-    """Return the lock in a file. Raises BadInput if it cannot be read or is none."""
+def read_lock(path: Path, shown: str = "") -> Lock:
+    """Return the lock in a file. shown: how errors name it. Raises BadInput if it cannot be read or is none."""
+    shown = shown or str(path)
     try:
         text = read_bytes(path, MAX_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:

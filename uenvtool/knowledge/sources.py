@@ -198,7 +198,7 @@ def _in_clone(source: Source, file: str, clones: Path) -> str:
     words = ["git", "-C", str(_clone(source, clones)), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"]
     answer = tools.run(words, env={**os.environ, "GIT_ALLOW_PROTOCOL": "none"})
     if answer.code:
-        raise ToolFailed((answer.stderr.strip() or "git gave no reason").splitlines()[-1])
+        raise ToolFailed(answer.reason)
     return answer.stdout
 
 

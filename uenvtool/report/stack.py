@@ -80,7 +80,7 @@ def read_stack(request: ReportRequest) -> Stack:
 
 def _of_lock(path: Path, request: ReportRequest) -> Stack:
     """Return the stack of a lock, and of the spack.yaml beside it."""
-    lock = read_lock(path, str(path))
+    lock = read_lock(path)
     packages = packages_of(lock)
     manifest = path.with_name(MANIFEST)
     text = files.read_bytes(manifest, licences.LARGEST).decode(errors="replace") if manifest.is_file() else ""

@@ -177,8 +177,7 @@ def _probed(found: FoundBase, environ: Mapping[str, str]) -> dict[str, Any]:
     hint = "name another one with --base PYTHON"
     if completed.code == 0:
         raise BadInput(f"{found.python} is not a Python", hint=hint)
-    why = (completed.stderr.strip() or completed.stdout.strip() or "it prints nothing").splitlines()[-1]
-    raise ToolFailed(f"{found.python} does not work as a Python: {why}", hint=hint)
+    raise ToolFailed(f"{found.python} does not work as a Python: {completed.reason}", hint=hint)
 
 
 def _folders(data: Mapping[str, Any], found: FoundBase, environ: Mapping[str, str]) -> Iterator[str]:

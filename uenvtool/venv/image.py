@@ -19,7 +19,7 @@ from uenvtool.image import bytecode, metadata
 from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, View
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
-from uenvtool.image.pseudo import header_bytes, is_quotable
+from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.read import LARGEST_TEXT, read_texts, refuse_foreign, superblock
 from uenvtool.image.read import unpack as unpack_image
 from uenvtool.image.tree import Tree, walk
@@ -38,8 +38,6 @@ RECORDS = (RECORD, "pylock.toml")
 CACHES = frozenset({b"__pycache__"})
 SCRATCH_BYTES = 2 << 30
 """The bytecode of a large environment twice over, and more."""
-_LONGEST_TAG = "implementation-version-abi-and-more"
-"""At least as long as what any Python calls its bytecode (`cpython-312`)."""
 
 
 @contextlib.contextmanager
@@ -83,8 +81,7 @@ def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
         for name, entry in entries.items()
         if entry.kind == "f" and name.endswith(b".py") and is_quotable(name) and not name.startswith(b"bin/")
     }
-    start = header_bytes(bytecode.cache_name(name, _LONGEST_TAG) for name in modules)
-    bundles = bytecode.gather([folder / "bin" / "python"], folder, modules, scratch, start)
+    bundles = bytecode.gather([folder / "bin" / "python"], folder, modules, scratch)
     added = {**rewritten(folder, entries, mount), **_meta(folder, metadata.uenv_name(stem, VIEW), mount)}
     return Tree(folder=folder, known=entries, added=added, bundles=bundles, left_out=omitted, skipped=CACHES)
 

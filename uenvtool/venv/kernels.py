@@ -41,9 +41,9 @@ def add(path: Path, name: str | None, environ: Mapping[str, str], *, tried: Path
         raise BadInput(f"another tool made the kernel {name}, {folder}", hint="choose another name with --name")
     ran = tools.run(opening_words(tried or path, ["python", "-c", "import ipykernel"], environ), env=environ)
     if ran.code != 0:
-        reason = (ran.stderr.strip() or "it printed nothing").splitlines()[-1]
-        hint = f"uenvtool venv {path} ipykernel" if "ipykernel" in reason else "see that its base can be loaded here"
-        raise ToolFailed(f"{path} starts no kernel: {reason}", hint=hint)
+        lacks = "ipykernel" in ran.reason
+        hint = f"uenvtool venv {path} ipykernel" if lacks else "see that its base can be loaded here"
+        raise ToolFailed(f"{path} starts no kernel: {ran.reason}", hint=hint)
     kernel = {
         "argv": opening_words(path, ["python", "-m", LAUNCHER, "-f", "{connection_file}"], environ, from_anywhere=True),
         "display_name": name,

@@ -96,7 +96,7 @@ def _wrong(folder: Path, base: Base) -> str:
     completed = tools.run([folder / "bin" / "python", "-I", "-c", _CHECK])
     found = marked(completed)
     if found is None:
-        return (completed.stderr.strip() or "it prints nothing").splitlines()[-1]
+        return completed.reason
     prefix, stdlib = found
     if os.path.realpath(prefix) != os.path.realpath(folder):
         return f"it takes {prefix} for its environment"
