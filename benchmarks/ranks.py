@@ -42,7 +42,7 @@ def written(folder: Path, size: int) -> None:
         if rank % 1000 == 999:
             continue
         odd = {"NCCL_SETTING_3": f"odd {rank % 7}"} if rank % 100 == 3 else {}
-        faults = [["locked-memory", f"the limit is {rank} KB"]] if rank % 50 == 0 else []
+        faults = [["memory-registration", f"the limit is {rank} KB"]] if rank % 50 == 0 else []
         values = {**VARIABLES, **FACTS, **odd}
         report = {"rank": rank, "node": node, "faults": faults, "values": values, "unseen": ["memory: not in a job"]}
         (own / f"{rank}.json").write_text(json.dumps(report))

@@ -106,7 +106,7 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
 
     assert places(found) == {
         "cxil-map": "logs-train-4711.out:1",
-        "out-of-memory-slurm": "ranks-4711.out:1",
+        "out-of-memory-host": "ranks-4711.out:1",
         "variable-forbidden": "environment",
         "variable-wrong": "environment",
         "threads-over-cores": "environment",
@@ -153,7 +153,7 @@ def test_options_of_the_command_line_count_before_those_of_the_script(
 
     accounting.keeps(SCRIPT.format(more=":"), {}, "sbatch --time 1:00 -o mine-%j -- 'job|.sh'")
 
-    assert "cxi-peer-absent" in places(report(cli))
+    assert "ofi-unreachable" in places(report(cli))
     assert "cxil-map" not in places(report(cli))
 
 

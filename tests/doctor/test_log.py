@@ -224,7 +224,7 @@ def test_what_follows_from_a_finding_is_not_shown_beside_it() -> None:
     died = FIRES["nccl-remote-died"][0]
 
     assert ids(read(died)) == {"nccl-remote-died"}
-    assert ids(read(died + "\n" + FIRES["out-of-memory-slurm"][0])) == {"out-of-memory-slurm"}
+    assert ids(read(died + "\n" + FIRES["out-of-memory-host"][0])) == {"out-of-memory-host"}
 
 
 def test_colours_carriage_returns_and_binary_garbage_hide_nothing() -> None:
@@ -338,14 +338,12 @@ def test_a_log_that_is_cut_off_anywhere_is_read(name: str) -> None:
 
 
 CUT = {
-    "nccl-plugin-missing": {"nccl-tcp", "nccl-plugin-broken"},
     "roce-gid": {"ib-unreachable"},
-    "slurm-credential": {"slurm-step"},
-    "slurm-unreachable": {"slurm-submit"},
-    "step-launch": {"slurm-unreachable"},
+    "slurm-unreachable": {"slurm-refused"},
+    "step-launch": {"slurm-refused", "slurm-unreachable"},
     "local-rank-argument": {"arguments"},
     "container-pull": {"container-start"},
-    "mpi-address-in-use": {"mpi-no-provider"},
+    "mpi-address-in-use": {"mpi-no-network"},
 }
 """What a log can look like if what comes later in it is missing."""
 FALLBACKS = {name for name, known in KNOWN.findings.items() if known.fallback}

@@ -29,14 +29,14 @@ def test_a_node_that_is_named_is_left_out(cli: Cli, write: Write) -> None:
     code, lines = decided(cli, write, ECC)
 
     assert code == 0
-    assert lines[0] == "again: a GPU or its driver is at fault: uncorrectable ECC error, on n2, job.log:1"
-    assert lines[1:] == ["reason gpu-hardware", "node n2"]
+    assert lines[0] == "again: a node, its GPU or its driver is at fault: uncorrectable ECC error, on n2, job.log:1"
+    assert lines[1:] == ["reason node-failed", "node n2"]
 
 
 def test_of_a_rank_that_is_named_its_number_is_given(cli: Cli, write: Write) -> None:
     _, lines = decided(cli, write, "1: [rank 5] RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
 
-    assert lines[1:] == ["reason gpu-hardware", "rank 5"]
+    assert lines[1:] == ["reason node-failed", "rank 5"]
 
 
 def test_a_stall_gets_its_workaround(cli: Cli, write: Write) -> None:
@@ -50,7 +50,7 @@ def test_a_stall_gets_its_workaround(cli: Cli, write: Write) -> None:
 @pytest.mark.parametrize(
     ("log", "first"),
     [
-        (ECC + STOPPED, "again: a GPU or its driver is at fault"),
+        (ECC + STOPPED, "again: a node, its GPU or its driver is at fault"),
         (STALLED + STOPPED, "stop: a module is not there: einops"),
         (STOPPED, "stop: a module is not there: einops"),
         ("epoch 1\n", "stop: doctor finds nothing that ends a run"),

@@ -33,7 +33,7 @@ from uenvtool.knowledge.tuning import DEFAULT
 GOOD_STATES = ("COMPLETED", "COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
 FAILED = "failed"
 """What is known of a job that failed, if nothing says why."""
-ENDS = {"OUT_OF_MEMORY": "out-of-memory-slurm", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
+ENDS = {"OUT_OF_MEMORY": "out-of-memory-host", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
 """The states in which a job ends, and what each means."""
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?\Z")
 _STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]|-o ?)[\"']?([^\s\"']+)")
