@@ -20,8 +20,7 @@ from tests.support.slurm import Slurm, running_slurm
 
 BLOCKS = read_blocks()
 NOT_RUN = {
-    "README.md: uenvtool image build envs/pytorch-2.6/clariden-gh200 -o pytorch-2.6.squashfs": "compiles for hours",
-    "docs/images.md: uenvtool image build pytorch-2.6 --slurm --nodes 4 --account g123 --time 24:00:00": "the same",
+    "docs/images.md: uenvtool image build pytorch-2.6 --slurm --nodes 4 --account g123 --time 24:00:00": "takes hours",
     "docs/images.md: uenvtool image build pytorch-2.6 --tag hash \\": "the same",
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
