@@ -1,37 +1,17 @@
-"""Writes the man pages from the commands: `python scripts/man.py FOLDER`; a wheel gets them when it is built."""
+"""Writes the man pages from the commands: `python scripts/man.py FOLDER`; a wheel gets them too (hook.py)."""
 
 from __future__ import annotations
 
 import re
 import sys
-import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).resolve().parent.parent
-try:
-    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # only a build has it
-    BuildHookInterface = object
-
 _CODE = re.compile(r"`([^`]+)`")
 _OPTION = re.compile(r"(?<!\S)--?[A-Za-z][\w-]*")
-
-
-class Pages(BuildHookInterface):  # type: ignore[misc]  # hatchling has types only where it is installed
-    """Puts the pages into the wheel, as share/man/man1."""
-
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write them before the wheel is packed."""
-        self.folder = tempfile.TemporaryDirectory()
-        for path in write(Path(self.folder.name)):
-            build_data["shared_data"][str(path)] = f"share/man/man1/{path.name}"
-
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Remove what they were written into."""
-        self.folder.cleanup()
 
 
 def write(folder: Path) -> list[Path]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.support.needs import skip_without
 from tests.support.project import ROOT
+from tests.support.toml import loads
 from uenvtool import __version__
 
 SCHEMAS = {
@@ -65,3 +73,27 @@ def test_a_wheel_and_an_sdist_are_the_same_bytes_each_time(tmp_path: Path) -> No
 
     assert made[0] == made[1]
     assert len(made[0]) == 2
+    with zipfile.ZipFile(next((tmp_path / "one").glob("*.whl"))) as wheel:
+        [bill] = [name for name in wheel.namelist() if ".dist-info/sboms/" in name]
+        assert_is_the_bill(wheel.read(bill).decode())
+
+
+def test_the_bill_of_materials_has_what_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    hook = pytest.importorskip("hook", reason="needs hatchling: pip install hatchling")
+
+    assert_is_the_bill(hook.bill(__version__, "MIT", project()["dependencies"]))
+
+
+def project() -> dict[str, Any]:
+    found: dict[str, Any] = loads((ROOT / "pyproject.toml").read_text())["project"]
+    return found
+
+
+def assert_is_the_bill(text: str) -> None:
+    data = json.loads(text)
+    named = {part["name"] for part in data["components"]}
+
+    assert data["metadata"]["component"]["purl"] == f"pkg:pypi/uenvtool@{__version__}"
+    assert named == {canonicalize_name(Requirement(text).name) for text in project()["dependencies"]}
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
