@@ -127,6 +127,7 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
         "SLURM_CLUSTER_NAME",
         "RUNAI_NUM_OF_GPUS",
         "UENVTOOL_SITE",
+        "UENVTOOL_DOCS",
     ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(work)

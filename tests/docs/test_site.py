@@ -57,6 +57,13 @@ def test_every_rule_finding_variable_and_command_has_a_page(site: Path) -> None:
         assert names <= {page.stem for page in (site / "reference" / folder).glob("*.html")}
 
 
+def test_the_pages_that_messages_lead_to_are_there(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UENVTOOL_DOCS", top := "https://docs.example.org")
+    found = [*load_rules().values(), *load_findings().findings.values(), *load_all().variables]
+
+    assert [one.page for one in found if not (site / one.page.removeprefix(f"{top}/")).is_file()] == []
+
+
 def test_every_page_of_docs_is_in_the_menu(site: Path) -> None:
     menu = (site / "index.html").read_text()
 

@@ -165,6 +165,8 @@ def _known_names(names: Sequence[str], variables: Iterable[str]) -> list[str]:
 
 def _lines(entry: Mapping[str, Any]) -> list[str]:
     lines = [f"{entry['name']}  ({', '.join(entry['files'])})"]
+    if entry["page"]:
+        lines.append(f"  {entry['page']}")
     if entry["about"]:
         lines.append(f"  {entry['about']}")
     if entry["here"] is not None:
@@ -229,6 +231,7 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: S
     return {
         "name": name,
         "files": [variable.file for variable in variables],
+        "page": next((variable.page for variable in variables if variable.page), None),
         "type": variables[0].type,
         "about": next((variable.about for variable in variables if variable.about), ""),
         "here": None if here is None else _here(name, here),

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from uenvtool.core.errors import ToolFailed
@@ -119,9 +119,7 @@ def _reported(result: Result) -> str:
     """Return the lines of a report, for the width of the terminal."""
     width = shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else 0
     lines = result.report(width) if result.report else ()
-    return "\n".join(
-        "".join(_painted(printable(text), COLOURS.get(style, ""), sys.stdout) for text, style in line) for line in lines
-    )
+    return "\n".join("".join(_shown(*part) for part in line) for line in lines)
 
 
 def _aligned(table: Table) -> str:
@@ -137,11 +135,18 @@ def _aligned(table: Table) -> str:
             _cut(heading, columns),
             *(_cut(row, columns) if table.cut else _wrapped(row, columns, before) for row in rows),
         ]
-    painted = [
-        _painted(row[0], COLOURS.get(table.colours.get(row[0], ""), ""), sys.stdout) + line[len(row[0]) :]
-        for line, row in zip(text[1:], lines[1:], strict=True)
-    ]
+    painted = [_with_styles(line, row, widths, table) for line, row in zip(text[1:], lines[1:], strict=True)]
     return "\n".join([_painted(text[0], BOLD, sys.stdout), *painted])
+
+
+def _with_styles(line: str, row: Sequence[str], widths: Sequence[int], table: Table) -> str:
+    """Return a row with the colour of its first cell, and with the links of those that are whole."""
+    for number, cell in reversed(list(enumerate(row))):
+        start = sum(widths[:number]) + 2 * number
+        if line.startswith(cell, start):
+            style = "" if number else table.colours.get(cell, "")
+            line = line[:start] + _shown(cell, style, table.links.get(cell, "")) + line[start + len(cell) :]
+    return line
 
 
 def _cut(line: str, width: int) -> str:
@@ -205,10 +210,20 @@ def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
 
 
+def _shown(text: str, style: str, address: str = "") -> str:
+    """Return a text of the answer in its style, and as a link (OSC 8) where it leads to an address."""
+    painted = _painted(printable(text), COLOURS.get(style, ""), sys.stdout)
+    is_link = address and _shows_styles(sys.stdout)
+    return f"\x1b]8;;{printable(address)}\x1b\\{painted}\x1b]8;;\x1b\\" if is_link else painted
+
+
 def _painted(text: str, code: str, stream: TextIO) -> str:
     """Return a text in a colour, if there is one and the stream shows it (https://no-color.org)."""
-    is_shown = _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return f"\x1b[{code}m{text}\x1b[0m" if code and is_shown else text
+    return f"\x1b[{code}m{text}\x1b[0m" if code and _shows_styles(stream) else text
+
+
+def _shows_styles(stream: TextIO) -> bool:
+    return _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _painted_line(line: str) -> str:

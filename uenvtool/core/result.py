@@ -15,8 +15,8 @@ Step = Callable[[str], None]
 Progress = Callable[[str], AbstractContextManager[Step]]
 """How a long piece of work is shown: takes its title and yields a Step."""
 
-Line = Sequence[tuple[str, str]]
-"""A line of an answer: texts, each with its style: `bold`, `dim`, a colour, or an empty one."""
+Line = Sequence[tuple[str, str] | tuple[str, str, str]]
+"""A line of an answer: texts, each with its style: `bold`, `dim`, a colour, or an empty one; and where it leads to."""
 
 
 @contextmanager
@@ -29,12 +29,14 @@ def silent(_title: str) -> Iterator[Step]:
 class Table:
     """Rows under headings, each cell a text.
 
-    colours: the colour of a first cell by its text, such as `red`. cut: on a terminal a row takes one line.
+    colours: the colour of a first cell by its text, such as `red`. links: where a cell leads to, by its text. cut: on a
+    terminal a row takes one line.
     """
 
     headings: tuple[str, ...]
     rows: Sequence[Sequence[str]]
     colours: Mapping[str, str] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
 
 

@@ -24,7 +24,7 @@ function findings(data, ranks) {
     {head: "Severity", value: (one) => `${SEVERITIES.indexOf(one.severity)}`, cell: (one) => el("b", {class: one.severity}, one.severity)},
     {head: "What", value: (one) => one.what, cell: (one) => el("details", {}, el("summary", {}, one.detail ? `${one.what}: ${one.detail}` : one.what), facts([
       ["finding", one.id], ["line", one.text], ["seen", one.count > 1 ? `${one.count} times` : ""], ["why", one.why],
-      ["fix", one.fix], ["paste", one.commands.join("; ")], ["source", one.source],
+      ["fix", one.fix], ["paste", one.commands.join("; ")], ["source", one.source], ["page", link(one.page)],
     ]))},
     {head: "Where", value: where, cell: (one) => touched.has(found.indexOf(one))
       ? el("button", {type: "button", class: "link", click: () => ranks.only(found.indexOf(one))}, where(one)) : where(one)},

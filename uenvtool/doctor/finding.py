@@ -53,6 +53,7 @@ class Finding:
         return {
             "id": known.id,
             **{name: getattr(known, name) for name in ("severity", "what", "why", "fix", "source")},
+            "page": known.page or None,
             **{name: getattr(self, name) or None for name in own},
             "commands": list(self.commands),
             "count": self.count,

@@ -54,10 +54,12 @@ def report(
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
     more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
+    links = {finding.known.id: finding.known.page for finding in findings}
+    shown = Table(headings=HEADINGS, rows=rows, colours=COLOURS, links=links, cut=True)
     return Result(
         data=data,
         text="\n".join(head),
-        tables=(*([Table(headings=HEADINGS, rows=rows, colours=COLOURS, cut=True)] if findings else []), *measured),
+        tables=(*([shown] if findings else []), *measured),
         notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
@@ -95,6 +97,7 @@ def _whole(finding: Finding) -> str:
         "fix": known.fix,
         "paste": "; ".join(finding.commands),
         "source": known.source,
+        "page": known.page,
     }
     title = f"{known.severity}: {known.what}" + (f": {finding.detail}" if finding.detail else "") + f"  [{known.id}]"
     return "\n".join([title, *(f"  {name + ':':<8}{text}" for name, text in parts.items() if text)])

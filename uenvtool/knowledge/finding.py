@@ -10,6 +10,7 @@ from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
@@ -69,6 +70,11 @@ class KnownFinding:
     hidden_by: tuple[str, ...] = ()
     fallback: bool = False
     fault: Literal["", "node", "stall", "passing"] = ""
+
+    @property
+    def page(self) -> str:
+        """The address of its page, where the documentation is published."""
+        return page_of(self.id, self.position.file)
 
 
 @value_class
@@ -156,6 +162,7 @@ def findings_named(names: Sequence[str]) -> list[dict[str, Any]]:
             "lines": [line.text.strip() for line in known[name].log],
             "source": known[name].source,
             "file": str(known[name].position),
+            "page": known[name].page or None,
         }
         for name in names
         if name in known
@@ -170,7 +177,7 @@ def _shown(remedy: Remedy | None) -> str:
 
 def finding_text(entry: dict[str, Any]) -> str:
     """Return a finding to be read."""
-    words = ("severity", "what", "why", "fix", "paste", "workaround", "source", "file")
+    words = ("severity", "what", "why", "fix", "paste", "workaround", "source", "file", "page")
     lines = [f"  {word + ':':<11} {entry[word]}" for word in words if entry[word]]
     lines += [f"  {'in a log:':<11} {text}" for text in entry["lines"]]
     return "\n".join([f"{entry['finding']}  (uenvtool doctor)", *lines])

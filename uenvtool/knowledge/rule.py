@@ -10,6 +10,7 @@ from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
@@ -93,6 +94,11 @@ class Rule:
     secret: bool = False
     once: bool = False
 
+    @property
+    def page(self) -> str:
+        """The address of its page, where the documentation is published."""
+        return page_of(self.id, self.position.file)
+
 
 @value_class
 class RuleFile:
@@ -141,6 +147,7 @@ def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
             "rule": name,
             **{field: getattr(rules[name], field) for field in ("severity", "what", "cost", "fix", "source")},
             "file": str(rules[name].position),
+            "page": rules[name].page or None,
         }
         for name in names
         if name in rules
@@ -149,7 +156,6 @@ def rules_named(names: Sequence[str]) -> list[dict[str, Any]]:
 
 def rule_text(entry: dict[str, Any]) -> str:
     """Return a rule to be read."""
-    names = ("severity", "what", "cost", "fix", "source", "file")
-    return "\n".join(
-        [f"{entry['rule']}  (uenvtool job check)", *(f"  {name + ':':<10} {entry[name]}" for name in names)]
-    )
+    names = ("severity", "what", "cost", "fix", "source", "file", "page")
+    lines = [f"  {name + ':':<10} {entry[name]}" for name in names if entry[name]]
+    return "\n".join([f"{entry['rule']}  (uenvtool job check)", *lines])

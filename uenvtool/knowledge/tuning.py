@@ -17,6 +17,7 @@ from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hol
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.locate import Location, available, locate
+from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.source import Node
@@ -175,6 +176,11 @@ class TunedVariable:
     file: str
     about: str = ""
     remarks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def page(self) -> str:
+        """The address of its page, where the documentation is published."""
+        return page_of(self.name, self.position.file)
 
 
 @value_class

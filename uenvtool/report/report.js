@@ -130,7 +130,7 @@ function draw(data) {
       {head: "fixed in", value: (row) => row.fixed || "not said"}, {head: "source", value: (row) => row.source, cell: (row) => link(row.source)}], data.cves, {caption: "on record"})
       : el("p", {}, "None of those on record in recipes. A scanner knows more: uenvtool image sbom.")),
     licenceTable(packages),
-    data.variables.length ? section("Variables in a job", table([{head: "variable", value: (row) => row.name},
+    data.variables.length ? section("Variables in a job", table([{head: "variable", value: (row) => row.name, cell: (row) => link(row.page, row.name)},
       {head: "value", value: (row) => row.value ?? (row.computed ? `computed: ${row.computed}` : "removed")}, {head: "why", value: (row) => row.reason},
       {head: "source", value: (row) => row.source, cell: (row) => link(row.url, row.source)}], data.variables, {caption: "set for a job"})) : null,
     data.critical_path.length ? section("Critical path of the build", el("p", {}, pathWords(data, packages)),

@@ -14,6 +14,7 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.plan import build_order, install_seconds
 from uenvtool.env.table import compared
 from uenvtool.image.sbom import known_vulnerabilities
+from uenvtool.knowledge.pages import page_of
 from uenvtool.report.request import ReportRequest
 from uenvtool.report.stack import Stack, read_stack
 from uenvtool.settings import settings_for
@@ -136,6 +137,7 @@ def _variables(stack: Stack, request: ReportRequest) -> tuple[list[Mapping[str, 
             "reason": setting.reason,
             "source": f"{setting.source}",
             "url": setting.source.url,
+            "page": page_of(setting.name, setting.position.file) or None,
         }
         for setting in here.holding()
     ], []

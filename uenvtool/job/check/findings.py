@@ -66,6 +66,7 @@ class Finding:
             "fix": self.fix,
             "fixable": bool(self.edits),
             "source": self.rule.source,
+            "page": self.rule.page or None,
         }
 
 

@@ -33,7 +33,7 @@ def report(found: Sequence[Finding], width: int, *, explain: bool = False) -> It
 def _block(finding: Finding, width: int, *, explain: bool) -> Iterator[Line]:
     """Yield one finding: its place, the sentence, the script's line with carets, and the fix."""
     colour = COLOURS[finding.severity]
-    yield [(f"{finding.position}: ", "bold"), (f"{finding.severity}[{finding.rule.id}]", colour)]
+    yield [(f"{finding.position}: ", "bold"), (f"{finding.severity}[{finding.rule.id}]", colour, finding.rule.page)]
     yield from ([(line, "")] for line in _wrapped("  ", finding.sentence, width))
     number = str(finding.position.line)
     gutter = " " * len(number)
@@ -99,6 +99,7 @@ def sarif(found: Iterable[Finding]) -> str:
                 "shortDescription": {"text": rule.what},
                 "fullDescription": {"text": f"{rule.what}. Cost: {rule.cost}."},
                 "help": {"text": f"{rule.fix}\nSource: {rule.source}"},
+                **({"helpUri": rule.page} if rule.page else {}),
                 "defaultConfiguration": {"level": _SARIF[rule.severity]},
             }
             for name, rule in rules.items()

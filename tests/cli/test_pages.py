@@ -1,0 +1,83 @@
+"""Messages lead to the page of what they name, where a site publishes the documentation, and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer
+from uenvtool.core import console
+
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+SCRIPT = "#!/bin/bash\nset -x cat $0\n"
+LOG = "Address already in use: port: 29500, code: -98, name: EADDRINUSE, message: address already in use\n"
+TOP = "https://docs.example.org/uenvtool"
+RULE, FINDING, VARIABLE = (
+    f"{TOP}/reference/{page}.html" for page in ("rules/set-x-cat", "findings/address-in-use", "variables/NCCL_PROTO")
+)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR")
+
+
+def linked(address: str, text: str) -> str:
+    """As a terminal reads it (https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda)."""
+    return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\"
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_an_id_is_a_link_to_its_page(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    write("job.sh", SCRIPT)
+    write("job.out", LOG)
+    monkeypatch.setenv("UENVTOOL_DOCS", f"{TOP}/")
+
+    assert linked(RULE, "\x1b[33mwarning[set-x-cat]\x1b[0m") in cli("job", "check", "job.sh").stdout
+    assert f"  {linked(FINDING, 'address-in-use')}  the port" in cli("doctor", "job.out").stdout
+
+
+def test_what_says_all_and_what_programs_read_has_the_address(
+    cli: Cli, write: Write, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("job.sh", SCRIPT)
+    write("job.out", LOG)
+    monkeypatch.setenv("UENVTOOL_DOCS", TOP)
+
+    explained = cli("explain", "set-x-cat", "address-in-use", "NCCL_PROTO").stdout
+    [sarif] = json.loads(cli("job", "check", "job.sh", "--format", "sarif").stdout)["runs"]
+
+    assert [line.split()[-1] for line in explained.splitlines() if TOP in line] == [RULE, FINDING, VARIABLE]
+    assert FINDING in cli("doctor", "job.out", "--verbose", "-o", "report.html").stdout
+    assert FINDING in (place / "report.html").read_text()
+    assert json.loads(cli("doctor", "job.out", "--json").stdout)["findings"][0]["page"] == FINDING
+    assert json.loads(cli("job", "check", "job.sh", "--json").stdout)[0]["page"] == RULE
+    assert sarif["tool"]["driver"]["rules"][0]["helpUri"] == RULE
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("address", [None, "", "docs.example.org", "file:///etc", "https://a b", "https://a\x1b]8;;b"])
+def test_without_the_address_of_a_site_nothing_is_linked(
+    cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch, address: str | None
+) -> None:
+    write("job.sh", SCRIPT)
+    if address is not None:
+        monkeypatch.setenv("UENVTOOL_DOCS", address)
+
+    assert "]8;;" not in cli("job", "check", "job.sh").stdout
+    assert json.loads(cli("job", "check", "job.sh", "--json").stdout)[0]["page"] is None
+    assert "page:" not in cli("explain", "set-x-cat").stdout
+
+
+def test_a_rule_of_ones_own_has_no_page(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = "{severity: hint, look: [{line: tee}], what: w, cost: c, fix: f, source: s}"
+    write("rules/mine.yaml", f"description: Ours.\nrules:\n  no-tee: {rule}\n")
+    monkeypatch.setenv("UENVTOOL_DOCS", TOP)
+
+    assert json.loads(cli("explain", "no-tee", "--json").stdout)[0]["page"] is None
