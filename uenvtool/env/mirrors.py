@@ -11,7 +11,7 @@ from uenvtool.core.files import private_folder, scratch_folder
 from uenvtool.core.tools import Completed, run
 from uenvtool.env.explain_failure import no_key
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, answer_of, write_scope
+from uenvtool.env.runner import answer_of, spack_variables, write_scope
 from uenvtool.knowledge.version import Version
 
 ASKS_FOR_TRUST = Version("1.2")
@@ -69,5 +69,5 @@ def _run(
     """Run a command of Spack that needs no packages: it fetches no repository of them."""
     with scratch_folder() as scope:
         write_scope(scope, {"mirrors:": dict(mirrors or {}), "repos:": {}})
-        runner = Runner(spack=spack, folder=Path(), scope=scope, variables=keyring_variables(ring))
-        return run([spack.program, "--color", "never", "-C", scope, *words], env=runner.environment())
+        words = (spack.program, "--color", "never", "-C", scope, *words)
+        return run(words, env=spack_variables(keyring_variables(ring)))

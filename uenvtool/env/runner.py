@@ -51,11 +51,6 @@ class Runner:
         options = ["--color", "never", "-C", self.scope, "-e", self.folder]
         return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
 
-    def environment(self) -> dict[str, str]:
-        """Return Spack's environment variables: the user's, without what would change the answer."""
-        kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
-        return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **self.variables}
-
     def run(
         self, *words: str | Path, on_step: Step | None = None, on_line: tools.LineHandler | None = None
     ) -> tools.Completed:
@@ -65,7 +60,13 @@ class Runner:
         Spack does not start.
         """
         remove_half_made_clones()
-        return tools.run(self.command(*words), env=self.environment(), on_line=on_line or _steps(on_step))
+        return tools.run(self.command(*words), env=spack_variables(self.variables), on_line=on_line or _steps(on_step))
+
+
+def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
+    """Return Spack's environment variables: the user's, without what would change the answer, and these."""
+    kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+    return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
 def answer_of(completed: tools.Completed) -> Any:
