@@ -95,14 +95,6 @@ class ImagePlan:
         return f"uenv start {shlex.quote(str(self.target))} --view={self.environments[0].view}"
 
 
-@value_class
-class CachedResult:
-    """What is known before anything is built. result: the answer if nothing has to be. warnings: of caches."""
-
-    result: Result | None = None
-    warnings: tuple[str, ...] = ()
-
-
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     """Build an image. The old one, if any, is as it was until the new one is complete.
 
@@ -111,16 +103,28 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     or the disk fails, or if packages are to be signed and there is no key.
     """
     programs = find_programs()
-    plan = planned_image(request, progress)
-    found = cached_result(plan, progress)
-    if found.result:
-        return found.result
-    require_site(plan.request, plan.site, plan.spack, progress)
+    plan, cached, warnings = begun(request, progress)
+    if cached:
+        return cached
     with keyring(plan.spack, tuple(map(Path, plan.site.keys))) as ring:
-        return _built(plan, programs, found, ring, progress)
+        return _built(plan, programs, warnings, ring, progress)
 
 
-def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path | None, progress: Progress) -> Result:
+def begun(request: ImageRequest, progress: Progress) -> tuple[ImagePlan, Result | None, tuple[str, ...]]:
+    """Return the plan, the answer if nothing has to be built, and what is to be said of caches.
+
+    If there is no answer yet, all that the build needs of the site is there. Raises what `build_image` does.
+    """
+    plan = planned_image(request, progress)
+    cached, warnings = _cached_result(plan, progress)
+    if cached is None:
+        require_site(plan.request, plan.site, plan.spack, progress)
+    return plan, cached, warnings
+
+
+def _built(
+    plan: ImagePlan, programs: Programs, of_caches: tuple[str, ...], ring: Path | None, progress: Progress
+) -> Result:
     """Install, pack and publish an image that is nowhere yet."""
     request, spack, marked = plan.request, plan.spack, tested_sha256(plan.target)
     if request.push and not is_unsigned(request, plan.site):
@@ -144,7 +148,7 @@ def _built(plan: ImagePlan, programs: Programs, found: CachedResult, ring: Path 
             files.remove_file(marker_of(plan.target))  # of the image that was there before
         notes = _pushed(plan, ring, progress) if request.push else ()
     stored = store(plan.push_caches, plan.target, plan.key, progress, sha256=packed.sha256)
-    warnings = (*found.warnings, *_not_as_locked(plan), *absent_caches(request))
+    warnings = (*of_caches, *_not_as_locked(plan), *absent_caches(request))
     warnings = (*warnings, *_not_from_caches(request, installed), *stored)
     return _result(plan, packed, warnings, notes)
 
@@ -264,18 +268,18 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
     )
 
 
-def cached_result(plan: ImagePlan, progress: Progress) -> CachedResult:
+def _cached_result(plan: ImagePlan, progress: Progress) -> tuple[Result | None, tuple[str, ...]]:
     """Find the image of these inputs, at its place or in a cache; the target and `push_caches` have it then.
 
-    Raises as `fetch` and `store` do.
+    Without one, return what is to be said of the caches. Raises as `fetch` and `store` do.
     """
     if not plan.request.tag:
-        return CachedResult()
+        return None, ()
     fetched = Fetched()
     if not is_made_of(plan.target, plan.key.inputs):
         fetched = fetch(plan.caches, plan.key, plan.target, progress)
         if not fetched.cache:
-            return CachedResult(warnings=fetched.warnings)
+            return None, fetched.warnings
     files.mark_used(plan.target)
     others = [cache for cache in plan.push_caches if cache.shown != fetched.cache]
     warnings = (*fetched.warnings, *store(others, plan.target, plan.key, progress))
@@ -295,7 +299,7 @@ def cached_result(plan: ImagePlan, progress: Progress) -> CachedResult:
         notes=(f"{plan.target.name} is of these inputs{origin}; nothing was built; {state}",),
         next=(plan.start,),
     )
-    return CachedResult(result=result)
+    return result, ()
 
 
 def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:

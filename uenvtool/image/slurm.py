@@ -17,9 +17,9 @@ from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import output_or_raise, require_sbatch, submitted
 from uenvtool.env.install import JOB, WORK, has_locks, write_locks
-from uenvtool.image.build import ImagePlan, cached_result, planned_image
+from uenvtool.image.build import ImagePlan, begun
 from uenvtool.image.request import ImageRequest
-from uenvtool.image.site import as_url, push_target, require_site
+from uenvtool.image.site import as_url, push_target
 
 TEMPLATE = Path(__file__).parent / "build-job.sh"
 SHARE = 'srun --kill-on-bad-exit=0 --no-kill --label --cpu-bind=none "${build[@]}" --install-only\n'
@@ -35,11 +35,9 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
     take the job, or if it was waited for and failed.
     """
     require_sbatch()
-    plan = planned_image(request, progress)
-    found = cached_result(plan, progress)
-    if found.result:
-        return found.result
-    require_site(plan.request, plan.site, plan.spack, progress)
+    plan, cached, warnings = begun(request, progress)
+    if cached:
+        return cached
     work, text = plan.store / WORK, job_script(request, plan)
     script = work / "build.sh"
     with files.locked(plan.store, shared=has_locks(plan.environments, plan.store)):  # others are taken from nobody
@@ -63,7 +61,7 @@ def build_on_slurm(request: ImageRequest, progress: Progress = silent) -> Result
         notes = (f"the job writes to {work / OUTPUT.replace('%j', number)}",)
     data = {"image": str(plan.target), "store": str(plan.store), "script": str(script), "job": number}
     text = str(plan.target) if request.wait else number
-    return Result(data=data, text=text, warnings=found.warnings, notes=notes, next=(follow,))
+    return Result(data=data, text=text, warnings=warnings, notes=notes, next=(follow,))
 
 
 def job_script(request: ImageRequest, plan: ImagePlan) -> str:
