@@ -219,8 +219,8 @@ def test_a_new_check_of_doctor_is_a_module_and_an_entry(project: Path) -> None:
     )
     (checks / "__init__.py").write_text(named, encoding="utf-8")
     text = findings.read_text(encoding="utf-8")
-    entry = text[text.index("  variable-forbidden:") : text.index("  variable-conflict:")]
-    findings.write_text(text + entry.replace("variable-forbidden", "mine-is-set"), encoding="utf-8")
+    entry = text[text.index("  variable-needs:") : text.index("  hook-missing:")]
+    findings.write_text(text + entry.replace("variable-needs", "mine-is-set"), encoding="utf-8")
 
     run(project, "validate", "findings/shell.yaml")
     command = [sys.executable, "-m", "uenvtool", "doctor"]

@@ -107,7 +107,6 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
     assert places(found) == {
         "cxil-map": "logs-train-4711.out:1",
         "out-of-memory-host": "ranks-4711.out:1",
-        "variable-forbidden": "environment",
         "variable-wrong": "environment",
         "threads-over-cores": "environment",
         "launch-blocking": "script:9",

@@ -341,7 +341,6 @@ CUT = {
     "roce-gid": {"ib-unreachable"},
     "slurm-unreachable": {"slurm-refused"},
     "step-launch": {"slurm-refused", "slurm-unreachable"},
-    "local-rank-argument": {"arguments"},
     "container-pull": {"container-start"},
     "mpi-address-in-use": {"mpi-no-network"},
 }

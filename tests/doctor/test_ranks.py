@@ -65,9 +65,9 @@ def test_ranks_that_are_silent_are_named_with_their_nodes_before_all_else() -> N
 
 
 def test_a_detail_that_differs_on_every_rank_is_one_finding() -> None:
-    reports = [report(rank, ("host-unresolved", f"host{rank}"), per_node=1) for rank in range(100)]
+    reports = [report(rank, ("master-unreachable", f"host{rank}"), per_node=1) for rank in range(100)]
 
-    assert lines(reports) == ["host-unresolved: host0, host1 and 98 more on rank 0-99"]
+    assert lines(reports) == ["master-unreachable: host0, host1 and 98 more on rank 0-99"]
 
 
 def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:

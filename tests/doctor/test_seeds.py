@@ -68,7 +68,7 @@ SHELLS: dict[str, tuple[Snapshot, str]] = {
     "docs: core dumps": (job(core_limit=-1), "core-dumps-on"),
     "rcp: a pod without large_shm": (job(GOOD, shm=(64 << 20, 64 << 20)), "shm-small"),
     "olivia: host paths that are not in the container": (
-        job(on_disk=OnDisk(libraries=LIBRARIES, gone=("/opt/nccl/lib",))), "library-path-gone",
+        job(on_disk=OnDisk(libraries=LIBRARIES, gone=("/opt/nccl/lib",))), "host-variable-left",
     ),
 }  # fmt: skip
 

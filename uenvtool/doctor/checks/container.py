@@ -20,7 +20,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
     absent = [f"{name}={path}" for name, path in here.on_disk.absent.items()]
     if absent:
         names = " ".join(here.on_disk.absent)
-        yield Fault("host-path-left", f"{listed(absent, LISTED)} is not there", (f"unset {names}",))
+        yield Fault("host-variable-left", f"{listed(absent, LISTED)} is not there", (f"unset {names}",))
     along = list(_along(here))
     if along:
         runtime = here.environ[SET].split()[0]

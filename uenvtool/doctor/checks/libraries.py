@@ -27,7 +27,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
     if here.is_at_work and here.environ.get(GPU_SUPPORT) == "1" and unlinked:
         yield Fault("gtl-not-linked", f"{unlinked[0]} needs no libmpi_gtl, and nor does its MPI")
     if here.on_disk.gone and here.is_at_work:
-        yield Fault("library-path-gone", ", ".join(here.on_disk.gone[:3]))
+        yield Fault("host-variable-left", ", ".join(here.on_disk.gone[:3]))
 
 
 def _interfaces(seen: OnDisk) -> Iterator[Fault]:
@@ -52,7 +52,7 @@ def _plugin(network: str, seen: OnDisk) -> Iterator[Fault]:
     if not seen.libraries.get(PLUGIN):
         yield Fault("plugin-not-found", f"NCCL_NET={network}, and no libnccl-net.so")
     elif seen.plugin_lacks:
-        yield Fault("plugin-needs", f"{seen.libraries[PLUGIN][0]} needs {', '.join(seen.plugin_lacks[:3])}")
+        yield Fault("plugin-not-found", f"{seen.libraries[PLUGIN][0]} needs {', '.join(seen.plugin_lacks[:3])}")
 
 
 def _provider(wanted: str, offered: frozenset[str] | None) -> Iterator[Fault]:

@@ -17,8 +17,8 @@ def check(here: Snapshot) -> Iterator[Fault]:
     port, master = (here.environ.get(name, "") for name in ("MASTER_PORT", "MASTER_ADDR"))
     is_master = master.partition(".")[0] in (here.node.partition(".")[0], "localhost")  # its domain may be left out
     if here.job and port.isdecimal() and int(port[:9]) in here.listening and is_master:
-        yield Fault("port-taken", port)
+        yield Fault("address-in-use", port)
     if here.is_at_work and here.unresolved:
-        yield Fault("host-unresolved", ", ".join(here.unresolved))
+        yield Fault("master-unreachable", ", ".join(here.unresolved))
     if here.views and here.job is None and not here.in_container:
         yield Fault("inside-uenv-session", here.views[0].uenv)

@@ -56,11 +56,11 @@ def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collectio
     value = environ[setting.name]
     if setting.removes:
         if value:
-            yield Fault("variable-forbidden", f"{setting.name}: {setting.reason}", (f"unset {setting.name}",))
+            yield Fault("variable-wrong", f"{setting.name}: {setting.reason}", (f"unset {setting.name}",))
         return
     for other in setting.conflicts:
         if environ.get(other) and value and other not in forbidden:
-            yield Fault("variable-conflict", f"{setting.name} beside {other}", (f"unset {other}",))
+            yield Fault("variable-wrong", f"{setting.name} beside {other}", (f"unset {other}",))
     if setting.is_fixed and not setting.accepts(value):
         finding = "variable-other" if setting.is_choice else "variable-wrong"
         wanted = f"{setting.name} is {value or 'empty'}, here it is to be {setting.value}: {setting.reason}"
