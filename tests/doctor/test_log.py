@@ -343,6 +343,7 @@ CUT = {
     "step-launch": {"slurm-refused", "slurm-unreachable"},
     "container-pull": {"container-start"},
     "mpi-address-in-use": {"mpi-no-network"},
+    "import-abi": {"library-older-first"},
 }
 """What a log can look like if what comes later in it is missing."""
 FALLBACKS = {name for name, known in KNOWN.findings.items() if known.fallback}
