@@ -21,7 +21,7 @@ from tests.doctor.samples import ALSO, FIRES, HEALTHY, TWO_NODES
 from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.blocks import BLOCK_BYTES
 from uenvtool.doctor.log.scan import Scanner, read_logs
-from uenvtool.doctor.log.verdict import examined
+from uenvtool.doctor.log.verdict import examined, with_last_words
 from uenvtool.doctor.report import settings_of
 from uenvtool.knowledge.finding import load_findings
 
@@ -46,7 +46,8 @@ ENQUEUED_2_6 = (
 def read(*logs: str | bytes) -> Examination:
     """What logs say, without a file."""
     streams = [(f"log{i}", io.BytesIO(log.encode() if isinstance(log, str) else log)) for i, log in enumerate(logs)]
-    return examined(read_logs(streams, SCANNER), KNOWN)
+    seen = read_logs(streams, SCANNER)
+    return with_last_words(examined(seen, KNOWN), seen, KNOWN)
 
 
 def ids(examination: Examination) -> set[str]:
@@ -346,7 +347,7 @@ CUT = {
     "import-abi": {"library-older-first"},
 }
 """What a log can look like if what comes later in it is missing."""
-FALLBACKS = {name for name, known in KNOWN.findings.items() if known.fallback}
+FALLBACKS = {"unclear", *(name for name, known in KNOWN.findings.items() if known.fallback)}
 
 
 def test_memory_does_not_grow_with_the_log() -> None:
@@ -501,18 +502,20 @@ def test_a_wrong_pattern_is_named_at_its_place(cli: Cli, write: Write, text: str
 
 
 @pytest.mark.parametrize(
-    ("log", "shown"),
+    ("log", "name", "shown"),
     [
-        ("epoch 1\nThe widget was unable to start\n", "The widget was unable to start"),
-        ("epoch 1\nOSERROR: strange\ndone\n", "OSERROR: strange"),
-        ("epoch 1\ntest error: 0.12, 0 errors\n", ""),
-        ("WARNING: could not find x, ignoring\nepoch 1 | error=0.5\n", ""),
-        ("Solver terminated\nNumber of failed function evaluations: 0.\n", ""),
+        ("epoch 1\nThe widget was unable to start\n", "failed", "The widget was unable to start, job.out:2"),
+        ("epoch 1\nOSERROR: strange\ndone\n", "failed", "OSERROR: strange"),
+        ("epoch 1\nOSERROR: strange\n" + "done\n" * 9, "unclear", "OSERROR: strange"),
+        ("epoch 1\ntest error: 0.12, 0 errors\n", "", ""),
+        ("mpirun (PID 5) terminated with exit code 0\n", "", ""),
+        ("WARNING: could not find x, ignoring\nepoch 1 | error=0.5\n", "", ""),
+        ("Solver terminated\nNumber of failed function evaluations: 0.\n", "", ""),
     ],
 )
 @pytest.mark.parametrize("form", ["plain", "gzip", "pipe"])
 def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(
-    cli: Cli, place: Path, log: str, shown: str, form: str
+    cli: Cli, place: Path, log: str, name: str, shown: str, form: str
 ) -> None:
     path, content = place / "job.out", gzip.compress(log.encode()) if form == "gzip" else log.encode()
     writer = Thread(target=lambda: path.write_bytes(content))
@@ -524,6 +527,29 @@ def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(
 
     answer = cli("doctor", "--log", path)
 
-    assert answer.code == 0
-    assert ("unclear" in answer.stdout, shown in answer.stdout) == (bool(shown), True)
-    assert ("no problems found" in answer.stdout) == (not shown)
+    assert answer.code == (1 if name == "failed" else 0)
+    assert (name in answer.stdout, shown in answer.stdout) == (True, True)
+    assert ("no problems found" in answer.stdout) == (not name)
+
+
+@pytest.mark.parametrize(
+    ("log", "detail"),
+    [
+        ("oddBLAS error: Cannot read /opt/x.dat: Illegal seek\nAborted (core dumped)\n", "oddBLAS error: Cannot"),
+        ("Queue ... Aborting with error :\nODD_OUT: failed to allocate what it needs\n*** abort ***\n", "ODD_OUT: fai"),
+        (
+            "srun: fatal: A and B are mutually exclusive.\nsrun: error: n1: task 0: Exited with exit code 1\n",
+            "srun: fat",
+        ),
+    ],
+)
+def test_of_the_lines_at_the_end_the_one_that_says_most_is_shown(log: str, detail: str) -> None:
+    (found,) = read(log).findings
+
+    assert (found.known.id, found.detail[: len(detail)]) == ("failed", detail)
+
+
+def test_what_breaks_a_run_is_a_note_where_a_long_run_follows_that_ends_well() -> None:
+    assert [found.known.id for found in read("cxil_map: write error\n" + STEPS * 9).findings] == ["went-on"]
+    assert ids(read("cxil_map: write error\n" + STEPS)) == {"cxil-map"}
+    assert ids(read("srun: error: n1: task 0: Exited with exit code 1\n" + STEPS)) == {"ended"}

@@ -21,6 +21,10 @@ _RANK = re.compile(
 )
 
 
+_LABEL = re.compile(
+    r"\s*(?:(?:> |\[rank ?\d+\]:?|\[default\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\d{1,7}: |\[\S+ [\d:.,]+\] "
+    r"|(?=[\w.-]*[A-Za-z])\w[\w.-]{0,62}:\d+:\d+ \[\d+\] )\s*){1,3}"
+)
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T_ ](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"  # ISO, as of Slurm, torchrun, logging
     r"|\b[EWIF](?P<date>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d\.\d{1,9})"  # torch: month, day, time
@@ -34,6 +38,12 @@ def moment(line: str) -> str:
         return ""
     day, time = found["day"] or found["date"].zfill(4), found["time"] or found["clock"]
     return f"{day} {time.replace(',', '.').ljust(18, '0')}"
+
+
+def without_label(line: str) -> str:
+    """Return a line without what stands in front of it to say who printed it."""
+    label = _LABEL.match(line)
+    return line[label.end() :] if label else line
 
 
 def node(before: str) -> str:

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.doctor.finding import Examination, Finding
+from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.scan import Scanner, read_logs
-from uenvtool.doctor.log.tail import last_words
-from uenvtool.doctor.log.verdict import examined
+from uenvtool.doctor.log.verdict import examined, with_last_words
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.recognise import recognised
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from uenvtool.knowledge.system import Bandwidth
 
 STANDARD_INPUT = Path("-")
-UNCLEAR = "unclear"
-"""What is known of a log in which nothing is, and whose end speaks of a failure."""
 
 
 def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
@@ -39,10 +36,7 @@ def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int
     known = load_findings()
     seen = read_logs(_opened(files), Scanner(known))
     reference, gpus = _reference(system) if seen.rows.by_test else ((), 0)
-    found = examined(seen, known, reference, gpus, nodes)
-    if not found.findings and (spoken := last_words(seen.tails)):
-        log, line = spoken
-        found = replace(found, findings=(Finding(known=known.findings[UNCLEAR], detail=line, place=log),))
+    found = with_last_words(examined(seen, known, reference, gpus, nodes), seen, known)
     return replace(found, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
 
 

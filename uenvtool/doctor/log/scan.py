@@ -16,7 +16,7 @@ from uenvtool.core.value import value_class
 from uenvtool.doctor.log import origin
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
-from uenvtool.doctor.log.tail import IGNORED, Tail
+from uenvtool.doctor.log.tail import IGNORED, Tail, shortened
 from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""
 NEAR = 4_000
-SHOWN, SHOWN_BEFORE = 160, 60
+SHOWN, SHOWN_BEFORE = 300, 60
 MOST_LOOKS = 100
 """So many lines of a finding give details; cleaning more of them takes long, and says nothing new."""
 MOST_DETAIL = 300
@@ -209,7 +209,7 @@ class _Around:
                 return None
             groups.update(near.groupdict() if near else {})
         if detail := groups.get("detail"):
-            groups["detail"] = detail[:MOST_DETAIL]
+            groups["detail"] = shortened(detail, MOST_DETAIL)
         return groups, length
 
 
@@ -236,11 +236,12 @@ def _sighting(around: _Around, groups: dict[str, str | None], order: tuple[int, 
     whole = " ".join(around.line.split())
     at = whole.find(" ".join(around.text.split()))
     first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
+    first = whole.find(" ", first, max(at, first)) + 1 if first else 0
     named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
     return Sighting(
         place=place,
         order=order,
-        text=whole[first : first + SHOWN] if at >= 0 or len(around.before) < AROUND else "",
+        text=shortened(whole[first:], SHOWN) if at >= 0 or len(around.before) < AROUND else "",
         detail=groups.get("detail") or "",
         node=groups.get("node") or origin.node(around.before),
         rank=origin.rank(around.before) if named is None else named,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from uenvtool.doctor.log.bandwidth import Rows
-from uenvtool.doctor.log.tail import Tail
+from uenvtool.doctor.log.tail import ENOUGH, Tail
 from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000
@@ -92,9 +92,9 @@ class Sightings:
             first, count=old.count, nodes=old.nodes, ranks=old.ranks, details=old.details, last=old.last
         )
 
-    def went_on(self, name: str) -> bool:
-        """Tell if the run made progress behind the last sign of a finding, in each log that has one."""
-        return all(self.tails[log - 1].went_on_after(offset) for log, offset in self.findings[name].last.items())
+    def went_on(self, name: str, steps: int = ENOUGH) -> bool:
+        """Tell if the run made so many steps behind the last sign of a finding, in each log that has one."""
+        return all(self.tails[log - 1].progress_after(at) >= steps for log, at in self.findings[name].last.items())
 
     def ends_well(self, name: str) -> bool:
         """Tell if nothing behind the last sign of a finding speaks of a failure, in each log that has one."""

@@ -14,16 +14,32 @@ IGNORED = "Exception ignored in"
 TAIL_BYTES = 1 << 16
 ENOUGH = 5
 """So many lines of progress say that a run went on."""
-SHOWN = 200
+PLAIN = 2
+"""So much weight has a line that states a failure by itself."""
+LAST_LINES = 4
+SHOWN = 300
 _SPEAKS = re.compile(
-    r"\b(?:(?i:error|failed|failure|fatal|abort(?:ed|ing)?|unable to|could not|cannot|denied|refused|not enough|"
-    r"timed out|crashed|core dumped|is dead|killed|terminated (?:by|with|abnormally|unexpectedly))|"
-    r"\w*E(?:rror|RROR))\b(?!_)"
+    r"\b(?:(?i:error|failed|failure|fatal|abort(?:ed|ing)?|unable to|could(?: not|n't)|cannot|can't|denied|refused|"
+    r"not enough|timed out|crashed|core dumped|is dead|killed|terminated (?:by|with|abnormally|unexpectedly)|"
+    r"command not found|no such file|not initialized|mutually exclusive)|\w*E(?:rror|RROR))\b(?!_)|\w_ERROR_[A-Z]"
 )
 _HARMLESS = re.compile(
-    r"(?i)\b(?:no|0|without|zero|any|if|when|on) (?:\w+ )?(?:error|failure|failed)|error\w*['\"]?\s*[=:]\s*[\d.]|"
+    r"(?i)\b(?:no|not be|0|without|zero|any|if|when|on) (?:\w+ )?(?:error|failure|failed|killed)|"
+    r"error\w*['\"]?\s*[=:]\s*[\d.]|exit code 0\b|NVML: Failed to get|couldn't chdir to|\[W[\d ]|gds_\w+\.c|"
     r"warn|info|debug|ignor|retry|deprecat|error_file|fail\w*[\w ]{0,40}: *(?:0\b|none|<)"
 )
+_SAYS_WHY = re.compile(
+    r"(?i)(?:error|failed|failure|fatal|exception|warn|denied|cannot|can't|could(?: not|n't)|unable to)\b[^:]{0,160}: "
+    r"?(?![\d.]+$)\S+ +\S+|_ERROR_[A-Z_]+|permission denied|no such file|not found|not permitted|no space left|quota|"
+    r"connection (?:refused|reset|timed out)|out of memory|can(?:not|'t) resolve|invalid argument|not supported|"
+    r"(?:not|n't|cannot|unable to|failed to) (?:be )?(?:find|found|open|read|write|load|create|connect|allocat|mount)"
+)
+_FOLLOWS = re.compile(
+    r"(?i)abort\w*(?:\(| with| the | \(core)|exited (?:with|on)|exit(?:s|ed)? .{0,20}code|\brc ?= ?-?\d|error stack:|"
+    r"terminat(?:ed|ing)\b|cancelled at|core dumped|Traceback|closing signal|ChildFailed|mpirun (?:noticed|detected)|"
+    r"failed \(exitcode|\bsignal \d+|exceptions? in worker|see (?:the )?(?:above|below|full)|task_init|plugin stack"
+)
+"""What is said of a failure behind it, by those that started the program or waited for it."""
 _PROGRESS = re.compile(
     r"(?i)(?:epoch|(?<!\*\*\* )step|iter(?:ation)?|loss|samples|tokens)(?:_num|_count)?['\"]?[ \t:=|]{1,4}[\[({]?\d|"
     r"\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b"
@@ -33,9 +49,10 @@ _PROGRESS = re.compile(
 
 @value_class
 class Tail:
-    """The end of a log. log: its name. offset: the number of its first byte."""
+    """The end of a log. log: its name. line, offset: the numbers of its first line and byte."""
 
     log: str
+    line: int
     offset: int
     data: bytes
 
@@ -44,31 +61,62 @@ class Tail:
         """Return what is kept of the last block of a log, from the start of a line on."""
         start = max(len(last.data) - TAIL_BYTES, 0)
         start = last.data.find(b"\n", start) + 1 if start else 0
-        return cls(log=log, offset=last.offset + start, data=last.data[start:])
+        line = last.line + last.data.count(b"\n", 0, start)
+        return cls(log=log, line=line, offset=last.offset + start, data=last.data[start:])
 
-    def went_on_after(self, offset: int) -> bool:
-        """Tell if a training goes on behind the line of a place."""
-        return sum(map(_is_progress, self._lines_after(offset))) >= ENOUGH
+    def progress_after(self, offset: int) -> int:
+        """Return how many lines of progress a training prints behind the line of a place."""
+        return sum(map(_is_progress, self._lines_after(offset)))
 
-    def last_words(self, offset: int = -1) -> str:
-        """Return the first line that speaks of a failure, if a training does not go on behind it; else nothing.
+    def last_words(self, offset: int = -1) -> LastWords | None:
+        """Return the line that says most of a failure, if a training does not go on behind it; else nothing.
 
         offset: of a place, behind whose line it stands; by default it may be any line.
         """
-        is_ignored, found, steps = False, "", 0
-        for line in self._lines_after(offset):
+        is_ignored, steps = False, 0
+        found: list[tuple[int, str]] = []
+        lines = self._lines_after(offset)
+        for number, line in enumerate(lines):
             is_ignored = is_ignored or IGNORED in line
             if not _speaks(line):
                 steps += _is_progress(line)
             elif is_ignored:
                 is_ignored = False
             else:
-                found, steps = found if found and steps < ENOUGH else line, 0
-        return without_secrets(" ".join(found.split()))[:SHOWN] if steps < ENOUGH else ""
+                found, steps = [*(found if steps < ENOUGH else []), (number, line)], 0
+        if not found or steps >= ENOUGH:
+            return None
+        number, line = max(found, key=lambda one: weight(one[1]))
+        is_last = not any(map(str.strip, lines[number + LAST_LINES :]))
+        return LastWords(
+            text=shortened(without_secrets(line), SHOWN),
+            place=f"{self.log}:{self.line + number}",
+            weight=max(weight(line), PLAIN * is_last),
+        )
 
     def _lines_after(self, offset: int) -> list[str]:
         start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
         return self.data[start:].decode("utf-8", "replace").splitlines()
+
+
+@value_class
+class LastWords:
+    """A line at the end of a log that speaks of a failure, where it stands, and how much it says."""
+
+    text: str
+    place: str
+    weight: int
+
+
+def weight(line: str) -> int:
+    """Return how much a line says of why something failed; one that only says that it did follows from another."""
+    return PLAIN * bool(_SAYS_WHY.search(line)) + bool(_SPEAKS.search(line)) - 3 * bool(_FOLLOWS.search(line))
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text on one line, of at most so many characters, cut behind a word."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"{text[: most - 4].rpartition(' ')[0] or text[: most - 4]} ..."
 
 
 def _is_progress(line: str) -> bool:
@@ -79,6 +127,6 @@ def _speaks(line: str) -> bool:
     return bool(_SPEAKS.search(line) and not _HARMLESS.search(line))
 
 
-def last_words(tails: Iterable[Tail]) -> tuple[str, str] | None:
-    """Return the first line at the end of a log that speaks of a failure, and its log; None where there is none."""
-    return next(((tail.log, line) for tail in tails if (line := tail.last_words())), None)
+def last_words(tails: Iterable[Tail]) -> LastWords | None:
+    """Return the line at the ends of logs that says most of a failure, the first of those; None where there is none."""
+    return max(filter(None, (tail.last_words() for tail in tails)), key=lambda words: words.weight, default=None)

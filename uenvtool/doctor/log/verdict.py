@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
+from uenvtool.doctor.log.origin import without_label
 from uenvtool.doctor.log.sightings import Sighting, Sightings
+from uenvtool.doctor.log.tail import ENOUGH, PLAIN, last_words, weight
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
@@ -20,8 +22,11 @@ WATCHDOG = "watchdog-timeout"
 """The finding whose detail says who is behind."""
 SIGNS = ("exception", "failed", "ended")
 """The findings whose detail says who failed first, the one that says most of it first."""
-ENDS = ("ended", "killed", "cancelled", "nccl-remote-died", "worker-process-died")
+ENDS = ("killed", "cancelled", "nccl-remote-died", "worker-process-died")
 """The findings that say that a process ended, whatever others print afterwards."""
+UNCLEAR, FAILED, ENDED = "unclear", "failed", "ended"
+MANY = 50
+"""So many lines of progress, and no word of a failure behind them, say that what was known to break a run did not."""
 WENT_ON, TIME_LIMIT, STALL = "went-on", "time-limit", "stall"
 OWN = ("network", "nodes", "ranks")
 """The facts that a run has a field for."""
@@ -54,6 +59,23 @@ def examined(
         unseen=tuple(seen.unread),
         runs=runs,
     )
+
+
+def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examination:
+    """Return what was found in whole logs, with the line at their end that says most where no finding gives a cause.
+
+    A plain one stands for FAILED and ENDED that say less; of a run of which nothing else is broken it is FAILED, and a
+    line that may mean nothing is UNCLEAR.
+    """
+    broken = [one for one in found.findings if one.known.severity == BROKEN]
+    if any(one.known.id not in (FAILED, ENDED) or weight(one.detail) >= PLAIN for one in broken):
+        return found
+    said = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
+    if said is None or (broken and said.weight <= PLAIN):
+        return found
+    name = FAILED if said.weight >= PLAIN else UNCLEAR
+    added = Finding(known=known.findings[name], detail=said.text, place=said.place)
+    return replace(found, findings=tuple(worst_first([added, *(one for one in found.findings if one not in broken)])))
 
 
 def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: int, nodes: int) -> Iterator[Run]:
@@ -107,7 +129,10 @@ def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
 
 def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
     """Tell if a run went on, and well, behind what could have ended it."""
-    return known.fallback and known.id not in ENDS and seen.went_on(known.id) and seen.ends_well(known.id)
+    if known.severity != BROKEN or known.id in ENDS:
+        return False
+    steps = ENOUGH if known.fallback and known.id != ENDED else MANY
+    return seen.went_on(known.id, steps) and seen.ends_well(known.id)
 
 
 def _hides(other: str, name: str, holding: Mapping[str, KnownFinding], order: Mapping[str, tuple[int, int]]) -> bool:
@@ -133,6 +158,8 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
         detail = _watchdog_detail(sighting, seen)
     elif is_generic:
         detail = _first_to_fail(sighting)
+    elif known.severity == BROKEN:
+        detail = detail or without_label(sighting.text)
     return Finding(
         known=known,
         detail=detail,
