@@ -91,14 +91,14 @@ def _interrupted() -> int:
 
 def _failed(error: Exception, *, with_traceback: bool) -> int:
     """Tell the user of an error; the exit code."""
-    from uenvtool.core.console import failure
+    from uenvtool.core.console import note
 
     if with_traceback:
         import traceback
 
-        failure("".join(traceback.format_exception(error)))
+        note("".join(traceback.format_exception(error)))
     known = _as_known(error)
-    failure(str(known))
+    note(str(known))
     return int(known.exit_code)
 
 

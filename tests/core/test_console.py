@@ -173,6 +173,63 @@ def test_on_a_terminal_the_last_column_goes_on_below_itself(
     assert capsys.readouterr().out.splitlines() == lines
 
 
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal of 40 columns, without colours."""
+    monkeypatch.setattr(console, "_is_terminal", lambda _stream: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+@pytest.mark.usefixtures("narrow")
+def test_on_a_terminal_lines_break_between_words_and_never_in_a_path_or_a_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command, path = "`uenvtool job --system clariden -- python train.py`", f"/capstor/{'x' * 40}/spack.yaml"
+    problem = Problem(f"{path} is older than what it was made from", hint=f"see what is in it, then type {command}")
+
+    console.show(Result(problems=(problem,), warnings=("the overlay is older than the folder beside it",)))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "error:",
+        f"  {path}",
+        "  is older than what it was made from",
+        "hint: see what is in it, then type",
+        f"  {command}",
+        "warning: the overlay is older than the",
+        "  folder beside it",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_on_a_terminal_an_answer_goes_on_below_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
+    console.show(
+        Result(text="  why:    LL128 delivers wrong data on GH200 nodes\nno problem was found in the whole shell")
+    )
+
+    assert capsys.readouterr().out.splitlines() == [
+        "  why:    LL128 delivers wrong data on",
+        "          GH200 nodes",
+        "no problem was found in the whole shell",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
+def test_on_a_terminal_commands_to_go_on_with_and_differences_stay_as_they_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command, change = (
+        "uenvtool build pytorch-2.6 --system clariden -o envs",
+        "+ version: 2.6.0  # what is published there",
+    )
+
+    console.show(Result(problems=(Problem(f"it differs\n{change}"),), next=(command,), file=f"a: {'b ' * 40}"))
+
+    shown = capsys.readouterr()
+    assert shown.err.splitlines() == ["error: it differs", change, "next:", f"  {command}"]
+    assert shown.out == f"a: {'b ' * 40}\n"
+
+
 def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("x" * 300, "words " * 100)]
 

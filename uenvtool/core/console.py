@@ -11,24 +11,31 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.result import Result, Step, Table
+from uenvtool.core.words import wrapped
 
 BOLD, RED, YELLOW, BLUE, DIM = "1", "31", "33", "34", "2"
 BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
 """What a live line has beside its text, and what a terminal adds when it is stopped: a full line would stay then."""
+USUAL_COLUMNS = 80
 LEAST_COLUMN = 30
 """With less room beside the others, the last column of a table stands below them."""
 COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
+BEGINNINGS = {"error:": RED, "warning:": YELLOW, "hint:": DIM}
+"""The first words of what is told on stderr, and their colours."""
+QUOTED = (" ", "+", "-", "@@")
+"""How the lines of commands and of differences begin in what is told."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
 writing direction, and the bytes of a name that is not UTF-8 (PEP 383)."""
+_GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
+"""What is between the columns of a line."""
 
 
 def show(result: Result, *, as_json: bool = False) -> int:
@@ -38,7 +45,7 @@ def show(result: Result, *, as_json: bool = False) -> int:
     """
     _write_stdout(_json(result.data) if as_json else _answer(result))
     for problem in result.problems:
-        failure(str(problem))
+        note(str(problem))
     for line in result.warnings:
         warn(line)
     for line in result.notes:
@@ -49,18 +56,15 @@ def show(result: Result, *, as_json: bool = False) -> int:
 
 
 def note(text: str = "") -> None:
-    """Tell the user something that is not the answer."""
-    _write_stderr(printable(text))
+    """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole."""
+    columns = _columns(sys.stderr)
+    lines = (line if line.startswith(QUOTED) else _fitted(line, columns) for line in printable(text).split("\n"))
+    _write_stderr("\n".join(map(_painted_line, lines)))
 
 
 def warn(text: str) -> None:
     """Tell the user something that they should act on."""
-    _write_stderr(f"{_painted('warning:', YELLOW, sys.stderr)} {printable(text)}")
-
-
-def failure(text: str) -> None:
-    """Print the text of an error."""
-    _write_stderr("\n".join(_painted_line(line) for line in printable(text).splitlines()))
+    note(f"warning: {text}")
 
 
 def printable(text: str) -> str:
@@ -103,7 +107,9 @@ def _answer(result: Result) -> bytes:
     if result.file:
         text = printable(result.file) if _is_terminal(sys.stdout) else result.file
         return _ended(text).encode("utf-8", "surrogateescape")
-    parts = [printable(result.text), *(_aligned(table) for table in result.tables), _reported(result)]
+    columns = _columns(sys.stdout)
+    text = "\n".join(_fitted(line, columns) for line in printable(result.text).split("\n"))
+    parts = [text, *(_aligned(table) for table in result.tables), _reported(result)]
     text = "\n\n".join(part.rstrip("\n") for part in parts if part)
     return _ended(text).encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
@@ -117,8 +123,7 @@ def _json(data: Any) -> bytes:
 
 def _reported(result: Result) -> str:
     """Return the lines of a report, for the width of the terminal."""
-    width = shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else 0
-    lines = result.report(width) if result.report else ()
+    lines = result.report(_columns(sys.stdout)) if result.report else ()
     return "\n".join("".join(_shown(*part) for part in line) for line in lines)
 
 
@@ -127,13 +132,13 @@ def _aligned(table: Table) -> str:
     lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    if _is_terminal(sys.stdout):
-        columns = shutil.get_terminal_size().columns
+    columns = _columns(sys.stdout)
+    if columns:
         before = sum(widths[:-1]) + 2 * len(widths[:-1])
         heading, *rows = text
         text = [
             _cut(heading, columns),
-            *(_cut(row, columns) if table.cut else _wrapped(row, columns, before) for row in rows),
+            *(_cut(row, columns) if table.cut else _below(row, columns, before) for row in rows),
         ]
     painted = [_with_styles(line, row, widths, table) for line, row in zip(text[1:], lines[1:], strict=True)]
     return "\n".join([_painted(text[0], BOLD, sys.stdout), *painted])
@@ -153,17 +158,24 @@ def _cut(line: str, width: int) -> str:
     return line if len(line) <= width else f"{line[: max(width - 3, 0)]}..."
 
 
-def _wrapped(line: str, width: int, before: int) -> str:
-    """Return a row whose last cell, which begins behind `before` characters, goes on below itself."""
-    if len(line) <= width:
+def _fitted(line: str, columns: int) -> str:
+    """Return a line for a terminal of so many columns, 0 for a pipe: it goes on below its last column or itself."""
+    if not columns or len(line) <= columns:
         return line
-    import textwrap
+    gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns - LEAST_COLUMN]
+    if gaps:
+        return _below(line, columns, gaps[-1])
+    indent = line[: len(line) - len(line.lstrip())]
+    return "\n".join(wrapped(line, columns, indent, f"{indent}  "))
 
-    has_room = width - before >= LEAST_COLUMN
-    indent = " " * (before if has_room else 4)
-    cell = textwrap.wrap(line[before:], max(width - len(indent), 1), break_long_words=False, break_on_hyphens=False)
-    below = [f"{indent}{words}" for words in cell]
-    return "\n".join([line[:before] + cell[0], *below[1:]] if has_room and cell else [line[:before].rstrip(), *below])
+
+def _below(line: str, columns: int, before: int) -> str:
+    """Return a row whose last cell, which begins behind `before` characters, goes on below itself."""
+    if len(line) <= columns:
+        return line
+    if columns - before >= LEAST_COLUMN:
+        return "\n".join(wrapped(line[before:], columns, line[:before], " " * before))
+    return "\n".join([line[:before].rstrip(), *wrapped(line[before:], columns, " " * 4, " " * 4)])
 
 
 def _cell(text: str) -> str:
@@ -227,10 +239,20 @@ def _shows_styles(stream: TextIO) -> bool:
 
 
 def _painted_line(line: str) -> str:
-    for word, code in (("error:", RED), ("hint:", DIM)):
+    for word, code in BEGINNINGS.items():
         if line.startswith(word):
             return _painted(word, code, sys.stderr) + line[len(word) :]
     return line
+
+
+def _columns(stream: TextIO) -> int:
+    """Return how wide the terminal of a stream is, 0 if it is none."""
+    columns = 0
+    if not _is_terminal(stream):
+        return columns
+    with contextlib.suppress(OSError, ValueError):
+        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns)
+    return columns if columns > 0 else USUAL_COLUMNS
 
 
 def _is_terminal(stream: TextIO) -> bool:

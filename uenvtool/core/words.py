@@ -1,4 +1,4 @@
-"""Sizes and lists in a sentence; names of Python packages; pairs by their first halves."""
+"""Sizes and lists in a sentence; sentences in lines; names of Python packages; pairs by their first halves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+_WORD = re.compile(r"(?:`[^`\n]*`|\S)+")
+"""What no line breaks: a word, and a command between backticks, which is there to be copied."""
 
 
 def size_text(size: float) -> str:
@@ -19,6 +22,21 @@ def listed(words: Sequence[str], most: int) -> str:
     """Return words in a line; of many the first ones, and how many there are more."""
     more = len(words) - most
     return ", ".join(words) if more <= 0 else f"{', '.join(words[:most])} and {more} more"
+
+
+def wrapped(text: str, width: int, first: str = "", indent: str = "") -> list[str]:
+    """Return a text as lines of that width, if its words let them; `first` stands before it, `indent` before the rest.
+
+    A path or a command that is longer than a line gets one of its own, which a terminal breaks and copies whole.
+    """
+    lines, line = [], first
+    for word in _WORD.findall(text):
+        is_begun = line not in (first, indent)
+        if is_begun and len(line) + 1 + len(word) > width:
+            lines.append(line)
+            line, is_begun = indent, False
+        line += f" {word}" if is_begun else word
+    return [*lines, line]
 
 
 def canonical(name: str) -> str:

@@ -21,7 +21,7 @@ COLUMN = 60
 def show(name: str) -> Result:
     """Return a recipe, system or tuning file by name or path, with all that it inherits. Raises BadInput."""
     tree = resolved(name)
-    return Result(data={"values": tree.plain(), "from": provenance(tree)}, text=text(tree))
+    return Result(data={"values": tree.plain(), "from": provenance(tree)}, file=text(tree))
 
 
 def schema(name: str, *, of_output: bool = False) -> Result:

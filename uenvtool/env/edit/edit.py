@@ -38,7 +38,7 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
     """Change a recipe's file as `edit` does, with these package repositories."""
     dry_run = request.dry_run
     if not (request.add or request.remove or request.pin):
-        hint = f"for example: uenvtool edit {request.recipe} --add hdf5 --reason 'our files'"
+        hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
         raise BadInput("nothing to change", hint=hint)
     location = locate(RECIPE, request.recipe)
     notes: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
             files.write(path, after, keep_mode=True)
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
-        text=_diff(was, after, path),
+        file=_diff(was, after, path),
         notes=(*notes, f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
         next=() if dry_run else (f"uenvtool build {_called(path)}",),
     )

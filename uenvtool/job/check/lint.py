@@ -65,9 +65,8 @@ def check(request: CheckRequest) -> Result:
     form = {"sarif": sarif, "gitlab": code_quality}.get(request.format)
     return Result(
         data=[finding.data() for finding in visible],
-        text="".join(changes),
         file=form(visible) if form else "",
-        report=functools.partial(report, visible, explain=request.explain),
+        report=functools.partial(report, visible, explain=request.explain, changes=changes),
         warnings=tuple(warnings),
         notes=(*skipped_file_notes(RULES), summary(found, len(request.files), request.all)),
         exit_code=ExitCode.NO if is_wrong and not request.exit_zero else ExitCode.DONE,

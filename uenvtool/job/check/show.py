@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from uenvtool import __version__
 from uenvtool.core.result import Line
+from uenvtool.core.words import wrapped
 from uenvtool.job.check.findings import Finding
 from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 
@@ -18,8 +18,12 @@ _SARIF = {ERROR: "error", WARNING: "warning", HINT: "note"}
 _GITLAB = {ERROR: "critical", WARNING: "minor", HINT: "info"}
 
 
-def report(found: Sequence[Finding], width: int, *, explain: bool = False) -> Iterator[Line]:
-    """Yield the findings as lines for a terminal of that width; 0: for a pipe, one line each."""
+def report(
+    found: Sequence[Finding], width: int, *, explain: bool = False, changes: Sequence[str] = ()
+) -> Iterator[Line]:
+    """Yield the findings as lines for a terminal of that width; 0: for a pipe, one line each. changes: stand first."""
+    for change in changes:
+        yield from ([(line, "")] for line in [*change.splitlines(), ""])
     for i, finding in enumerate(found):
         if width:
             yield from [[("", "")]] if i else []
@@ -34,7 +38,7 @@ def _block(finding: Finding, width: int, *, explain: bool) -> Iterator[Line]:
     """Yield one finding: its place, the sentence, the script's line with carets, and the fix."""
     colour = COLOURS[finding.severity]
     yield [(f"{finding.position}: ", "bold"), (f"{finding.severity}[{finding.rule.id}]", colour, finding.rule.page)]
-    yield from ([(line, "")] for line in _wrapped("  ", finding.sentence, width))
+    yield from ([(line, "")] for line in wrapped(finding.sentence, width, "  ", "  "))
     number = str(finding.position.line)
     gutter = " " * len(number)
     line, start, marked = _window(finding, max(width - len(number) - 5, 20))
@@ -42,16 +46,10 @@ def _block(finding: Finding, width: int, *, explain: bool) -> Iterator[Line]:
     yield [(f"  {gutter} | ", "dim"), (" " * start + "^" * marked, colour)]
     rows = [("fix", finding.fix), *([("cost", finding.rule.cost), ("source", finding.rule.source)] if explain else [])]
     for name, text in rows:
-        first, *rest = _wrapped("  " + " " * (len(name) + 2), text, width)
+        indent = " " * len(f"  {name}: ")
+        first, *rest = wrapped(text, width, indent, indent)
         yield [(f"  {name}: ", colour if name == "fix" else "dim"), (first.lstrip(), "")]
         yield from ([(line, "")] for line in rest)
-
-
-def _wrapped(indent: str, text: str, width: int) -> list[str]:
-    return textwrap.wrap(
-        text, max(width, 20), initial_indent=indent, subsequent_indent=indent, break_long_words=False,
-        break_on_hyphens=False,
-    ) or [indent]  # fmt: skip
 
 
 def _window(finding: Finding, width: int) -> tuple[str, int, int]:
