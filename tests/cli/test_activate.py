@@ -191,7 +191,7 @@ class TestCommittedScripts:
         assert "activate/clariden.fish" in answer.stderr
         assert "activate/gone.sh is left over" in answer.stderr
         assert "activate/rcp.fish" in answer.stderr
-        assert "hint: uenvtool activate --write" in answer.stderr
+        assert "hint: `uenvtool activate --write`" in answer.stderr
 
     def test_they_are_written_where_one_says(self, cli: Cli, place: Path) -> None:
         answer = cli("activate", "--write", "-o", "there")

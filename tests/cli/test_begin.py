@@ -94,3 +94,10 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(cli: Cli) -> None:
     assert answer.code == 2
     assert "Traceback" in answer.stderr
     assert answer.stderr.rstrip().splitlines()[-2].startswith("error: unknown recipe 'nosuch'")
+
+
+def test_a_group_alone_lacks_a_command_and_its_help_has_each_sentence_whole(cli: Cli) -> None:
+    alone, helped = cli("image"), cli("image", "--help")
+
+    assert (alone.code, alone.stderr.splitlines()[0]) == (2, "error: Missing command")
+    assert "..." not in helped.stdout.replace("[ARGS]...", "")

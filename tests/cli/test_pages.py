@@ -40,7 +40,7 @@ def test_on_a_terminal_an_id_is_a_link_to_its_page(cli: Cli, write: Write, monke
     monkeypatch.setenv("UENVTOOL_DOCS", f"{TOP}/")
 
     assert linked(RULE, "\x1b[33mwarning[set-x-cat]\x1b[0m") in cli("job", "check", "job.sh").stdout
-    assert f"  {linked(FINDING, 'address-in-use')}  the port" in cli("doctor", "job.out").stdout
+    assert f"  {linked(FINDING, 'address-in-use')}  a port" in cli("doctor", "job.out").stdout
 
 
 def test_what_says_all_and_what_programs_read_has_the_address(

@@ -188,7 +188,7 @@ def test_a_drift_is_a_diff_with_what_makes_it_anew(tmp_path: Path) -> None:
     assert f"--- /dev/null\n+++ {tmp_path}/b/c (from its inputs)\n" in said
     assert "the lock is old\n" in said
     assert f"{tmp_path}/old is left over" in said
-    assert said.endswith("hint: make it")
+    assert said.endswith("hint: `make it` makes it anew")
 
 
 @pytest.mark.parametrize("content", [b"one\ntwo", b"one\r\ntwo\r\n", b"\xff", b""])

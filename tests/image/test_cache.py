@@ -158,7 +158,9 @@ def test_an_image_that_a_place_has_needs_no_spack(cli: Cli, place: Path, monkeyp
     fetched = cli(*words, "--images", place / "kept", "--json")
 
     assert without.code == 3
-    assert "Spack is not here\nhint: git clone --depth 1 --branch v1.1.0 https://" in without.stderr
+    assert (
+        "Spack is not here\nhint: get it, and go on:\n  git clone --depth 1 --branch v1.1.0 https://" in without.stderr
+    )
     assert f"uenvtool image build {ENVIRONMENT} -o {place}/image.squashfs --spack ~/spack" in without.stderr
     assert json.loads(fetched.stdout)["taken_from"] == str(place / "kept")
     assert not (place / "store").exists()

@@ -72,7 +72,7 @@ def test_an_overlay_without_ipykernel_makes_none_and_says_how_to_get_it(
 
     assert answer.code == 4
     assert "starts no kernel: ModuleNotFoundError: No module named 'ipykernel'" in answer.stderr
-    assert "hint: uenvtool venv v ipykernel" in answer.stderr
+    assert "hint: `uenvtool venv v ipykernel`" in answer.stderr
     assert not kernels.exists()
 
 

@@ -66,7 +66,7 @@ def explain(request: ExplainRequest) -> Result:
         return _in_a_job(here)
     if not names and not request.all:
         raise BadInput(
-            "name a variable, --system for what is set there, or --all", hint="for example: uenvtool explain NCCL_NET"
+            "name a variable, --system for what is set there, or --all", hint="for example `uenvtool explain NCCL_NET`"
         )
     rules, findings = rules_named(names), findings_named(names)
     taken = {entry["rule"] for entry in rules} | {entry["finding"] for entry in findings}
@@ -89,7 +89,7 @@ def _compare(sources: Sequence[str]) -> Result:
     known = load_sources()
     require_known("source", sources, known, listed_by="uenvtool sources")
     if len(sources) < 2:
-        raise BadInput("--diff takes two sources or more", hint="for example: uenvtool explain --diff guide docs-2026")
+        raise BadInput("--diff takes two sources or more", hint="for example `uenvtool explain --diff guide docs-2026`")
     tuning = load_all()
     rows = []
     for name, found in sorted(_by_name(tuning).items()):
@@ -113,7 +113,7 @@ def _at_sites(names: Sequence[str], facts: Facts) -> Result:
     Raises BadInput for a variable that nobody knows, and for none at all.
     """
     if not names:
-        raise BadInput("--sites needs a variable", hint="for example: uenvtool explain NCCL_CROSS_NIC --sites")
+        raise BadInput("--sites needs a variable", hint="for example `uenvtool explain NCCL_CROSS_NIC --sites`")
     variables, sources = _by_name(load_all()), load_sources()
     rows = []
     for name in _known_names(names, variables):

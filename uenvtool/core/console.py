@@ -28,14 +28,14 @@ LEAST_COLUMN = 30
 COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
 BEGINNINGS = {"error:": RED, "warning:": YELLOW, "hint:": DIM}
 """The first words of what is told on stderr, and their colours."""
-QUOTED = (" ", "+", "-", "@@")
-"""How the lines of commands and of differences begin in what is told."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
 writing direction, and the bytes of a name that is not UTF-8 (PEP 383)."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """What is between the columns of a line."""
+_QUOTED = re.compile(r" |@@ |\+|-(?!-\w|: )")
+"""How the lines of commands and of differences begin in what is told, and those that begin with an option do not."""
 
 
 def show(result: Result, *, as_json: bool = False) -> int:
@@ -58,7 +58,7 @@ def show(result: Result, *, as_json: bool = False) -> int:
 def note(text: str = "") -> None:
     """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole."""
     columns = _columns(sys.stderr)
-    lines = (line if line.startswith(QUOTED) else _fitted(line, columns) for line in printable(text).split("\n"))
+    lines = (line if _QUOTED.match(line) else _fitted(line, columns) for line in printable(text).split("\n"))
     _write_stderr("\n".join(map(_painted_line, lines)))
 
 

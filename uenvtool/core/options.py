@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo, ParameterInfo
 
 from uenvtool.core.value import types_of_fields
@@ -160,6 +160,15 @@ def with_verbs(
             return context
 
     return WithVerbs
+
+
+class WholeSentences(TyperGroup):
+    """A group of commands, whose help has the sentence of each whole: the library cuts them at a line."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands below the options."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(1000)) for name, command in self.commands.items()])
 
 
 def _app(function: Callable[..., int]) -> typer.Typer:

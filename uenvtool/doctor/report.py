@@ -17,7 +17,8 @@ from uenvtool.knowledge.usable import skipped_file_notes
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
 MOST_LINES, FEWEST_LINES = 18, 6
-"""With the headings, the facts and the notes this fits a screen of 24 lines; fewer beside a test of the network."""
+"""With the headings, the facts and the notes this fits a screen of 24 lines; fewer beside a test of the network.
+More than the fewest take a line each."""
 
 
 def report(
@@ -47,7 +48,7 @@ def report(
         return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
     head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
     if verbose:
-        text = "\n\n".join(["\n".join(head), *map(_whole, findings)])
+        text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
         return Result(data=data, text=text, tables=measured, notes=(*skipped, *notes), exit_code=code)
     most = max(MOST_LINES - sum(len(one.rows) + 2 for one in measured), FEWEST_LINES)
@@ -55,7 +56,7 @@ def report(
     more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
     links = {finding.known.id: finding.known.page for finding in findings}
-    shown = Table(headings=HEADINGS, rows=rows, colours=COLOURS, links=links, cut=True)
+    shown = Table(headings=HEADINGS, rows=rows, colours=COLOURS, links=links, cut=len(rows) > FEWEST_LINES)
     return Result(
         data=data,
         text="\n".join(head),
@@ -95,12 +96,12 @@ def _whole(finding: Finding) -> str:
         "seen": f"{finding.count} times" if finding.count > 1 else "",
         "why": known.why,
         "fix": known.fix,
-        "paste": "; ".join(finding.commands),
+        "paste": f"`{'; '.join(finding.commands)}`" if finding.commands else "",
         "source": known.source,
         "page": known.page,
     }
     title = f"{known.severity}: {known.what}" + (f": {finding.detail}" if finding.detail else "") + f"  [{known.id}]"
-    return "\n".join([title, *(f"  {name + ':':<8}{text}" for name, text in parts.items() if text)])
+    return "\n".join([title, *(f"  {name + ':':<9}{text}" for name, text in parts.items() if text)])
 
 
 def _fix_lines(findings: Iterable[Finding]) -> Iterable[str]:

@@ -25,7 +25,7 @@ def kept(path: Path) -> list[Run]:
     for number, line in enumerate(files.read_bytes(path, MOST_BYTES).decode(errors="replace").splitlines(), 1):
         run = parsed_run(line)
         if run is None:
-            hint = "name a file that `uenvtool doctor FILE --keep` wrote, or a log"
+            hint = "name a file that `uenvtool doctor LOG --keep FILE` wrote, or a log"
             raise BadInput("no run of a test is kept here", Position(shown(path), number), hint)
         runs.append(replace(run, name=f"{path.name}:{number}"))
     return runs

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import Position, ToolFailed, ToolMissing
+from uenvtool.core.errors import Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.env import folder as env_folder
@@ -14,7 +14,7 @@ from uenvtool.env.environment import Environment, Root, plan_environment
 from uenvtool.env.folder import LOG, TABLE
 from uenvtool.env.manifest import MANIFEST, render
 from uenvtool.env.next_steps import build_again, next_steps, usual_folder
-from uenvtool.env.program import Deviations, Spack, deviations, find_spack, how_to_get, repository_folders
+from uenvtool.env.program import Deviations, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.resolve import can_resolve, checked_lock, resolve
 from uenvtool.env.table import render_table
@@ -176,7 +176,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
     spack = None if request.concretize is False else find_spack(request.spack)
     if request.concretize and spack is None:
         again = build_again(environment, folder)
-        raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, again))
+        raise spack_is_missing(environment.recipe.spack, again)
     found = Deviations()
     with files.locked(folder):
         env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
@@ -298,10 +298,10 @@ def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
 def _remarks_on_lock(folder: Path, texts: Mapping[str, str]) -> Iterator[str]:
     path = folder / LOCK
     if not path.is_file():
-        yield f"{path} is missing; make it with uenvtool build --concretize"
+        yield f"{path} is missing; `uenvtool build RECIPE --concretize` makes it"
         return
     if not env_folder.lock_is_of(folder, texts):
-        yield f"{path} is of other inputs, or was changed; make it again with uenvtool build"
+        yield f"{path} is of other inputs, or was changed; `uenvtool build RECIPE` makes it again"
     if unwrapped := without_wrapper(read_lock(path)):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
 

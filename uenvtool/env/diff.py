@@ -85,7 +85,7 @@ def diff_of_systems(before: str, after: str) -> Result:
     return Result(
         data=[dict(zip(("variable", "before", "after", "why"), row, strict=True)) for row in rows],
         tables=(Table(headings=headings, rows=rows),) if rows else (),
-        notes=(*places, "-: nothing; packages: uenvtool diff A B" if rows else "the same variables"),
+        notes=(*places, "-: nothing; `uenvtool diff A B` compares packages" if rows else "the same variables"),
         exit_code=ExitCode.NO if rows else ExitCode.DONE,
     )
 
@@ -120,7 +120,7 @@ def contents(name: str) -> Contents:
     if os.path.isfile(path / LOCK):
         path = path / LOCK
     elif os.path.isfile(path / MANIFEST):
-        raise BadInput(f"{path} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
+        raise BadInput(f"{path} has no {LOCK} yet", hint="`uenvtool build RECIPE --concretize` makes it")
     if os.path.isfile(path) and path.suffix == ".lock":
         lock = read_lock(path, shown(path))
         require_installable(lock, shown(path))

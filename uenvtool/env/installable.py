@@ -32,7 +32,7 @@ _MAPPINGS = (
     ("modules", "prefix_inspections"),
     ("repos",),
 )
-NAME_ITS_FOLDER = "name the folder of a spack.yaml with its spack.lock, as uenvtool build writes them"
+NAME_ITS_FOLDER = "name the folder of a spack.yaml with its spack.lock, as `uenvtool build` writes them"
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
@@ -115,7 +115,7 @@ def read_installable(folder: Path) -> Installable:
         raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=NAME_ITS_FOLDER)
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)
     if LOCK not in texts:
-        raise BadInput(f"{folder} has no {LOCK} yet", hint="make it with uenvtool build --concretize")
+        raise BadInput(f"{folder} has no {LOCK} yet", hint="`uenvtool build RECIPE --concretize` makes it")
     lock = read_lock(folder / LOCK)
     require_installable(lock, str(folder / LOCK))
     views = manifest.get("view")

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 
-from uenvtool.core.errors import BadInput, Problem, ToolMissing
+from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.result import Result
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import plan_environment
-from uenvtool.env.program import find_spack, how_to_get, repository_folders
+from uenvtool.env.program import find_spack, repository_folders, spack_is_missing
 from uenvtool.env.repository import Missing, problems, requests
 from uenvtool.env.resolve import look_up
 from uenvtool.knowledge.checks import load_recipe
@@ -42,7 +42,7 @@ class Repositories:
         environment = plan_environment(recipe, choice.system, choice.uarch)
         spack = find_spack(self.spack)
         if spack is None:
-            raise ToolMissing("Spack is not here", hint=how_to_get(recipe.spack, "the same command"))
+            raise spack_is_missing(recipe.spack, "the same command")
         repos = repository_folders(self.folders, environment.pins)
         found = look_up(spack, environment, tuple(requests(environment)), repos)
         if found is None:

@@ -59,7 +59,7 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
         order = build_order(resolved.lock)
     except ValueError as error:
         raise BadInput(
-            f"the lock has {error}", Position(str(folder / LOCK)), "make it again: uenvtool build"
+            f"the lock has {error}", Position(str(folder / LOCK)), "`uenvtool build RECIPE` makes it again"
         ) from error
     spack = find_spack(request.spack)
     repos = repository_folders(request.repos, environment.pins)

@@ -8,9 +8,10 @@ import shlex
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 
 from uenvtool.core import tools
-from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.version import Version
@@ -54,6 +55,11 @@ def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> S
         return _checked(Path(root) / "bin" / "spack", "SPACK_ROOT")
     on_path = shutil.which("spack", path=environ.get("PATH"))
     return _checked(Path(on_path), "PATH") if on_path else None
+
+
+def spack_is_missing(pin: GitPin, again: str) -> ToolMissing:
+    """Return the error that says that there is no Spack, and how to get it. again: see `how_to_get`."""
+    return ToolMissing("Spack is not here", hint=f"get it, and go on:\n{indent(how_to_get(pin, again), '  ')}")
 
 
 def how_to_get(pin: GitPin, again: str) -> str:

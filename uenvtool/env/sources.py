@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from uenvtool.core.errors import ToolMissing
 from uenvtool.core.files import scratch_folder, write, write_all
 from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.core.tools import Completed
@@ -17,7 +16,7 @@ from uenvtool.env.explain_failure import explain_failed_install
 from uenvtool.env.folder import LOG
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.next_steps import build_again, build_image, usual_folder
-from uenvtool.env.program import Spack, find_spack, how_to_get, repository_folders
+from uenvtool.env.program import Spack, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.resolve import machine, node_answers, places, resolving
 from uenvtool.env.runner import Runner, answer_of, user_cache, write_scope
@@ -52,7 +51,7 @@ def list_sources(environment: Environment, request: BuildRequest, progress: Prog
     spack = find_spack(request.spack)
     if spack is None:
         again = build_again(environment, folder)
-        raise ToolMissing("Spack is not here", hint=how_to_get(environment.recipe.spack, f"{again} --sources"))
+        raise spack_is_missing(environment.recipe.spack, f"{again} --sources")
     repos = repository_folders(request.repos, environment.pins)
     with progress("listing sources"):
         sources = sources_of(spack, environment, resolved, repos=repos, log=folder / LOG, compilers=True)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from textwrap import indent
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolMissing
@@ -22,7 +23,7 @@ from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.mirrors import keyring, require_key
 from uenvtool.env.next_steps import usual_folder
-from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, how_to_get, repository_folders
+from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.together import together
 from uenvtool.image.cache import (
@@ -86,7 +87,7 @@ class ImagePlan:
             pin = GitPin(url=REPOSITORY, tag=f"v{self.environments[0].lock.spack}")
             folders = (os.fspath(one.folder) for one in self.environments)
             words = ["uenvtool", "image", "build", *folders, "-o", os.fspath(self.target)]
-            raise ToolMissing("Spack is not here", hint=how_to_get(pin, shlex.join(words)))
+            raise spack_is_missing(pin, shlex.join(words))
         return self.found_spack
 
     @property
@@ -193,7 +194,8 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     outcome = build_environment(environment, usual_folder(environment), order, progress)
     if outcome.lock is None:
         kind = BadInput if spack else ToolMissing
-        raise kind(f"{outcome.folder} is {outcome.state}", hint="\n".join(outcome.next_steps))
+        steps = indent("\n".join(outcome.next_steps), "  ")
+        raise kind(f"{outcome.folder} is {outcome.state}", hint=f"go on with\n{steps}")
     return read_installable(outcome.folder)
 
 
@@ -284,7 +286,11 @@ def _cached_result(plan: ImagePlan, progress: Progress) -> tuple[Result | None, 
     others = [cache for cache in plan.push_caches if cache.shown != fetched.cache]
     warnings = (*fetched.warnings, *store(others, plan.target, plan.key, progress))
     tested = tested_sha256(plan.target) is not None and not has_mark_of_another(plan.target)
-    state = "marked as tested" if tested else "not marked as tested: uenvtool image mark-tested"
+    state = (
+        "marked as tested"
+        if tested
+        else f"not marked as tested: `uenvtool image mark-tested {shlex.quote(str(plan.target))}` does"
+    )
     origin = f", from {fetched.cache}" if fetched.cache else ""
     result = Result(
         data={

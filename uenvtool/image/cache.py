@@ -70,7 +70,9 @@ def tested_sha256(image: Path) -> str | None:
         return None
     words = files.read_bytes(marker, LARGEST_MARKER).decode("utf-8", "replace").split()
     if not words or len(words[0]) != 64:
-        raise BadInput(f"{marker} is not a marker", hint=f"remove it, or write it: uenvtool image mark-tested {image}")
+        raise BadInput(
+            f"{marker} is not a marker", hint=f"remove it, or write it: `uenvtool image mark-tested {image}`"
+        )
     return words[0]
 
 
@@ -288,7 +290,7 @@ def mark_tested(
     caches = [named_cache(text) for text in push_images]
     name, _, inputs = image.name.removesuffix(".squashfs").rpartition("-")
     if caches and (not name or inputs != inputs_of(image)):
-        hint = "places keep what `uenvtool image build --tag hash` made, under the name that it got"
+        hint = "places keep what `uenvtool image build RECIPE --tag hash` made, under the name that it got"
         raise BadInput(f"{image} is not named NAME-HASH.squashfs after its inputs", hint=hint)
     notes = (require_passed(reframe, image),) if reframe else ()
     digest = file_sha256(image)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.core.options import JSON, command
+from uenvtool.core.options import JSON, WholeSentences, command
 from uenvtool.core.result import Result
 from uenvtool.image.pipeline import PipelineRequest
 from uenvtool.image.request import ImageRequest
@@ -14,7 +14,7 @@ from uenvtool.image.request import ImageRequest
 image = typer.Typer(
     help="Build, show, verify and compare images, and list their packages: packed overlays, and any uenv.",
     rich_markup_mode=None,
-    no_args_is_help=True,
+    cls=WholeSentences,
     pretty_exceptions_enable=False,
 )
 

@@ -63,7 +63,7 @@ def write_pipeline(request: PipelineRequest) -> Result:
     return Result(
         data={"folder": str(folder), "files": list(texts)},
         text="\n".join(str(folder / name) for name in texts),
-        next=(f"include it in .gitlab-ci.yml: include: [{{local: {folder}/gitlab-ci.yml}}]",),
+        next=(f"write into .gitlab-ci.yml:\n  include: [{{local: {folder}/gitlab-ci.yml}}]",),
     )
 
 

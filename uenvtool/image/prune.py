@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -81,6 +82,7 @@ def prune(
     verb = "removed" if delete else "would be removed"
     text = f"{len(gone)} of {len(judged)} {verb}, {size_text(sum(candidate.bytes for candidate in gone))}"
     text = text if judged or folders else f"no store is in {usual}"
+    again = ["uenvtool", "image", "prune", *map(str, folders), "--older", str(older), "--keep", str(newest)]
     rows = [
         (
             candidate.kept or verb,
@@ -95,7 +97,7 @@ def prune(
         data={"removed": delete, "found": [candidate.data() for candidate in judged]},
         text=text,
         tables=(Table(headings=("", "what", "not used for", "size", "where"), rows=rows),) if rows else (),
-        next=() if delete or not gone else ("the same with --delete",),
+        next=() if delete or not gone else (shlex.join([*again, "--delete"]),),
         exit_code=ExitCode.FAILED if any(one.kept.startswith(NOT_REMOVED) for one in judged) else ExitCode.DONE,
     )
 

@@ -46,7 +46,7 @@ def status(store: Path) -> Result:
     The exit code is NO if a package failed, or the last run. Raises BadInput if it is no store.
     """
     if not (store / ENVIRONMENT / LOCK).is_file():
-        raise BadInput(f"{store} is no store of uenvtool image build", hint="name the folder that --store named")
+        raise BadInput(f"{store} is no store of `uenvtool image build`", hint="name the folder that --store named")
     locks = [read_lock(path) for path in (store / ENVIRONMENT).rglob(LOCK)]
     by_hash = {package.hash: package for lock in locks for package in lock.packages}
     packages = sorted(by_hash.values(), key=lambda package: (package.name, package.version))

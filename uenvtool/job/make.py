@@ -186,7 +186,9 @@ def _described(path: str) -> dict[str, Any]:
     from uenvtool.venv.info import described
 
     if not os.path.lexists(path):
-        raise BadInput(f"--venv {path}: there is no such file or folder", hint="make one: uenvtool venv PATH --squash")
+        raise BadInput(
+            f"--venv {path}: there is no such file or folder", hint="make one: `uenvtool venv PATH --squash`"
+        )
     return described(Path(path))
 
 
@@ -209,7 +211,7 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
     if runner and plan.image:
         yield (
             f"{runner[1]} starts the Python of an environment of its own, without the torch of {plan.image}: "
-            "lay the project over that with uenvtool venv, name it with --venv, and leave the words out"
+            "lay the project over that with `uenvtool venv`, name it with --venv, and leave the words out"
         )
     if plan.use.scheduler == SLURM and not plan.cores:
         yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
@@ -240,7 +242,7 @@ def _unfit_overlay(plan: JobPlan, overlay: Mapping[str, Any], system: System, ua
     path, base = plan.request.venv, overlay.get("base") or {}
     newer = overlay.get("overlay") or {}
     if newer.get("newer"):
-        yield f"{path} is older than {newer['path']}: pack it again with uenvtool venv {newer['path']} --squash"
+        yield f"{path} is older than {newer['path']}: pack it again with `uenvtool venv {newer['path']} --squash`"
     platform, target = str(base.get("platform") or ""), system.nodes[uarch].machine
     if target and platform and target not in platform.replace("-", "_"):
         yield f"{path} was made for {platform}, and the nodes of {system.name} are {target}: make it anew there"

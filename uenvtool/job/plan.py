@@ -246,7 +246,7 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
         "option", "jit_cache",
     )  # fmt: skip
     if use.scheduler == SLURM and not in_slurm:
-        hint = f"take its variables (uenvtool activate --system {system.name}) into a script of your own: {NEW_SITE}"
+        hint = f"take its variables (`uenvtool activate --system {system.name}`) into a script of your own: {NEW_SITE}"
         raise BadInput(f"{system.name} has no Slurm, for which jobs of {runtime.name} are written", hint=hint)
     only_pods = ("pvc", "project", "uid", "interactive")
     for is_there, names, where in (
@@ -292,7 +292,7 @@ def image_for(
     """
     use, named = runtime.job, request.image
     if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
-        hint = f"unpack it, and name its folder: uenvtool venv unpack {overlay.path}"
+        hint = f"unpack it, and name its folder: `uenvtool venv unpack {overlay.path}`"
         raise BadInput(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
     if use.image == NO_IMAGE:
         if named:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.core.options import JSON
+from uenvtool.core.options import JSON, WholeSentences
 from uenvtool.knowledge import complete
 
 
@@ -32,7 +32,7 @@ def show(
     return console.show(command.show(name), as_json=json_)
 
 
-new = typer.Typer(rich_markup_mode=None, help="Write a commented recipe or system of your own.")
+new = typer.Typer(rich_markup_mode=None, cls=WholeSentences, help="Write a commented recipe or system of your own.")
 NAME = typer.Argument(..., metavar="NAME", help="Its name: letters, digits, `.`, `_` and `-`.")
 
 

@@ -178,6 +178,7 @@ def _shown(remedy: Remedy | None) -> str:
 def finding_text(entry: dict[str, Any]) -> str:
     """Return a finding to be read."""
     words = ("severity", "what", "why", "fix", "paste", "workaround", "source", "file", "page")
-    lines = [f"  {word + ':':<11} {entry[word]}" for word in words if entry[word]]
+    shown = {**entry, "paste": f"`{entry['paste']}`" if entry["paste"] else ""}
+    lines = [f"  {word + ':':<11} {shown[word]}" for word in words if shown[word]]
     lines += [f"  {'in a log:':<11} {text}" for text in entry["lines"]]
     return "\n".join([f"{entry['finding']}  (uenvtool doctor)", *lines])

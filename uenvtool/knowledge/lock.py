@@ -73,7 +73,9 @@ def parse_lock(text: str, shown: str) -> Lock:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
         raise BadInput(
-            "not a lock of Spack", Position(shown, line, getattr(error, "colno", 1)), "make it again: uenvtool build"
+            "not a lock of Spack",
+            Position(shown, line, getattr(error, "colno", 1)),
+            "`uenvtool build RECIPE` makes it again",
         ) from error
     return Lock(roots, packages, made_by)
 
@@ -109,7 +111,7 @@ def require_installable(lock: Lock, shown: str) -> None:
         names = listed(unwrapped, 3)
         raise AnswerIsNo(
             f"{shown} has no {WRAPPER} for {names}: installed, they would find none of their libraries",
-            hint="it was resolved where the compiler does not run; make it again: uenvtool build RECIPE --concretize",
+            hint="it was resolved where the compiler does not run; make it again: `uenvtool build RECIPE --concretize`",
         )
 
 

@@ -65,7 +65,7 @@ def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
     return Result(
         data={"file": str(path)},
         text=str(path),
-        next=(f"edit {path}", f"uenvtool validate {path}", build),
+        next=(f"${{EDITOR:-vi}} {path}", f"uenvtool validate {path}", build),
     )
 
 

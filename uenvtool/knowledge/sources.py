@@ -71,7 +71,7 @@ def sources(names: Sequence[str] = (), *, today: date | None = None) -> Result:
         else (
             *skipped_file_notes(TUNING),
             "says: variables that it gives a value; settings: those of tuning/ that follow it",
-            "all of one: uenvtool sources NAME; whether they still say so: uenvtool sources --check",
+            "`uenvtool sources NAME` shows all of one, `uenvtool sources --check` whether they still say so",
         ),
     )
 

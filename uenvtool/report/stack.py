@@ -71,7 +71,7 @@ def read_stack(request: ReportRequest) -> Stack:
     folder = usual_folder(plan_environment(recipe, choice.system, choice.uarch))
     found = next((root / folder / LOCK for root in (Path(), data_root()) if (root / folder / LOCK).is_file()), None)
     if found is None:
-        hint = f"uenvtool build {recipe.name} --system {choice.system.name}"
+        hint = f"`uenvtool build {recipe.name} --system {choice.system.name}` resolves it"
         raise BadInput(
             f"{recipe.name} is not resolved for {choice.system.name}: there is no {folder / LOCK}", hint=hint
         )

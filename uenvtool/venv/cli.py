@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.core.options import JSON, command, with_verbs
+from uenvtool.core.options import JSON, WholeSentences, command, with_verbs
 from uenvtool.core.result import Result
 from uenvtool.venv.request import ShellRequest, VenvRequest, is_image_name
 
@@ -83,7 +83,7 @@ def shell(request: ShellRequest) -> None:
     run_there(request.path, request.words or (), os.environ)
 
 
-kernel = typer.Typer(no_args_is_help=True, help="Kernels for Jupyter that start an overlay on its base.")
+kernel = typer.Typer(cls=WholeSentences, help="Kernels for Jupyter that start an overlay on its base.")
 
 
 @kernel.command()

@@ -56,7 +56,7 @@ def packed(
     """
     folder, target = folder.absolute(), target.absolute()
     if not (folder / CONFIG).is_file():
-        raise BadInput(f"{folder} is not a virtual environment", hint="make one with uenvtool venv")
+        raise BadInput(f"{folder} is not a virtual environment", hint="make one with `uenvtool venv`")
     if not mount.startswith("/") or os.path.normpath(mount) != mount or mount == "/" or set(mount) & set(":,\n\0${}"):
         hint = "an absolute path without : , $ { } such as /user-tools; it must exist where the image is mounted"
         raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)

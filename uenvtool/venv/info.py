@@ -50,7 +50,7 @@ def unpack(image: Path, folder: Path | None, base: str | None, environ: Mapping[
     """
     target = folder or Path(image.stem)
     if os.path.lexists(target):
-        raise BadInput(f"{target} exists", hint="name another folder: uenvtool venv unpack IMAGE PATH")
+        raise BadInput(f"{target} exists", hint="name another folder: `uenvtool venv unpack IMAGE PATH`")
     try:
         python: Path | None = Path(find(base, environ).python)
     except BadInput:

@@ -42,7 +42,7 @@ def add(path: Path, name: str | None, environ: Mapping[str, str], *, tried: Path
     ran = tools.run(opening_words(tried or path, ["python", "-c", "import ipykernel"], environ), env=environ)
     if ran.code != 0:
         lacks = "ipykernel" in ran.reason
-        hint = f"uenvtool venv {path} ipykernel" if lacks else "see that its base can be loaded here"
+        hint = f"`uenvtool venv {path} ipykernel`" if lacks else "see that its base can be loaded here"
         raise ToolFailed(f"{path} starts no kernel: {ran.reason}", hint=hint)
     kernel = {
         "argv": opening_words(path, ["python", "-m", LAUNCHER, "-f", "{connection_file}"], environ, from_anywhere=True),

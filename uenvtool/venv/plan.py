@@ -23,7 +23,6 @@ from uenvtool.venv.where import NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""
-LOAD_ONE = "load a uenv (uenv start IMAGE --view=VIEW), a container, a module or an environment of conda that has torch"
 
 
 @value_class
@@ -49,6 +48,12 @@ class Plan:
         return names_of(self.overrides)
 
 
+def load_one(environ: Mapping[str, str]) -> str:
+    """Say what can be loaded here that has torch; a uenv only where there are some."""
+    uenv = "a uenv (`uenv start IMAGE --view=VIEW`), " if UENV in _runtimes(environ) else ""
+    return f"load {uenv}a container, a module or an environment of conda that has torch"
+
+
 def check(request: VenvRequest) -> None:
     """Raise BadInput if a word of the request cannot be what it stands for, by the words alone."""
     path = request.path
@@ -69,7 +74,7 @@ def check(request: VenvRequest) -> None:
         raise BadInput(f"--mount {mount}: not an absolute path of plain names", hint=hint)
     if (request.from_ or request.sync) and (request.wants_packages or request.remove):
         raise BadInput(
-            "the lock says all that is installed", hint="add packages afterwards: uenvtool venv PATH PACKAGE"
+            "the lock says all that is installed", hint="add packages afterwards: `uenvtool venv PATH PACKAGE`"
         )
     if request.from_ and request.sync:
         raise BadInput("--sync takes the lock of this folder, and --from names one", hint="give one of them")
@@ -143,20 +148,29 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
     if here:
         raise AnswerIsNo(
             f"no torch lies under this: nothing is loaded on {here}, and {found.python} is a bare Python",
-            hint=f"{LOAD_ONE}, name a base with --base PYTHON, or make a plain environment with --no-base",
+            hint=f"{load_one(environ)}, name a base with --base PYTHON, or make a plain environment with --no-base",
         )
     return read_base(found, environ)
 
 
 def _system_with_runtime(environ: Mapping[str, str]) -> str:
     """Return the name of this system if images are loaded here before one works; empty elsewhere."""
+    if not _runtimes(environ) - {NO_RUNTIME}:
+        return ""
+    from uenvtool.knowledge.recognise import recognised
+
+    system = recognised(environ)
+    return system[0] if system else "a machine with the uenv client"
+
+
+def _runtimes(environ: Mapping[str, str]) -> set[str]:
+    """Return the runtimes that are here: those of the system, if it is a known one, and uenv by its client."""
     from uenvtool.knowledge.recognise import recognised
     from uenvtool.knowledge.system import load_system
 
     system = recognised(environ)
-    if system is not None and set(load_system(system[0]).runtimes) - {NO_RUNTIME}:
-        return system[0]
-    return "a machine with the uenv client" if shutil.which("uenv", path=environ.get("PATH")) else ""
+    own = load_system(system[0]).runtimes if system else ()
+    return {*own, *([UENV] if shutil.which("uenv", path=environ.get("PATH")) else [])}
 
 
 def _with_previous(plan: Plan, previous: OverlayRecord) -> Plan:

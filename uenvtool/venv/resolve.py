@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
@@ -13,7 +14,7 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.check import conflict
-from uenvtool.venv.plan import LOAD_ONE, Plan
+from uenvtool.venv.plan import Plan, load_one
 from uenvtool.venv.protect import protected
 from uenvtool.venv.requirements import UserRequirement, parse, wheel_version
 from uenvtool.venv.settings import ALL
@@ -336,8 +337,8 @@ def _refuse_torch(plan: Plan, resolution: Resolution) -> None:
             raise AnswerIsNo(
                 f"no torch lies under this: {base.described()} has none, and {who} would bring torch {package.version} "
                 "of the index, which knows neither this machine's GPUs nor its network",
-                hint=f"{LOAD_ONE}, name a base with --base PYTHON, take that torch with --override torch, or make a "
-                "plain environment with --no-base",
+                hint=f"{load_one(os.environ)}, name a base with --base PYTHON, take that torch with --override torch, "
+                "or make a plain environment with --no-base",
             )
 
 

@@ -123,7 +123,7 @@ def check_generated(
     lines = [*_differences(expected, folder), *(f"{line}\n" for line in (*unended, *remarks, *left_over))]
     if lines:
         found = "".join(lines).rstrip()
-        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{found}", hint=again)])
+        raise AnswerIsNo([Problem(f"{folder} is not what its inputs give\n{found}", hint=f"`{again}` makes it anew")])
 
 
 def _differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
