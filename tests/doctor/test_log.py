@@ -345,6 +345,7 @@ CUT = {
     "container-pull": {"container-start"},
     "mpi-address-in-use": {"mpi-no-network"},
     "import-abi": {"library-older-first"},
+    "certificate": {"no-internet"},
 }
 """What a log can look like if what comes later in it is missing."""
 FALLBACKS = {"unclear", *(name for name, known in KNOWN.findings.items() if known.fallback)}
