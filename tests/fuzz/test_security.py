@@ -331,6 +331,7 @@ TESTED_BY = {
     32: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
     33: "tests/knowledge/test_site.py::test_the_current_folder_is_not_looked_into",
     35: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
+    36: "tests/knowledge/test_compiled.py::test_a_changed_file_is_read_anew_although_a_tree_of_its_name_is_there",
     34: "tests/image/test_prune.py::test_what_is_not_ours_or_in_use_stays",
 }
 """The test of each numbered sentence."""

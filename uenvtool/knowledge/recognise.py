@@ -68,5 +68,11 @@ def _tree(location: Location) -> Node | None:
     data = content(location.path, location.shown)
     if not location.is_built_in:
         return parse(data, location.shown)
+    signs = signs_of(data)
+    return parse(signs, location.shown) if signs else None
+
+
+def signs_of(data: bytes) -> bytes:
+    """Return the part of a system's text that has its signs; empty if it has none."""
     block = _BLOCK.search(data + b"\n")
-    return parse(block[0], location.shown) if block else None
+    return block[0] if block else b""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -26,6 +28,9 @@ MAX_BYTES = 2_000_000
 MAX_DEPTH = 40
 MAX_VALUES = 100_000
 """A recipe of 10,000 packages, each with a reason, has half of it."""
+
+COMPILED = Path(__file__).parent.parent / "compiled"
+"""The trees of what ships as JSON, which is read in a quarter of the time; scripts/trees.py makes them."""
 
 _unwritten: ContextVar[Mapping[str, bytes]] = ContextVar("unwritten", default={})  # noqa: B039  nobody changes it
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
@@ -82,6 +87,58 @@ def read(path: Path, shown: str) -> Node:
 @functools.lru_cache(maxsize=256)  # several readers want a file's tree, and nobody changes one
 def parse(data: bytes, shown: str) -> Node:
     """Return the tree of a YAML text given as bytes. Raises BadInput as `read` does."""
+    return _compiled(data, shown) or _parsed(data, shown)
+
+
+def compiled(data: bytes) -> tuple[str, str]:
+    """Return the name of a file in COMPILED, and its content, that spares a YAML text the parser from now on."""
+    return _name_compiled(data), json.dumps([decoded(data, ""), _stored(_parsed(data, ""))], separators=(",", ":"))
+
+
+def _compiled(data: bytes, shown: str) -> Node | None:
+    """Return the tree that was kept of exactly this text; None if there is none, or its file is damaged."""
+    try:
+        with open(f"{COMPILED}/{_name_compiled(data)}", encoding="ascii") as stream:
+            text, tree = json.load(stream)
+        return _restored(tree, shown) if text == data.decode() else None
+    except (OSError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+
+
+def _name_compiled(data: bytes) -> str:
+    return f"{zlib.crc32(data, _this_reader()):08x}.json"
+
+
+@functools.cache
+def _this_reader() -> int:
+    """Return a number of what makes trees: those of another one do not count."""
+    return zlib.crc32(Path(__file__).read_bytes())
+
+
+def _stored(node: Node) -> list[Any]:
+    value = node.value
+    if isinstance(value, dict):
+        value = {name: _stored(child) for name, child in value.items()}
+    elif isinstance(value, list):
+        value = [_stored(child) for child in value]
+    return [value, *node.position[1:], *(node.key[1:] if node.key else ())]
+
+
+_NEW = tuple.__new__
+"""Makes a Position, of which each value has two, in a third of the time of calling the class."""
+
+
+def _restored(stored: list[Any], shown: str) -> Node:
+    value = stored[0]
+    if type(value) is dict:
+        value = {name: _restored(child, shown) for name, child in value.items()}
+    elif type(value) is list:
+        value = [_restored(child, shown) for child in value]
+    key = _NEW(Position, (shown, *stored[3:])) if len(stored) > 3 else None
+    return Node(value, _NEW(Position, (shown, stored[1], stored[2])), key)
+
+
+def _parsed(data: bytes, shown: str) -> Node:
     import yaml
 
     loader = yaml.CSafeLoader(decoded(data, shown))
