@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
 from uenvtool.core.errors import ToolFailed
@@ -29,9 +29,9 @@ COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
 BEGINNINGS = {"error:": RED, "warning:": YELLOW, "hint:": DIM}
 """The first words of what is told on stderr, and their colours."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
-writing direction, and the bytes of a name that is not UTF-8 (PEP 383)."""
+writing direction, and the bytes of a name that is not UTF-8 (PEP 383). Python takes none of them for printable."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """What is between the columns of a line."""
 _QUOTED = re.compile(r" |@@ |\+|-(?!-\w|: )")
@@ -69,7 +69,14 @@ def warn(text: str) -> None:
 
 def printable(text: str) -> str:
     """Return the text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
-    return _CONTROL.sub(lambda found: _escape(found[0]), text)
+    return _without_control(text, lambda found: _escape(found[0]))
+
+
+def _without_control(text: str, escape: Callable[[re.Match[str]], str]) -> str:
+    """Return the text with its control characters escaped. Most have none, and the pattern takes long to compile."""
+    if all(line.isprintable() for line in text.split("\n")):
+        return text
+    return re.sub(_CONTROL, escape, text)
 
 
 @contextlib.contextmanager
@@ -118,7 +125,7 @@ def _json(data: Any) -> bytes:
     import json
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    return _ended(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)).encode()
+    return _ended(_without_control(text, lambda found: f"\\u{ord(found[0]):04x}")).encode()
 
 
 def _reported(result: Result) -> str:

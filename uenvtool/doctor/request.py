@@ -1,7 +1,5 @@
 """What `uenvtool doctor` is asked."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -30,7 +30,7 @@ class Buildable:
     fortran: str = ""
 
 
-_OF_NVHPC = "Linux_{family}/{version}/compilers/bin"
+_OF_NVHPC = "Linux_{node.machine}/{version}/compilers/bin"
 BUILDABLE = {
     BUILDER: Buildable(
         programs={"c": "bin/gcc", "cxx": "bin/g++", "fortran": "bin/gfortran"}, variants="languages=c,c++,fortran"
@@ -163,7 +163,7 @@ def _built(root: RootSpec, system: System, node: NodeType, builder: SystemPackag
     kind, prefix = BUILDABLE[name], f"{system.mount}/compilers/{name}-{version}"
     variants = " ".join(root.spec.words.values()) or kind.variants
     compilers = {
-        language: f"{prefix}/{program.format(family=node.machine, version=version)}"
+        language: f"{prefix}/{program.format(node=node, version=version)}"
         for language, program in kind.programs.items()
         if language != "fortran" or kind.fortran in variants
     }

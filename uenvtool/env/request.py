@@ -1,7 +1,5 @@
 """What a user asks of `uenvtool build` and `uenvtool edit`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

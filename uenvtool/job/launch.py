@@ -11,8 +11,6 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_named
 from uenvtool.core.value import value_class
-from uenvtool.job.check.parts import OUTER
-from uenvtool.job.check.words import commands, spelling
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
 MAX_SCRIPT = 1_000_000
@@ -271,6 +269,8 @@ def option(words: Sequence[str], *names: str) -> str | None:
 
 def has_unknown(words: Sequence[str]) -> bool:
     """Tell if a word before the program may hold any options: a variable that is no option's value."""
+    from uenvtool.job.check.parts import OUTER
+
     before = ""
     for word in words:
         if word.endswith(".py"):
@@ -300,6 +300,7 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
         shown, script = file, read_named(Path(file), MAX_SCRIPT).decode("utf-8", "replace")
     from uenvtool.job.check.script import read_script
     from uenvtool.job.check.values import Values
+    from uenvtool.job.check.words import commands, spelling
 
     values = Values(read_script(script, shown))
     for command in commands(script):

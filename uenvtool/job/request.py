@@ -13,25 +13,25 @@ from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
 
 SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
-_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*")
-_TIME = re.compile(r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}")
+_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
+_TIME = r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}"
 _FORMS = {
     "time": (_TIME, "01:00:00"),
     "account": (_WORD, "g123"),
     "partition": (_WORD, "normal"),
-    "array": (re.compile(r"[0-9,:%-]+"), "0-7%2"),
+    "array": (r"[0-9,:%-]+", "0-7%2"),
     "dependency": (_WORD, "afterok:123"),
-    "name": (re.compile(r"[^/\n\r\0]+"), "train"),
-    "image": (re.compile(r"[^\n\r\0]+"), "pytorch/v2.6.0:v1"),
-    "jit_cache": (re.compile(r"[^\n\r\0]+"), "/capstor/scratch/cscs/me/jit"),
+    "name": (r"[^/\n\r\0]+", "train"),
+    "image": (r"[^\n\r\0]+", "pytorch/v2.6.0:v1"),
+    "jit_cache": (r"[^\n\r\0]+", "/capstor/scratch/cscs/me/jit"),
     "project": (_WORD, "course-cs-433-user"),
-    "workdir": (re.compile(r"/[^\n\r\0]*"), "/capstor/scratch/cscs/me"),
+    "workdir": (r"/[^\n\r\0]*", "/capstor/scratch/cscs/me"),
 }
-"""The form of each text, and an example."""
-_MOUNT = re.compile(r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?")
-_DATA = re.compile(r"[A-Za-z0-9_./@%-]+:(/[A-Za-z0-9_.@%-]+)+")
-_CLAIM = re.compile(r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*")
-_VARIABLE = re.compile(r"[A-Za-z_]\w*")
+"""The form of each text, and an example; `re` compiles those that are asked for."""
+_MOUNT = r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?"
+_DATA = r"[A-Za-z0-9_./@%-]+:(/[A-Za-z0-9_.@%-]+)+"
+_CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
+_VARIABLE = r"[A-Za-z_]\w*"
 
 
 @value_class
@@ -128,17 +128,17 @@ def _problems(request: JobRequest) -> Iterator[Problem]:
             yield Problem(f"{option} {number}: a job needs at least one", hint=f"for example {option} 2")
     for option, (form, example) in _FORMS.items():
         value = getattr(request, option)
-        if value and not form.fullmatch(value):
+        if value and not re.fullmatch(form, value):
             name = f"--{option.replace('_', '-')}"
             yield Problem(f"{name} {value!r} cannot stand in a job", hint=f"for example {name} {example}")
     for words, form, option, example in (
-        (request.option, re.compile(r"(#SBATCH )?-[^\n\r]+"), "option", "'--mem=0'"),
+        (request.option, r"(#SBATCH )?-[^\n\r]+", "option", "'--mem=0'"),
         (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
         (request.mount_data, _DATA, "mount-data", "data.squashfs:/capstor/scratch/me/data"),
         (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
-        ([request.uid] if request.uid else [], re.compile(r"\d+(:\d+)?"), "uid", "1234:5678"),
+        ([request.uid] if request.uid else [], r"\d+(:\d+)?", "uid", "1234:5678"),
         (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),
     ):
         for word in words:
-            if not form.fullmatch(word):
+            if not re.fullmatch(form, word):
                 yield Problem(f"--{option} {word!r} cannot stand in a job", hint=f"for example --{option} {example}")

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.version import Version
 
 _COMPARE = re.compile(r"([A-Za-z][\w.-]*)\s*(==|!=|<=|>=|<|>)\s*([\w.:/^-]+)\Z")
@@ -75,6 +76,9 @@ class Condition:
     def __str__(self) -> str:
         return self.text
 
+    def __hash__(self) -> int:
+        return hash(self.text)
+
     def holds(self, facts: Facts) -> bool | None:
         """Tell if it holds; None if that depends on a fact that is not known."""
         answers = [term.holds(facts) for term in self.terms]
@@ -97,9 +101,9 @@ def can_hold_together(one: Condition, other: Condition) -> bool:
     Each fact is tried absent, at every value that a term names, and below, above and beside them:
     no term can tell other values apart.
     """
-    terms = (*one.terms, *other.terms)
-    for fact in {term.fact for term in terms}:
-        about = [term for term in terms if term.fact == fact]
+    for fact, about in grouped((term.fact, term) for term in (*one.terms, *other.terms)).items():
+        if len(about) == 1:  # a term by itself can hold
+            continue
         named = [value for term in about for value in term.values]
         tried = [None, "0", "99999999", *named, *(f"{value}.1" for value in named)]
         if not any(all(term.holds({fact: value}) for term in about) for value in tried):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
@@ -258,6 +257,8 @@ def _remove_strays(folder: Path, *, below: bool) -> None:
 
 def _stage(target: Path, data: bytes, mode: int) -> Path:
     """Write `data` beside `target` under a temporary name, on disk when this returns."""
+    import tempfile
+
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=STAGED_SUFFIX, dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as stream:

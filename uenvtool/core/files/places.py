@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,8 @@ MEMORY_PREFIX = "uenvtool-"
 @contextlib.contextmanager
 def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
     """Yield a temporary folder of this process, removed at the end whatever happens."""
+    import tempfile
+
     with write_errors(Path(tempfile.gettempdir())):
         folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     with folder as name:
@@ -71,6 +72,8 @@ def memory_folder(least_bytes: int) -> Iterator[Path | None]:
 @contextlib.contextmanager
 def working_folder(least_bytes: int) -> Iterator[Path]:
     """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
+    import tempfile
+
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(memory_folder(least_bytes))
         with write_errors(Path(tempfile.gettempdir())):
@@ -95,6 +98,8 @@ def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
 
     Until it is locked, another run that looks for what killed ones left may hold it: that one removes it.
     """
+    import tempfile
+
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         with contextlib.suppress(ToolFailed):
