@@ -17,6 +17,7 @@ FIRES = {
 """Finding to logs, each of which shows it; a line of two percent signs, and where it was read, stands before each."""
 HEALTHY = {path.stem: path.read_text(encoding="utf-8") for path in sorted((LOGS / "healthy").glob("*.txt"))}
 ALSO = {
+    "nccl-arm": {"watchdog-timeout"},
     "nccl-plugin-broken": {"nccl-tcp"},
 }
 """What the logs of a finding show beside it."""

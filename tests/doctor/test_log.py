@@ -343,7 +343,7 @@ CUT = {
     "slurm-unreachable": {"slurm-refused"},
     "step-launch": {"slurm-refused", "slurm-unreachable"},
     "container-pull": {"container-start"},
-    "mpi-address-in-use": {"mpi-no-network"},
+    "mpi-address-in-use": {"mpi-no-network", "mpi-transfer-failed"},
     "import-abi": {"library-older-first"},
     "certificate": {"no-internet"},
 }
@@ -539,8 +539,8 @@ def test_a_log_whose_end_speaks_of_a_failure_is_not_called_good(
         ("oddBLAS error: Cannot read /opt/x.dat: Illegal seek\nAborted (core dumped)\n", "oddBLAS error: Cannot"),
         ("Queue ... Aborting with error :\nODD_OUT: failed to allocate what it needs\n*** abort ***\n", "ODD_OUT: fai"),
         (
-            "srun: fatal: A and B are mutually exclusive.\nsrun: error: n1: task 0: Exited with exit code 1\n",
-            "srun: fat",
+            "oddrun: fatal: A and B are mutually exclusive.\nsrun: error: n1: task 0: Exited with exit code 1\n",
+            "oddrun: fa",
         ),
     ],
 )

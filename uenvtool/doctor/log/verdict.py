@@ -152,6 +152,7 @@ def _mendable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFindin
 
 def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
     details = sorted(sighting.details, key=lambda detail: -sighting.details[detail])
+    details = [one for one in details if not any(one != other and one in other for other in details)]
     detail = ", ".join(" ".join(one.split()) for one in details[:3])
     is_generic = known.id in SIGNS
     if known.id == WATCHDOG:
