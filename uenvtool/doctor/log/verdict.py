@@ -129,7 +129,7 @@ def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
 
 def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
     """Tell if a run went on, and well, behind what could have ended it."""
-    if known.severity != BROKEN or known.id in ENDS:
+    if known.id in ENDS or not (known.fallback or known.severity == BROKEN):
         return False
     steps = ENOUGH if known.fallback and known.id != ENDED else MANY
     return seen.went_on(known.id, steps) and seen.ends_well(known.id)
