@@ -44,7 +44,7 @@ READERS = {
         "container": Command("container", "Write the Containerfile, EDF and pipeline of an image."),
     },
     "To look around": {
-        "list": Command("knowledge", "List the recipes, systems and tuning files."),
+        "list": Command("knowledge", "List the recipes and systems, or what else has a name."),
         "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
         "report": Command("report", "Show a stack as a page: what is in it, why, how large."),
         "sources": Command("knowledge", "List who says what, how old it is, and if it still holds."),

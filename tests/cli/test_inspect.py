@@ -34,6 +34,13 @@ def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> N
     assert "pytorch-2.6" in cli("list", "recipes").stdout
 
 
+def test_list_tells_what_users_name_and_where_the_rest_is(cli: Cli) -> None:
+    told = cli("list").stdout
+
+    assert [line.split()[0] for line in told.splitlines() if line.endswith("  description")] == ["recipes", "systems"]
+    assert told.splitlines()[-1].startswith("`uenvtool list KIND` lists the others: tuning, ")
+
+
 def test_list_shows_a_broken_recipe_with_what_is_wrong(cli: Cli, write: Write) -> None:
     write("recipes/broken/recipe.yaml", "description: [")
 

@@ -189,6 +189,7 @@ def test_a_drift_is_a_diff_with_what_makes_it_anew(tmp_path: Path) -> None:
     assert "the lock is old\n" in said
     assert f"{tmp_path}/old is left over" in said
     assert said.endswith("hint: `make it` makes it anew")
+    assert drift(tmp_path / "none") == f"error: {tmp_path}/none is not there\nhint: `make it` makes it"
 
 
 @pytest.mark.parametrize("content", [b"one\ntwo", b"one\r\ntwo\r\n", b"\xff", b""])

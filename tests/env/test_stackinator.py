@@ -118,7 +118,7 @@ def test_what_a_check_proposes_mends_what_it_found(cli: Callable[..., Answer], p
     (Path(out) / "environments.yaml").unlink()
 
     checked = cli(*words, "--check")
-    *_, command = re.findall(r"uenvtool (build .*)", checked.stderr)
+    *_, command = re.findall(r"uenvtool (build [^`]*)", checked.stderr)
 
     assert checked.code == 1
     assert cli(*shlex.split(command)).code == 0

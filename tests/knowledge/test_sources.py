@@ -252,3 +252,12 @@ def test_the_files_are_fetched_where_github_publishes_them(
     assert "pinned: env.sh: it cannot be fetched: File not found" in answer.stderr
     assert answer.code == 1
     assert cli("sources", "--check", "pinned").code == 4
+
+
+def test_a_reason_for_which_many_files_cannot_be_read_is_told_once() -> None:
+    failed = [(f"source-{number}", f"https://host/{number}.md: no network") for number in range(5)]
+
+    assert list(sources._warnings([*failed, ("odd", "a.sh: moved")])) == [
+        "source-0: https://host/0.md, source-1: https://host/1.md, source-2: https://host/2.md and 2 more: no network",
+        "odd: a.sh: moved",
+    ]

@@ -60,16 +60,18 @@ class TestNoBase:
         assert "the base's torch" not in answer.stderr
 
     def test_a_container_without_torch_gets_none_of_the_index(
-        self, torch: None, loaded: Callable[..., BaseHere], cli: Callable[..., Answer]
+        self, torch: None, wheels: Path, loaded: Callable[..., BaseHere], cli: Callable[..., Answer]
     ) -> None:
         loaded("container")
 
-        refused = cli("venv", "v", "light")
+        wheel(wheels, "dim", "1.0", requires=("torch",))
+
+        refused = cli("venv", "v", "light", "dim")
         accepted = cli("venv", "v", "light", "--override", "torch")
 
         assert refused.code == 1
         assert "no torch lies under this: the container /images/pytorch.sif (Python " in refused.stderr
-        assert "light would bring torch 2.9.0 of the index" in refused.stderr
+        assert "has none, and dim, light would bring torch 2.9.0 of the index" in refused.stderr
         assert not Path("v").exists() or inside("v") == {"light", "torch"}
         assert accepted.code == 0, accepted.stderr
 

@@ -34,8 +34,8 @@ _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\
 writing direction, and the bytes of a name that is not UTF-8 (PEP 383). Python takes none of them for printable."""
 _GAP = re.compile(r"(?<=\S) {2,}(?=\S)")
 """What is between the columns of a line."""
-_QUOTED = re.compile(r" |@@ |\+|-(?!-\w|: )")
-"""How the lines of commands and of differences begin in what is told, and those that begin with an option do not."""
+_QUOTED = re.compile(r" +[^ (]|@@ |\+|-(?!-\w|: )")
+"""How the lines of commands and of differences begin in what is told; remarks and those with an option do not."""
 
 
 def show(result: Result, *, as_json: bool = False) -> int:

@@ -79,4 +79,4 @@ def _advice(folder: Path, mount: str) -> Iterator[str]:
         yield f"a cache of Hugging Face: in the job --env {name}={mount} --env HF_HUB_OFFLINE=1, since it is read-only"
     if (folder / "conda-meta").is_dir() and mount != str(folder):
         yield f"an environment of conda knows its own place: mount it at {folder}"
-    yield f"a uenv mounts it where a folder is: mkdir -p {mount}"
+    yield f"a uenv mounts it where a folder is: `mkdir -p {shlex.quote(mount)}`"

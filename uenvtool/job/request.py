@@ -119,7 +119,9 @@ def check(request: JobRequest) -> None:
 
 def _problems(request: JobRequest) -> Iterator[Problem]:
     if not request.words and not (request.nccl_test or request.interactive):
-        yield Problem("nothing runs: there is no command", hint="write it behind `--`: -- python train.py")
+        yield Problem(
+            "nothing runs: there is no command", hint="write it behind `--`, as in `uenvtool job -- python train.py`"
+        )
     elif any("\0" in word for word in request.words or ()):
         yield Problem("a word of the command has a zero byte", hint="no program can take one")
     for name in ("nodes", "gpus", "until_done", "spare"):

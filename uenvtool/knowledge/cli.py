@@ -11,7 +11,9 @@ from uenvtool.knowledge import complete
 
 
 def list_(
-    kind: str | None = typer.Argument(None, metavar="[recipes|systems|...]", help="What to list; default: all."),
+    kind: str | None = typer.Argument(
+        None, metavar="[recipes|systems|...]", help="What to list; default: recipes and systems, with --json all."
+    ),
     json_: bool = JSON,
 ) -> int:
     """List recipes, containers, components, systems and tuning files: built-in ones and your own."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from uenvtool.core.errors import BadInput, require_known
 from uenvtool.core.result import Result, Table
-from uenvtool.core.words import listed
+from uenvtool.core.words import listed, wrapped
 from uenvtool.knowledge.extend import is_abstract, load_extended
-from uenvtool.knowledge.kinds import LISTED, Kind
+from uenvtool.knowledge.kinds import LISTED, RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import Location, available
 from uenvtool.knowledge.source import Node, read, text
 
 MOST_NAMES = 3
+FIRST = (RECIPE.title, SYSTEM.title)
+"""What a user names, and all that is told unasked: the whole is several screens."""
 
 
 def list_(title: str | None = None) -> Result:
@@ -21,6 +23,9 @@ def list_(title: str | None = None) -> Result:
     kinds = {kind.title: kind for kind in LISTED}
     require_known("kind", [title] if title is not None else [], kinds)
     found = {name: catalogue(kind) for name, kind in kinds.items() if title in (None, name)}
+    tabled = found if title is not None else {name: found[name] for name in FIRST}
+    others = ", ".join(name for name in found if name not in tabled)
+    rest = f"`uenvtool list KIND` lists the others: {others}" if others else ""
     return Result(
         data=found,
         tables=tuple(
@@ -28,8 +33,9 @@ def list_(title: str | None = None) -> Result:
                 headings=(name, kinds[name].heading, "description"),
                 rows=[(entry["name"], entry["for"], entry["description"]) for entry in entries],
             )
-            for name, entries in found.items()
+            for name, entries in tabled.items()
         ),
+        report=lambda width: [[(line, "")] for line in wrapped(rest, width or len(rest))],
     )
 
 

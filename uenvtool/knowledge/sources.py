@@ -15,11 +15,13 @@ from uenvtool.core.errors import ExitCode, ToolFailed, UenvtoolError, require_kn
 from uenvtool.core.files.fetching import fetched
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
 from uenvtool.knowledge.usable import skipped_file_notes
 
 MOST_BYTES = 4_000_000
+MOST_FILES = 3
 """How large a file of a source may be."""
 GAP = r"\s.{0,1000}?\s"
 """What `...` stands for in the words of a source."""
@@ -230,10 +232,17 @@ def _answer(
         text=f"{len(statements)} statements of {len(read)} sources: {len(statements) - len(wrong)} hold, "
         f"{len(wrong)} do not; {len(missing)} variables are not recorded",
         tables=(Table(headings=("source", "variable", "tuning/ has", "its files"), rows=rows),) if rows else (),
-        warnings=tuple(f"{name}: {why}" for name, why in failed),
+        warnings=tuple(_warnings(failed)),
         notes=tuple(f"{name} was not read: {why}" for name, why in unread.items()),
         exit_code=code if read else ExitCode.FAILED,
     )
+
+
+def _warnings(failed: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield each reason once, with the first files that it kept from being read."""
+    parts = [(name, *why.partition(": ")[::2]) for name, why in failed]
+    for why, files in grouped((why, f"{name}: {file}") for name, file, why in parts).items():
+        yield f"{listed(files, MOST_FILES)}: {why}"
 
 
 def _chosen(names: Sequence[str]) -> dict[str, Source]:

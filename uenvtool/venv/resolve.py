@@ -29,7 +29,7 @@ MOST_CONFLICTS = 5
 _BOUND = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*?)((?:[<>=!~]=?=?[^\s,<>=!~]+,?)+)")
 _DEPENDS = re.compile(r"([A-Za-z0-9][\w.-]*)(?:==|>=)([\w.+!-]+)(?:,[<>=!][\w.+!=-]+)* depends on (\S+)")
 _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:==\s*([^\s;]+)|@\s*(\S+))")
-_VIA = re.compile(r"\s*#\s*(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*\Z")
+_VIA = re.compile(r"\s*# (?!via\s*\Z)\s*(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*\Z")
 
 
 @value_class

@@ -116,6 +116,8 @@ def check_generated(
     be expected. strays: names that are left over though nobody recorded them. remarks: what else is not as it should
     be, a line each; a run that was killed while it wrote is told too.
     """
+    if not os.path.lexists(folder):
+        raise AnswerIsNo(f"{folder} is not there", hint=f"`{again}` makes it")
     record = read_record(folder)
     recorded = {name for name in record.names - {*expected, *kept} if os.path.lexists(folder / name)}
     unended = ["a run that wrote here did not end"] if record.writing else []

@@ -22,7 +22,7 @@ def report(
     found: Sequence[Finding], width: int, *, explain: bool = False, changes: Sequence[str] = ()
 ) -> Iterator[Line]:
     """Yield the findings as lines for a terminal of that width; 0: for a pipe, one line each. changes: stand first."""
-    for change in changes:
+    for change in filter(None, changes):
         yield from ([(line, "")] for line in [*change.splitlines(), ""])
     for i, finding in enumerate(found):
         if width:
