@@ -70,11 +70,11 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     broken = [one for one in found.findings if one.known.severity == BROKEN]
     if any(one.known.id not in (FAILED, ENDED) or weight(one.detail) >= PLAIN for one in broken):
         return found
-    said = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
-    if said is None or (broken and said.weight <= PLAIN):
+    last = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
+    if last is None or (broken and last.weight <= PLAIN):
         return found
-    name = FAILED if said.weight >= PLAIN else UNCLEAR
-    added = Finding(known=known.findings[name], detail=said.text, place=said.place)
+    name = FAILED if last.weight >= PLAIN else UNCLEAR
+    added = Finding(known=known.findings[name], detail=last.text, place=last.place)
     return replace(found, findings=tuple(worst_first([added, *(one for one in found.findings if one not in broken)])))
 
 
