@@ -302,4 +302,5 @@ def test_the_page_of_a_job_has_its_ranks_by_nodes(cli: Cli, accounting: Accounti
     assert [row[:2] for row in page["ranks"]] == [[0, "nid001"], [1, "nid001"], [2, "nid002"], [3, "nid002"]]
     states = [row[2].partition(" at ")[0] for row in page["ranks"]]
     assert states == [*["in all_reduce ([8, 4] Float) number 4"] * 2, "", "in all_reduce ([8, 4] Float) number 4"]
-    assert [page["findings"][place]["id"] for place in page["ranks"][2][3]] == ["rank-gone"]
+    seen = [page["findings"][place] for place in page["ranks"][2][3]]
+    assert [page["known"][one["known"]]["id"] for one in seen] == ["rank-gone"]

@@ -11,7 +11,11 @@ import pytest
 from tests.conftest import Answer
 from tests.doctor.test_bandwidth import table
 from tests.support.browser import Page
+from uenvtool.core.page import page as made_page
+from uenvtool.doctor.finding import Examination, Finding, RankView
+from uenvtool.doctor.pages import SCRIPT, page_data
 from uenvtool.doctor.ranks import RankReport
+from uenvtool.knowledge.finding import load_findings
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("browser")]
 Cli = Callable[..., Answer]
@@ -85,6 +89,33 @@ def test_four_thousand_ranks_are_read_by_keyboard(cli: Cli, place: Path, page: P
     assert "0 on rank 37" in page.value("document.querySelector('[aria-label=\"1 differ\"]').textContent")
     assert "AWS Libfabric" in page.value("document.querySelector('[aria-label=\"What all ranks have\"]').textContent")
     assert page.requested == [f"file://{place}/report.html"]
+
+
+def test_of_a_hundred_thousand_findings_each_is_found(page: Page, tmp_path: Path) -> None:
+    known = load_findings().findings["rank-differs"]
+    findings = tuple(
+        Finding(known=known, detail=f"NCCL_{at} is x; elsewhere unset", ranks=frozenset({at % 100}))
+        for at in range(100_000)
+    )
+    ranks = tuple(RankView(rank=rank, node=f"nid{rank // 4:06}") for rank in range(100))
+    text = made_page("many", page_data(Examination(findings=findings, ranks=ranks)), SCRIPT)
+    (tmp_path / "many.html").write_text(text)
+    drawn = "document.querySelectorAll('[aria-label=\"100000 findings\"] tbody tr').length"
+
+    page.show(f"file://{tmp_path}/many.html", height=1200)
+    page.wait(f"{drawn} > 0")
+
+    assert len(text) < 150 * len(findings)
+    assert page.value(drawn) < 1_000
+    assert "of 100000 rows: show more" in page.value("document.body.textContent")
+    page.value("document.querySelector('[aria-label=\"Search: 100000 findings\"]').focus()")
+    page("Input.insertText", text="NCCL_99998 ")
+    assert page.value(drawn) == 1
+    page.value("document.querySelector('summary').click()")
+    page.wait("document.querySelector('details').textContent.includes('rank-differs')")
+    page.value("document.querySelector('tbody button.link').click()")
+    assert page.value(FOCUS) == "98!"
+    assert "900 more" in page.value(RANK)
 
 
 @pytest.mark.parametrize(("dark", "ground"), [(False, "rgb(255, 255, 255)"), (True, "rgb(20, 24, 29)")])

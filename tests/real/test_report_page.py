@@ -38,7 +38,7 @@ def test_a_stack_is_searched_and_asked_why_by_keyboard(
     cli("report", ROOT / "envs/pytorch-2.6/clariden-gh200")
 
     page.show(f"file://{place}/report.html")
-    page.wait(f"{ROWS}.length === 236")
+    page.wait(f"{ROWS}.length >= 100")
     page.value("document.getElementById('search').focus()")
     page("Input.insertText", text="PSUTIL")
     assert page.value(ROWS) == ["py-psutil"]
@@ -104,6 +104,22 @@ def test_five_hundred_packages_have_a_graph_and_a_treemap(page: Page, tmp_path: 
     key(page, "0", 48)
     page.value("document.querySelector('[data-narrow=both]').click()")
     assert inked(page.picture(tmp_path / "narrow.png")) != whole
+
+
+def test_a_reader_who_scrolls_or_names_a_package_sees_all_rows(page: Page, tmp_path: Path) -> None:
+    (tmp_path / "many.html").write_text(made_page("many", stack(500), SCRIPT))
+    drawn = "document.querySelectorAll('[aria-label=\"500 packages\"] tbody tr').length"
+    page.show(f"file://{tmp_path}/many.html")
+    page.wait(f"{drawn} >= 100")
+    assert page.value(drawn) < 500
+    assert page.value("document.querySelector('[aria-label=\"500 packages\"] table').ariaRowCount") == "501"
+
+    bottom = "list.scrollTop = list.scrollHeight"
+    page.wait(f"(() => {{ const list = document.querySelector('.scroll'); {bottom}; return {drawn} === 500; }})()")
+
+    page.show(f"file://{tmp_path}/many.html?again#package-450")
+    page.wait(f"{DETAIL}.startsWith('package-450')")
+    assert page.value("document.querySelector('tr[aria-selected=true]').textContent").startswith("package-450")
 
 
 def test_the_critical_path_says_how_long_it_took(page: Page, tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
 
 const SEVERITIES = ["broken", "slow", "risk", "note"];
 
-function draw(data) {
+function draw({known, ...data}) {
+  data.findings = data.findings.map((one, at) => ({...one, ...known[one.known], at}));
   const ranks = data.ranks.length ? rankGrid(data) : null;
   return [
     section("Findings", data.findings.length ? findings(data, ranks) : el("p", {class: "good"}, "No problems were found.")),
@@ -20,15 +21,17 @@ function findings(data, ranks) {
   const found = data.findings;
   const where = (one) => [one.nodes ? `on ${one.nodes}` : "", one.ranks ? `rank ${one.ranks}` : "", one.place].filter(Boolean).join(", ");
   const touched = new Set(data.ranks.flatMap(([, , , places]) => places));
+  const whole = (one) => facts([
+    ["finding", one.id], ["line", one.text], ["seen", one.count > 1 ? `${one.count} times` : ""], ["why", one.why],
+    ["fix", one.fix], ["paste", one.commands.join("; ")], ["source", one.source], ["page", link(one.page)],
+  ]);
   return table([
     {head: "Severity", value: (one) => `${SEVERITIES.indexOf(one.severity)}`, cell: (one) => el("b", {class: one.severity}, one.severity)},
-    {head: "What", value: (one) => one.what, cell: (one) => el("details", {}, el("summary", {}, one.detail ? `${one.what}: ${one.detail}` : one.what), facts([
-      ["finding", one.id], ["line", one.text], ["seen", one.count > 1 ? `${one.count} times` : ""], ["why", one.why],
-      ["fix", one.fix], ["paste", one.commands.join("; ")], ["source", one.source], ["page", link(one.page)],
-    ]))},
-    {head: "Where", value: where, cell: (one) => touched.has(found.indexOf(one))
-      ? el("button", {type: "button", class: "link", click: () => ranks.only(found.indexOf(one))}, where(one)) : where(one)},
-  ], found, {caption: `${found.length} findings`});
+    {head: "What", value: (one) => one.what, cell: (one) => el("details", {toggle: ({target}) => { if (target.children.length === 1) target.append(whole(one)); }},
+      el("summary", {}, one.detail ? `${one.what}: ${one.detail}` : one.what))},
+    {head: "Where", value: where, cell: (one) => touched.has(one.at)
+      ? el("button", {type: "button", class: "link", click: () => ranks.only(one.at)}, where(one)) : where(one)},
+  ], found, {caption: `${found.length} findings`, text: (one) => [one.severity, one.id, one.what, one.detail, one.text, where(one)].join(" ")});
 }
 
 function bandwidth(drawing, runs) {
@@ -51,7 +54,7 @@ function bandwidth(drawing, runs) {
 // The ranks by nodes: one stop for Tab, the arrows go on from there. What is chosen stands below.
 function rankGrid(data) {
   const state = {query: "", finding: -1, odd: false, current: null};
-  const worst = (places) => Math.min(...places.map((place) => SEVERITIES.indexOf(data.findings[place].severity)), 9);
+  const worst = (places) => places.reduce((least, place) => Math.min(least, SEVERITIES.indexOf(data.findings[place].severity)), 9);
   const detail = el("div", {id: "rank", "aria-live": "polite"});
   const count = el("span", {role: "status", class: "dim"});
   const byNode = new Map();
@@ -77,7 +80,7 @@ function rankGrid(data) {
     one.cell.setAttribute("tabindex", "0");
     one.cell.setAttribute("aria-selected", "true");
     detail.replaceChildren(el("h3", {}, `Rank ${one.rank}${one.node ? ` on ${one.node}` : ""}`), el("p", {}, one.doing || "Nothing is known of its state."),
-      el("ul", {}, one.lines.map((line) => el("li", {}, line))));
+      el("ul", {}, one.lines.slice(0, SOME).map((line) => el("li", {}, line)), one.lines.length > SOME ? el("li", {}, `${one.lines.length - SOME} more`) : null));
   }
   function move(event) {
     const seen = cells.filter((one) => !one.cell.hidden);

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.page import page
 from uenvtool.core.result import Result
+from uenvtool.core.words import grouped
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.network import Run, compared
 from uenvtool.doctor.nodes import ranges
@@ -20,6 +22,8 @@ from uenvtool.doctor.runs import keep, read_runs
 
 SCRIPT = Path(__file__).parent / "doctor.js"
 PAGE, DRAWING = ".html", ".svg"
+SHARED = ("id", "severity", "what", "why", "fix", "source", "page", "commands", "count")
+"""What findings of one kind share: a page has it once."""
 MOST_VALUES = 50
 """So many values of a variable are shown; one that each rank has of its own says nothing."""
 
@@ -74,6 +78,7 @@ def _written(output: Path, examination: Examination, earlier: Sequence[Run], *, 
 def _rank_data(examination: Examination, findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the ranks as rows (number, node, state, findings by their place), what all have, and what differs."""
     ranks = examination.ranks
+    by_rank, by_node = _places(findings)
     by_name: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for view in ranks:
         for name, value in view.values.items():
@@ -86,11 +91,7 @@ def _rank_data(examination: Examination, findings: Sequence[Finding]) -> dict[st
                 view.rank,
                 view.node,
                 view.state,
-                [
-                    place
-                    for place, finding in enumerate(findings)
-                    if view.rank in finding.ranks or (not finding.ranks and view.node in finding.nodes)
-                ],
+                sorted([*by_rank.get(view.rank, ()), *by_node.get(view.node, ())]),
             ]
             for view in ranks
         ],
@@ -102,6 +103,13 @@ def _rank_data(examination: Examination, findings: Sequence[Finding]) -> dict[st
     }
 
 
+def _places(findings: Sequence[Finding]) -> tuple[Mapping[int, list[int]], Mapping[str, list[int]]]:
+    """Return the places of findings by the ranks that they name, and by the nodes of those that name no rank."""
+    by_rank = grouped((rank, place) for place, finding in enumerate(findings) for rank in finding.ranks)
+    of_nodes = ((place, finding) for place, finding in enumerate(findings) if not finding.ranks)
+    return by_rank, grouped((node, place) for place, finding in of_nodes for node in finding.nodes)
+
+
 def _most(item: tuple[str, list[int]]) -> int:
     return -len(item[1])
 
@@ -110,8 +118,15 @@ def page_data(examination: Examination, earlier: Sequence[Run] = ()) -> dict[str
     """Return what the page shows."""
     runs = [*earlier, *examination.runs]
     findings = worst_first(examination.findings)
+    rows = [finding.data() for finding in findings]
+    shared = [json.dumps({name: row.pop(name) for name in SHARED}) for row in rows]
+    known = {text: number for number, text in enumerate(dict.fromkeys(shared))}
     return {
-        "findings": [finding.data() for finding in findings],
+        "known": [json.loads(text) for text in known],
+        "findings": [
+            {name: value for name, value in row.items() if value is not None} | {"known": known[text]}
+            for row, text in zip(rows, shared, strict=True)
+        ],
         **_rank_data(examination, findings),
         "facts": [list(fact) for fact in examination.facts],
         "unseen": list(examination.unseen),

@@ -46,7 +46,7 @@ function draw(data) {
     {head: "needed by", value: (one) => one.neededBy.length + one.builtFor.length},
     ...(packages.some((one) => one.licence) ? [{head: "licence", value: (one) => one.licence}] : []),
   ];
-  const list = table(columns, packages, {caption: `${packages.length} packages`, chosen: (one) => one.index === state.chosen});
+  const list = table(columns, packages, {caption: `${packages.length} packages`, chosen: (one) => one.index === state.chosen, searched: true});
   list.addEventListener("keydown", (event) => {
     const buttons = [...list.querySelectorAll("tbody button")];
     const next = buttons[buttons.indexOf(document.activeElement) + {ArrowDown: 1, ArrowUp: -1}[event.key]];
