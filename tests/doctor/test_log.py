@@ -509,6 +509,7 @@ def test_a_wrong_pattern_is_named_at_its_place(cli: Cli, write: Write, text: str
         ("epoch 1\nOSERROR: strange\ndone\n", "failed", "OSERROR: strange"),
         ("epoch 1\nOSERROR: strange\n" + "done\n" * 9, "unclear", "OSERROR: strange"),
         ("epoch 1\ntest error: 0.12, 0 errors\n", "", ""),
+        ("cxil_map: write error\nsuccessfully sent\n", "unclear", "cxil_map: write error"),
         ("mpirun (PID 5) terminated with exit code 0\n", "", ""),
         ("WARNING: could not find x, ignoring\nepoch 1 | error=0.5\n", "", ""),
         ("Solver terminated\nNumber of failed function evaluations: 0.\n", "", ""),

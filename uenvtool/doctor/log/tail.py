@@ -34,6 +34,7 @@ _SAYS_WHY = re.compile(
     r"connection (?:refused|reset|timed out)|out of memory|can(?:not|'t) resolve|invalid argument|not supported|"
     r"(?:not|n't|cannot|unable to|failed to) (?:be )?(?:find|found|open|read|write|load|create|connect|allocat|mount)"
 )
+_WELL = re.compile(r"(?i)\bsuccess?ful")
 _FOLLOWS = re.compile(
     r"(?i)abort\w*(?:\(| with| the | \(core)|exited (?:with|on)|exit(?:s|ed)? .{0,20}code|\brc ?= ?-?\d|error stack:|"
     r"terminat(?:ed|ing)\b|cancelled at|core dumped|Traceback|closing signal|ChildFailed|mpirun (?:noticed|detected)|"
@@ -87,7 +88,8 @@ class Tail:
         if not found or steps >= ENOUGH:
             return None
         number, line = max(found, key=lambda one: weight(one[1]))
-        is_last = not any(map(str.strip, lines[number + LAST_LINES :]))
+        behind = lines[number + 1 :]
+        is_last = not any(map(str.strip, behind[LAST_LINES - 1 :])) and not any(map(_WELL.search, behind))
         return LastWords(
             text=shortened(without_secrets(line), SHOWN),
             place=f"{self.log}:{self.line + number}",

@@ -109,7 +109,7 @@ def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
         for name in seen.findings
         if name not in seen.refuted and any(known.findings[name].when.holds(facts) is True for facts in alternatives)
     }
-    passed = {name for name in holding if _is_passed(holding[name], seen)}
+    passed = [name for name in holding if _is_passed(holding[name], seen)]
     holding = {name: finding for name, finding in holding.items() if name not in passed}
     order = {name: seen.findings[name].order for name in holding}
     shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
