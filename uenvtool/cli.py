@@ -86,7 +86,7 @@ def call(arguments: Sequence[str]) -> int:
         message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
         hint = f"`{command} --help` shows what it takes"
         if message.endswith("is not readable"):
-            hint = "check its permissions: ls -l"
+            hint = "check its permissions: `ls -l`"
         raise BadInput(message, hint=hint) from error
     except SystemExit as stop:
         if COMPLETION in os.environ:

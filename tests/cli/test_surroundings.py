@@ -118,5 +118,5 @@ def test_a_file_that_may_not_be_read_is_named_with_the_way_to_see_why(tmp_path: 
 
     told = answers(tmp_path, ALL.replace(repr(COMMANDS), repr(["validate mine.yaml"])))
 
-    assert "Path 'mine.yaml' is not readable\nhint: check its permissions: ls -l" in told
+    assert "Path 'mine.yaml' is not readable\nhint: check its permissions: `ls -l`" in told
     assert told.endswith("[2]\n")

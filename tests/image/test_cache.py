@@ -170,7 +170,7 @@ def test_without_spack_a_recipe_that_is_not_resolved_says_how_to_get_it(cli: Cli
     answer = cli("image", "build", "hello", "--system", "local", "-o", place / "image.squashfs")
 
     assert answer.code == 3
-    assert "not concretized: Spack is not here" in answer.stderr
+    assert "not resolved: Spack is not here" in answer.stderr
     assert "git clone" in answer.stderr
 
 

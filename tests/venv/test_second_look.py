@@ -71,7 +71,7 @@ class TestNoBase:
 
         assert refused.code == 1
         assert "no torch lies under this: the container /images/pytorch.sif (Python " in refused.stderr
-        assert "has none, and dim, light would bring torch 2.9.0 of the index" in refused.stderr
+        assert "has none, and dim, light would bring torch 2.9.0 from the package index" in refused.stderr
         assert not Path("v").exists() or inside("v") == {"light", "torch"}
         assert accepted.code == 0, accepted.stderr
 

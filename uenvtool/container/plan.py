@@ -128,9 +128,7 @@ def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
     base = plan.container.base
     if base and not base.digest:
         why = base.unpinned or "the recipe names none"
-        hint = (
-            f"add `digest:` with what this prints: skopeo inspect --format '{{{{.Digest}}}}' docker://{base.reference}"
-        )
+        hint = f"add `digest:` with what this prints: `skopeo inspect --format '{{{{.Digest}}}}' docker://{base.reference}`"
         yield Problem(f"{base.reference} has no digest: {why}", base.position, hint)
     for stage in plan.stages:
         if not stage.release.checksum:

@@ -25,7 +25,7 @@ def require_sbatch() -> None:
     if loaded_views(os.environ) and "--uenv-passthrough" in tools.run(["sbatch", "--help"]).stdout:
         raise BadInput(
             "a uenv is loaded in this shell, and uenv v10 makes sbatch fail there",
-            hint="leave it (exit) and submit then, since the job loads its own; or sbatch --uenv-passthrough=ignore",
+            hint="leave it (exit) and submit then, since the job loads its own; or `sbatch --uenv-passthrough=ignore`",
         )
 
 

@@ -233,7 +233,7 @@ def _unresolved(
     else:
         why = "not asked for" if request.concretize is False else "Spack is not here"
     stale = "; the spack.lock in the folder is of other inputs" if (folder / LOCK).is_file() else ""
-    return None, f"not concretized: {why}{stale}"
+    return None, f"not resolved: {why}{stale}"
 
 
 def _new_lock(
@@ -255,7 +255,7 @@ def _new_lock(
     env_folder.write_lock(
         folder, text, table, inputs=env_folder.fingerprint(texts), spack=spack.version, deviations=deviations
     )
-    return lock, f"concretized by Spack {spack.version} ({spack.found_by})"
+    return lock, f"resolved by Spack {spack.version} ({spack.found_by})"
 
 
 def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Result:

@@ -120,7 +120,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
             }
             for image, report in found
         ],
-        tables=(Table(headings=("image", "files", "libraries", "tree sha256", "result"), rows=_rows(found)),),
+        tables=(Table(headings=("image", "result", "files", "libraries", "tree sha256"), rows=_rows(found)),),
         problems=tuple(problems),
         notes=(
             *(_from_base(image, report) for image, report in found if report.is_overlay and report.elsewhere),
@@ -132,7 +132,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
 
 def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
     return [
-        (image, str(report.files), str(report.libraries), report.sha256, "wrong" if report.problems else "right")
+        (image, "wrong" if report.problems else "right", str(report.files), str(report.libraries), report.sha256)
         for image, report in found
     ]
 

@@ -61,7 +61,7 @@ def ranks_of(job: str, environ: Mapping[str, str], *, seconds: int | None = None
     count = nodes.stdout.split()
     if nodes.code != 0 and "Invalid job id" not in nodes.stderr:
         why = f"squeue does not say where job {job} runs: {nodes.reason}"
-        raise ToolFailed(why, hint="see that Slurm answers: sinfo")
+        raise ToolFailed(why, hint="see that Slurm answers: `sinfo`")
     if not count:
         raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
     limit = ["timeout", str(seconds)] if seconds else []

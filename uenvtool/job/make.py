@@ -305,7 +305,7 @@ def _submitted(job: Job, data: Mapping[str, object]) -> Result:
     plan, request = job.plan, job.plan.request
     main = next(iter(job.texts))
     if plan.use.scheduler == HERE:
-        raise BadInput("--submit: a local job is started, not submitted", hint=f"bash {main}")
+        raise BadInput("--submit: a local job is started, not submitted", hint=f"`bash {main}` starts it")
     pods = plan.use.scheduler == KUBERNETES
     if pods:
         require_program("runai")

@@ -158,7 +158,7 @@ def info(path: Path) -> dict[str, Any]:
     """Read what a packed overlay says of itself. Raises BadInput if the image is not one."""
     texts = read_texts(path, [ENV, PACKED, record_name()])
     if PACKED not in texts:
-        raise BadInput(f"{path} is not an image that uenvtool packed", hint="unsquashfs -l shows what is in it")
+        raise BadInput(f"{path} is not an image that uenvtool packed", hint="`unsquashfs -l` shows what is in it")
     head = superblock(path)
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
     record = parse_record(texts[record_name()], f"{path}:{record_name()}") if record_name() in texts else None

@@ -336,7 +336,7 @@ def _refuse_torch(plan: Plan, resolution: Resolution) -> None:
             who = ", ".join(package.via) or "you"
             raise AnswerIsNo(
                 f"no torch lies under this: {base.described()} has none, and {who} would bring torch {package.version} "
-                "of the index, which knows neither this machine's GPUs nor its network",
+                "from the package index, which knows neither this machine's GPUs nor its network",
                 hint=f"{load_one(os.environ)}, name a base with --base PYTHON, take that torch with --override torch, "
                 "or make a plain environment with --no-base",
             )

