@@ -82,7 +82,8 @@ def call(arguments: Sequence[str]) -> int:
         return int(app(args=arguments, prog_name="uenvtool", standalone_mode=False) or 0)
     except UsageError as error:
         context = getattr(error, "ctx", None)
-        command = context.command_path if context else "uenvtool"
+        named = [word for word in arguments[:1] if word in COMMANDS]
+        command = context.command_path if context else " ".join(["uenvtool", *named])
         message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
         hint = f"`{command} --help` shows what it takes"
         if message.endswith("is not readable"):

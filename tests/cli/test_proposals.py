@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from tests.conftest import ROOT
-from uenvtool.cli import COMMANDS, application
+from uenvtool.cli import COMMANDS, application, contexts
 
 MADE = re.compile(rf"\buenvtool (?:{'|'.join(COMMANDS)})\b")
 QUOTED = re.compile(r"`(uenvtool [^`]*)`")
@@ -61,6 +61,12 @@ def is_bare(text: str) -> bool:
 
 def test_a_command_in_a_sentence_is_quoted_so_that_a_terminal_breaks_no_line_in_it() -> None:
     assert [(name, text) for name, texts in TOLD.items() for text in texts if is_bare(text)] == []
+
+
+def test_no_line_of_a_help_ends_within_a_command() -> None:
+    paragraphs = [part for context in contexts() for part in context.get_help().split("\n\n")]
+
+    assert [found for part in paragraphs for found in re.findall(r"`[^`]*`", part) if "\n" in found] == []
 
 
 @pytest.mark.parametrize("line", sorted(set(proposed()) - {"uenvtool --help"}))

@@ -9,7 +9,10 @@ from uenvtool.core.result import Result
 
 @command(ActivateRequest, json=False)
 def activate(request: ActivateRequest) -> Result:
-    """Print what sets a shell up for a system: eval "$(uenvtool activate)", or source activate/SYSTEM.sh."""
+    """Print what sets a shell up for a system.
+
+    In a shell: `eval "$(uenvtool activate)"`, or `source activate/SYSTEM.sh`.
+    """
     from uenvtool.activation import activate as work
 
     return work.activate(request)

@@ -11,11 +11,11 @@ from uenvtool.core.result import Result
 def container(request: ContainerRequest) -> Result:
     """Write the Containerfile, EDF, build and test scripts and pipelines of an image into DIR.
 
-    Of a recipe: uenvtool container ngc-pytorch-26.02-alps6
+    `uenvtool container ngc-pytorch-26.02-alps6` takes a recipe.
 
-    Or of packages on an image: uenvtool container --from nvcr.io/nvidia/pytorch:25.06-py3 --pip metatrain
+    `uenvtool container --from IMAGE:TAG --pip metatrain` adds packages to an image.
 
-    Also: `uenvtool container tag RECIPE` prints the image's name, with the hash of all that goes in.
+    `uenvtool container tag RECIPE` prints the image's name, with the hash of all that goes in.
     """
     from uenvtool.container.make import make
 

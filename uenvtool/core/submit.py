@@ -40,6 +40,6 @@ def submitted(words: Sequence[str], script: str | Path, *, program: str, cwd: Pa
 def output_or_raise(done: tools.Completed, script: str | Path, *, program: str) -> str:
     """Return what a program printed that submitted a script. Raises ToolFailed if it did not take the job."""
     if done.code != 0:
-        hint = f"the job is in {script}: {done.command}"
+        hint = f"the job is in {script}: `{done.command}`"
         raise ToolFailed(f"{program} did not take the job: {done.reason}", hint=hint)
     return done.stdout.strip().split(";")[0]

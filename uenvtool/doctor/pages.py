@@ -36,7 +36,7 @@ def write(examination: Examination, request: DoctorRequest, *, what: str) -> Ite
     earlier: list[Run] = []
     if request.keep:
         earlier = keep(request.keep, _some(examination.runs))
-        yield f"{request.keep}: kept beside {len(earlier)} earlier runs"
+        yield f"{request.keep}: kept; earlier runs there: {len(earlier)}"
     if request.output:
         yield _written(request.output, examination, earlier, title=what, force=request.force)
 

@@ -25,7 +25,10 @@ def pack(
     mount: str = typer.Option("", metavar="PATH", help="Where jobs see it; default: at DIR's own place."),
     json_: bool = JSON,
 ) -> int:
-    """Pack a folder of many files into one image, which a job mounts: uenvtool job --mount-data FILE:PATH"""
+    """Pack a folder of many files into one image.
+
+    A job mounts it: `uenvtool job --mount-data FILE:PATH -- python train.py`
+    """
     from uenvtool.core import console
     from uenvtool.image.data import pack_data
 

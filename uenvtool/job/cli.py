@@ -12,7 +12,9 @@ from uenvtool.job.request import JobRequest
 
 @command(JobRequest)
 def job(request: JobRequest) -> Result:
-    """Write a job: uenvtool job --account g123 --recipe pytorch-2.6 -- python train.py
+    """Write a job.
+
+    `uenvtool job --account g123 --recipe pytorch-2.6 -- python train.py`
 
     What stands behind `--` is what runs, word by word. Without -o the job goes to stdout.
 
@@ -29,7 +31,7 @@ def job(request: JobRequest) -> Result:
 def check(request: CheckRequest) -> Result:
     """Find the flaws of batch scripts and EDFs, also of those that nobody here wrote.
 
-    Exit code 1 if one is an error or a warning. A comment `# uenvtool: ignore=RULE` keeps a rule from its line.
+    Exit code 1 if one is an error or a warning. A rule is kept from a line by the comment `# uenvtool: ignore=RULE`.
     """
     from uenvtool.job.check.lint import check as work
 
@@ -53,7 +55,10 @@ def attach(
     words: list[str] = typer.Argument(None, metavar="[-- COMMAND]", help="What to run; {pid} is the rank's process."),
     rank: int = typer.Option(0, metavar="N", help="The rank whose node, variables and uenv or container are taken."),
 ) -> int:
-    """Open a shell beside a rank of a running job: uenvtool job attach 1234 --rank 3 -- py-spy dump --pid {pid}"""
+    """Open a shell beside a rank of a running job, or run a command there.
+
+    `uenvtool job attach 1234 --rank 3 -- py-spy dump --pid {pid}`
+    """
     import os
 
     from uenvtool.job.attach import attach as work

@@ -34,8 +34,9 @@ def venv(request: VenvRequest) -> Result:
     The base is the loaded uenv, the container, or --base. What the base has and satisfies is used;
     what is missing is installed; what conflicts is an error that says who asks for what.
 
-    Also: `uenvtool venv info IMAGE|PATH` shows what one is made of, `uenvtool venv unpack IMAGE [PATH]`
-    makes an image loose again.
+    `uenvtool venv info IMAGE|PATH` shows what one is made of.
+
+    `uenvtool venv unpack IMAGE [PATH]` makes an image loose again.
     """
     import os
 
