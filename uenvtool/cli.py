@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -16,11 +16,11 @@ COMPLETION = "_UENVTOOL_COMPLETE"
 """The variable with which a shell's completion calls the program."""
 
 
-class Command(NamedTuple):
+class Command:
     """The folder whose `cli.py` has the command as a function of its name, and the sentence that `--help` shows."""
 
-    folder: str
-    sentence: str
+    def __init__(self, folder: str, sentence: str) -> None:
+        self.folder, self.sentence = folder, sentence
 
 
 READERS = {

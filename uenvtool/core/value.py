@@ -13,6 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from operator import attrgetter
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class _Fields:
 
 def _made(cls: Any, kw_only: bool) -> type:
     def first(self: object, *values: Any, **named: Any) -> None:
-        cls.__init__ = _init(dataclasses.fields(cls), hasattr(cls, "__post_init__"))
+        cls.__init__ = _init(cls)
         cls.__init__(self, *values, **named)
 
     cls.__dataclass_fields__ = _Fields(cls, kw_only)
@@ -107,25 +108,44 @@ def _shown(self: Any) -> str:
     return f"{type(self).__qualname__}({values})"
 
 
-def _init(fields: tuple[dataclasses.Field[Any], ...], has_post: bool) -> Any:
+def _init(cls: Any) -> Any:
     """Return the `__init__` that dataclass would have made of the fields."""
     missing = dataclasses.MISSING
-    known: dict[str, Any] = {"_missing": missing}
-    positional: list[str] = ["self"]
-    named: list[str] = []
-    lines: list[str] = []
-    for field in fields:
-        if not field.init:  # `__post_init__` sets it
-            continue
-        default, value = "", field.name
-        if field.default is not missing:
-            default, known[f"_{field.name}_default"] = f"=_{field.name}_default", field.default
-        elif field.default_factory is not missing:
-            default, known[f"_{field.name}_made"] = "=_missing", field.default_factory
-            value = f"_{field.name}_made() if {field.name} is _missing else {field.name}"
-        (named if field.kw_only else positional).append(field.name + default)
-        lines.append(f"    self.{field.name} = {value}")
-    lines += ["    self.__post_init__()"] if has_post else []
-    parameters = ", ".join([*positional, *(["*", *named] if named else [])])
-    exec("\n".join([f"def __init__({parameters}):", *(lines or ["    pass"])]), known)  # noqa: S102  names of fields
-    return known["__init__"]
+    fields = [field for field in dataclasses.fields(cls) if field.init]  # `__post_init__` sets the others
+    placed, named = [[field for field in fields if field.kw_only is by_name] for by_name in (False, True)]
+    made = {field.name: field.default_factory for field in fields if field.default_factory is not missing}
+
+    def complete(self: Any) -> None:
+        for name, make in made.items():
+            if getattr(self, name) is missing:
+                setattr(self, name, make())
+        if has_post:
+            self.__post_init__()
+
+    has_post = hasattr(cls, "__post_init__")
+    code = _code(len(placed), len(named), bool(made) or has_post)
+    names = {f"f{index}": field.name for index, field in enumerate([*placed, *named])}
+    code = code.replace(
+        co_varnames=tuple(names.get(name, name) for name in code.co_varnames),
+        co_names=tuple(names.get(name, name) for name in code.co_names),
+    )
+    init = FunctionType(code, {"complete": complete})
+    init.__defaults__ = tuple(field.default for field in placed if field.default is not missing or field.name in made)
+    init.__kwdefaults__ = {
+        field.name: field.default for field in named if field.default is not missing or field.name in made
+    }
+    return init
+
+
+@functools.cache
+def _code(placed: int, named: int, has_more: bool) -> CodeType:
+    """Return the code of an `__init__` of so many fields, f0, f1, ...: to compile one takes longer than to rename them.
+
+    placed, named: the fields that can be given by place, and by name alone. has_more: whether `complete` is called.
+    """
+    names = [f"f{index}" for index in range(placed + named)]
+    parameters = ["self", *names[:placed], *(["*", *names[placed:]] if named else [])]
+    lines = [f"self.{name} = {name}" for name in names] + (["complete(self)"] if has_more else [])
+    known: dict[str, Any] = {}
+    exec(f"def __init__({', '.join(parameters)}):\n {'; '.join(lines) or 'pass'}", known)  # noqa: S102  numbers alone
+    return known["__init__"].__code__  # type: ignore[no-any-return]

@@ -20,10 +20,10 @@ from dataclasses import MISSING, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union
+from typing import Annotated, Any, Literal, TypeVar, Union
 
 from uenvtool.core.errors import BadInput, Position, Problem
-from uenvtool.core.value import types_of_fields
+from uenvtool.core.value import types_of_fields, value_class
 from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
 from uenvtool.knowledge.extend import NOT_INHERITED, is_abstract, load_extended
@@ -135,7 +135,8 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
 Read = Callable[[Binder, Node, str], Any]
 
 
-class _Entry(NamedTuple):
+@value_class(kw_only=False)
+class _Entry:
     """A field that is read."""
 
     field: str
@@ -144,7 +145,8 @@ class _Entry(NamedTuple):
     is_required: bool
 
 
-class _Plan(NamedTuple):
+@value_class(kw_only=False)
+class _Plan:
     """How a class is filled: the fields that are read, those with the name and with the place, the known keys."""
 
     entries: tuple[_Entry, ...]

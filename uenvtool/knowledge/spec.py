@@ -15,8 +15,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import field, replace
 
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.version import Versions, versions
@@ -116,9 +115,9 @@ class Spec:
         return replace(spec, text=f"{spec.own} {spec.dependencies}".strip())
 
 
-class _Token(NamedTuple):
-    kind: str
-    match: re.Match[str]
+class _Token:
+    def __init__(self, kind: str, match: re.Match[str]) -> None:
+        self.kind, self.match = kind, match
 
     @property
     def column(self) -> int:
@@ -147,17 +146,17 @@ def parse_spec(text: str) -> Spec:
     )
 
 
-@dataclass(slots=True, eq=False, repr=False)
 class _Node:
     """A package name and its constraints, as far as they are read."""
 
-    package: str
-    versions: Versions | None = None
-    variants: dict[str, bool | str] = field(default_factory=dict)
-    words: dict[str, str] = field(default_factory=dict)
-    hash: str = ""
-    architecture: set[str] = field(default_factory=set)
-    dependencies: dict[str, _Node] = field(default_factory=dict)
+    def __init__(self, package: str) -> None:
+        self.package = package
+        self.versions: Versions | None = None
+        self.variants: dict[str, bool | str] = {}
+        self.words: dict[str, str] = {}
+        self.hash = ""
+        self.architecture: set[str] = set()
+        self.dependencies: dict[str, _Node] = {}
 
     def add_dependency(self, node: _Node, column: int) -> None:
         """Note a dependency; one that is asked for twice has to fit both times."""
