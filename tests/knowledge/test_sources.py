@@ -15,7 +15,7 @@ from tests.conftest import Answer
 from tests.support.needs import need
 from tests.support.web import served
 from uenvtool.knowledge import sources
-from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources
+from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources, source_nodes
 
 Cli = Callable[..., Answer]
 Write = Callable[..., Path]
@@ -38,9 +38,9 @@ def small(write: Write) -> Iterator[None]:
     """Sources and a tuning file of the user's, which nobody has read yet, and forgets again."""
     write("tuning/sources.yaml", SOURCES)
     write("tuning/mine.yaml", MINE)
-    load_sources.cache_clear()
+    source_nodes.cache_clear()
     yield
-    load_sources.cache_clear()
+    source_nodes.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_variable_that_a_source_sets_and_nobody_recorded_is_drift(
     assert answer.stdout.splitlines()[-1].split() == ["page", "NCCL_NEW", "-", "set", "it"]
     assert answer.code == 1
 
-    load_sources.cache_clear()
+    source_nodes.cache_clear()
     write(
         "tuning/sources.yaml",
         SOURCES.replace("files: [env.sh]}\n  pinned", "files: [env.sh], beside: [NCCL_NEW]}\n  pinned"),

@@ -98,14 +98,15 @@ ALWAYS = Condition()
 def can_hold_together(one: Condition, other: Condition) -> bool:
     """Tell if some facts make both conditions true.
 
-    Each fact is tried absent, at every value that a term names, and below, above and beside them:
-    no term can tell other values apart.
+    Each fact is tried at the values of a term that takes no others; else absent, at every value that a term names,
+    and below, above and beside them: no term can tell other values apart.
     """
     for fact, about in grouped((term.fact, term) for term in (*one.terms, *other.terms)).items():
-        if len(about) == 1:  # a term by itself can hold
+        if len(set(map(id, about))) == 1:  # a term by itself can hold; terms of one text are one
             continue
         named = [value for term in about for value in term.values]
-        tried = [None, "0", "99999999", *named, *(f"{value}.1" for value in named)]
+        tried: tuple[str | None, ...] = (None, "0", "99999999", *named, *(f"{value}.1" for value in named))
+        tried = next((term.values for term in about if term.operator in ("==", "in")), tried)
         if not any(all(term.holds({fact: value}) for term in about) for value in tried):
             return False
     return True
@@ -118,6 +119,7 @@ def parse_condition(text: str) -> Condition:
     return Condition(" ".join(text.split()), terms)
 
 
+@functools.cache
 def _term(text: str) -> Term:
     if match := _COMPARE.match(text):
         return Term(match[1], match[2], (match[3],))

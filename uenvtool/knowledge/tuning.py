@@ -398,17 +398,18 @@ def load_all() -> Tuning:
 
 
 @functools.cache
-def load_sources() -> dict[str, Source]:
-    """Return the sources by their short names, the oldest first; a file of the user's adds its own."""
-    found = _sources(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree)
+def source_nodes() -> dict[str, Node]:
+    """Return what is said of each source, by its short name; a file of the user's adds its own."""
+    found = dict(children(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree, SOURCES))
     with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
-        found |= _sources(load_extended(locate(TUNING, SOURCES), TUNING).tree)
+        found |= children(load_extended(locate(TUNING, SOURCES), TUNING).tree, SOURCES)
+    return found
+
+
+def load_sources() -> dict[str, Source]:
+    """Return the sources by their short names, the oldest first."""
+    found = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
     return dict(sorted(found.items(), key=lambda item: item[1].date))
-
-
-def _sources(tree: Node) -> dict[str, Source]:
-    binder = Binder(tree)
-    return {name: binder.fill(Source, node, name) for name, node in children(tree, SOURCES)}
 
 
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
@@ -475,13 +476,18 @@ def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Probl
 
 def _load(location: Location) -> Tuning:
     binder = Binder.of(location, TUNING)
-    sources = {**load_sources(), **_sources(binder.tree)}
+    sources = {**source_nodes(), **dict(children(binder.tree, SOURCES))}
+
+    @functools.cache
+    def filled(name: str) -> Source:
+        return binder.fill(Source, sources[name], name)
 
     def source(node: Node, _: str) -> Source:
         name = str(node.value)
-        if name not in sources:
-            binder.problems.append(unknown("source", name, sources, node.position))
-        return sources.get(name, Source(name=name, title=name, date=""))
+        if name in sources:
+            return filled(name)
+        binder.problems.append(unknown("source", name, sources, node.position))
+        return Source(name=name, title=name, date="")
 
     binder.special = {
         Source: source,

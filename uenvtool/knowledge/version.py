@@ -7,8 +7,8 @@ A version is split into numbers and words; `2.6` stands for every `2.6.x`, `=2.6
 
 from __future__ import annotations
 
+import functools
 import re
-from functools import total_ordering
 
 from uenvtool.core.value import value_class
 
@@ -21,7 +21,7 @@ Component = tuple[int, int, str]
 Key = tuple[tuple[Component, ...], tuple[int, ...]]
 
 
-@total_ordering
+@functools.total_ordering
 @value_class(kw_only=False)
 class Version:
     """One version, such as `2.26.2-1`."""
@@ -36,12 +36,7 @@ class Version:
         """Return what versions are ordered by: words below numbers, branches (`develop`) above them all,
         and a pre-release (`1.2-rc1`) below its release.
         """
-        parts = _PARTS.findall(self.text)
-        prerelease: tuple[int, ...] = _FINAL
-        if len(parts) >= 3 and parts[-2][1] in _PRERELEASES and parts[-1][0]:
-            prerelease = (_PRERELEASES.index(parts[-2][1]), int(parts[-1][0]))
-            parts = parts[:-2]
-        return tuple(_component(number, word) for number, word in parts), prerelease
+        return _key(self.text)
 
     @property
     def next_key(self) -> Key:
@@ -147,6 +142,16 @@ def _range(text: str) -> Range:
     if low and high and high.next_key < low.key and not low.starts_with(high):
         raise ValueError(f"{text!r} is an empty range")
     return Range(low, high)
+
+
+@functools.lru_cache(maxsize=1 << 12)  # a version is compared with many others
+def _key(text: str) -> Key:
+    parts = _PARTS.findall(text)
+    prerelease: tuple[int, ...] = _FINAL
+    if len(parts) >= 3 and parts[-2][1] in _PRERELEASES and parts[-1][0]:
+        prerelease = (_PRERELEASES.index(parts[-2][1]), int(parts[-1][0]))
+        parts = parts[:-2]
+    return tuple(_component(number, word) for number, word in parts), prerelease
 
 
 def _component(number: str, word: str) -> Component:
