@@ -343,6 +343,7 @@ CUT = {
     "slurm-unreachable": {"slurm-refused"},
     "step-launch": {"slurm-refused", "slurm-unreachable"},
     "container-pull": {"container-start"},
+    "container-path": {"container-start"},
     "mpi-address-in-use": {"mpi-no-network", "mpi-transfer-failed"},
     "import-abi": {"library-older-first"},
     "certificate": {"no-internet"},
@@ -554,5 +555,6 @@ def test_of_the_lines_at_the_end_the_one_that_says_most_is_shown(log: str, detai
 def test_what_breaks_a_run_is_a_note_where_a_long_run_follows_that_ends_well() -> None:
     assert [found.known.id for found in read("cxil_map: write error\n" + STEPS * 9).findings] == ["went-on"]
     assert ids(read("cxil_map: write error\n" + STEPS)) == {"cxil-map"}
+    assert ids(read("cxil_map: write error\nINFO: Application startup complete.\n")) == {"went-on"}
     assert ids(read(FIRES["nccl-start-stall"][0] + STEPS)) == set()
     assert ids(read("srun: error: n1: task 0: Exited with exit code 1\n" + STEPS)) == {"ended"}

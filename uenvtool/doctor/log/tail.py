@@ -12,8 +12,8 @@ from uenvtool.doctor.secrets import without_secrets
 IGNORED = "Exception ignored in"
 """How Python begins what it says of a failure that it passes over, as in a destructor."""
 TAIL_BYTES = 1 << 16
-ENOUGH = 5
-"""So many lines of progress say that a run went on."""
+ENOUGH, MANY = 5, 50
+"""So many lines of progress say that a run went on, and that what was known to break it did not."""
 PLAIN = 2
 """So much weight has a line that states a failure by itself."""
 LAST_LINES = 4
@@ -46,6 +46,11 @@ _PROGRESS = re.compile(
     r"\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b"
 )
 """What trainings print at each step, by their own counters: of Lightning, transformers, Megatron, MLPerf, tqdm."""
+_DONE = re.compile(
+    r"Application startup complete|^(?:[\w.]+: )?PASS(?:ED)?\b|Out of bounds values : 0 OK|"
+    r"(?i:\btraining (?:has )?(?:finished|completed?)\b)"
+)
+"""What a server prints that is up, a test that passed, and a training at its end; it counts as many steps."""
 
 
 @value_class
@@ -66,8 +71,8 @@ class Tail:
         return cls(log=log, line=line, offset=last.offset + start, data=last.data[start:])
 
     def progress_after(self, offset: int) -> int:
-        """Return how many lines of progress a training prints behind the line of a place."""
-        return sum(map(_is_progress, self._lines_after(offset)))
+        """Return how many lines of progress stand behind the line of a place."""
+        return sum(map(_steps, self._lines_after(offset)))
 
     def last_words(self, offset: int = -1) -> LastWords | None:
         """Return the line that says most of a failure, if a training does not go on behind it; else nothing.
@@ -80,7 +85,7 @@ class Tail:
         for number, line in enumerate(lines):
             is_ignored = is_ignored or IGNORED in line
             if not _speaks(line):
-                steps += _is_progress(line)
+                steps += _steps(line)
             elif is_ignored:
                 is_ignored = False
             else:
@@ -121,8 +126,10 @@ def shortened(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 4].rpartition(' ')[0] or text[: most - 4]} ..."
 
 
-def _is_progress(line: str) -> bool:
-    return bool(_PROGRESS.search(line) and not _speaks(line))
+def _steps(line: str) -> int:
+    if _speaks(line):
+        return 0
+    return MANY if _DONE.search(line) else int(bool(_PROGRESS.search(line)))
 
 
 def _speaks(line: str) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.origin import without_label
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, PLAIN, last_words, weight
+from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, last_words, weight
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
@@ -25,8 +25,6 @@ SIGNS = ("exception", "failed", "ended")
 ENDS = ("killed", "cancelled", "nccl-remote-died", "worker-process-died")
 """The findings that say that a process ended, whatever others print afterwards."""
 UNCLEAR, FAILED, ENDED = "unclear", "failed", "ended"
-MANY = 50
-"""So many lines of progress, and no word of a failure behind them, say that what was known to break a run did not."""
 WENT_ON, TIME_LIMIT, STALL = "went-on", "time-limit", "stall"
 OWN = ("network", "nodes", "ranks")
 """The facts that a run has a field for."""
