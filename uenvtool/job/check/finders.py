@@ -248,10 +248,11 @@ def ends_at_once(context: Context) -> Iterator[Found]:
     last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
     for launch in context.launches:
         step = _outer(launch)
-        behind = [part for part in context.commands if part.offset >= step.end and part.scope == BATCH]
-        if step.offset == last and step.background and not step.path and all(map(_is_quiet, behind)):
-            yield at(step)
-            return
+        if step.offset == last and step.background and not step.path:
+            behind = (part for part in context.commands if part.offset >= step.end and part.scope == BATCH)
+            if all(map(_is_quiet, behind)):
+                yield at(step)
+                return
 
 
 def _is_quiet(part: Part) -> bool:
