@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from side_by_side import Comparison, Place, Way
+from side_by_side import Comparison, Place, Way, growth
 
 from uenvtool.knowledge.finding import load_findings
 
@@ -18,6 +18,7 @@ TRAINING = (
 )
 START = "nid{rank:05}:9:9 [0] NCCL INFO Channel {step:02}/0 : 1[0] -> 0[0] [send] via NET/AWS Libfabric/0/GDRDMA\n"
 MEGABYTE = 1_000_000
+SIZES = (4, 40, 120, 400)
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
@@ -33,6 +34,9 @@ def comparisons(place: Place) -> Iterator[Comparison]:
         ways.append(Way("uenvtool doctor", place.tool("doctor", "--json", "--log", log, fine=(0, 1)), goal=3.3))
         about = f"{log.stat().st_size / MEGABYTE:.0f} MB; doctor's start is in its time."
         yield Comparison(f"Reading the log of {label}", ways, about)
+    logs = {size: _written(place.folder / str(size), TRAINING, size) for size in ((1, 4) if place.small else SIZES)}
+    ways = [Way(f"{size} MB", place.tool("doctor", "--json", "--log", log, fine=(0, 1))) for size, log in logs.items()]
+    yield Comparison("Reading the log of a training, by its size", ways, remarks=growth)
 
 
 def _written(path: Path, form: str, megabytes: int) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from side_by_side import Comparison, Place, Way
+from side_by_side import Comparison, Place, Way, growth
 
 BLOCK = """\
 # a comment, as scripts have them
@@ -21,7 +21,7 @@ END
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
-    """Yield both; flaws that are found are an answer too."""
+    """Yield them; flaws that are found are an answer too."""
     lines, count = (1_000, 100) if place.small else (10_000, 1_400)
     script = place.folder / "job.sh"
     script.write_text("#!/bin/bash\n#SBATCH --uenv=pytorch/v2.6.0:v1\n" + BLOCK * (lines // BLOCK.count("\n")))
@@ -36,3 +36,9 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     all_ = Way("uenvtool job check", place.tool("job", "check", *scripts, fine=(0, 1)))
     theirs = [Way("shellcheck", place.run("shellcheck", *scripts, fine=(0, 1)))] if ways else []
     yield Comparison(f"Checking {count} scripts in one run", [*theirs, all_])
+    ways = []
+    for size in (100, 1_000) if place.small else (100, 1_000, 3_000, 10_000, 30_000):
+        path = place.folder / f"lines{size}.sh"
+        path.write_text("#!/bin/bash\n#SBATCH --uenv=pytorch/v2.6.0:v1\n" + BLOCK * (size // BLOCK.count("\n")))
+        ways.append(Way(f"{size} lines", place.tool("job", "check", path, fine=(0, 1))))
+    yield Comparison("Checking a script, by its lines", ways, remarks=growth)

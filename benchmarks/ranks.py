@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from side_by_side import Comparison, Place, Way
+from side_by_side import Comparison, Place, Way, growth
 
 VARIABLES = {f"NCCL_SETTING_{number}": "a value as it is" for number in range(30)} | {
     "FI_CXI_DEFAULT_CQ_SIZE": "131072",
@@ -24,12 +24,12 @@ FACTS = {"Python": "3.11.7", "torch": "2.6.0", "NCCL": "2.23.4", "libfabric": "1
 def comparisons(place: Place) -> Iterator[Comparison]:
     """Yield it."""
     ways = []
-    for size in (100, 1_000) if place.small else (100, 1_000, 10_000):
+    for size in (100, 1_000) if place.small else (100, 300, 1_000, 3_000, 10_000):
         folder = place.folder / f"ranks{size}"
         written(folder, size)
         ways.append(Way(f"{size} ranks", place.tool("doctor", "--ranks", "--folder", folder, fine=(0, 1))))
     about = "Of files that lie there; on a parallel file system reading them takes longer."
-    yield Comparison("The report of all ranks", ways, about, remarks=_goal, rounds=3)
+    yield Comparison("The report of all ranks", ways, about, remarks=_goal_and_growth, rounds=3)
 
 
 def written(folder: Path, size: int) -> None:
@@ -48,6 +48,7 @@ def written(folder: Path, size: int) -> None:
         (own / f"{rank}.json").write_text(json.dumps(report))
 
 
-def _goal(medians: Mapping[str, float]) -> Iterator[str]:
+def _goal_and_growth(medians: Mapping[str, float]) -> Iterator[str]:
+    yield from growth(medians)
     if "10000 ranks" in medians:
         yield f"10,000 ranks: {medians['10000 ranks']:.1f} CPU seconds; the goal is 5"

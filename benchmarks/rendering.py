@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from side_by_side import Comparison, Place, Way
+from side_by_side import Comparison, Place, Way, growth
 
 LARGE = """\
 description: A recipe with many specs.
@@ -29,20 +27,4 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     ways = [
         Way(f"{size} specs", place.tool("build", f"r{size}", "--no-concretize", "-o", f"out{size}")) for size in sizes
     ]
-    yield Comparison("Rendering, by the number of specs", ways, "`uenvtool build`, start and all.", remarks=_growth)
-
-
-def _growth(medians: Mapping[str, float]) -> Iterator[str]:
-    """Yield what a spec more costs in CPU seconds, and the exponent over the sizes that take longer than the start."""
-    sizes = {int(label.split()[0]): seconds for label, seconds in medians.items()}
-    first = min(sizes)
-    beyond = {size: sizes[size] - sizes[first] for size in sizes if sizes[size] - sizes[first] > 0.1 * sizes[first]}
-    yield from (
-        f"beyond the first {first}, a spec of {size} costs {1e6 * seconds / (size - first):.0f} us"
-        for size, seconds in beyond.items()
-    )
-    if len(beyond) > 1:
-        slope = statistics.linear_regression(
-            *zip(*((math.log(n), math.log(s)) for n, s in beyond.items()), strict=True)
-        )
-        yield f"the time beyond that grows with the number of specs to the power of {slope.slope:.2f}"
+    yield Comparison("Rendering, by the number of specs", ways, "`uenvtool build`, start and all.", remarks=growth)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import importlib
+import math
 import os
 import platform
 import resource
@@ -165,6 +166,21 @@ def described(comparison: Comparison, found: Mapping[str, Figures], picture: str
     text = f"{comparison.about} Medians of {rounds} round{'s' if rounds > 1 else ''}.".strip()
     remarks = "\n".join(f"- {line}" for line in comparison.remarks(medians))
     return "\n\n".join(filter(None, [f"## {comparison.title}", text, "\n".join(rows), remarks, f"![]({picture})"]))
+
+
+def growth(medians: Mapping[str, float]) -> Iterator[str]:
+    """Yield what one more of `NUMBER THINGS` costs, and the exponent that fits what takes longer than the smallest."""
+    sizes = {int(label.split()[0]): seconds for label, seconds in medians.items()}
+    first, things = min(sizes), next(iter(medians)).split()[1]
+    beyond = {size: sizes[size] - sizes[first] for size in sizes if sizes[size] - sizes[first] > 0.1 * sizes[first]}
+    yield from (
+        f"beyond the first {first}, one of {size} {things} costs {1e6 * seconds / (size - first):,.0f} us"
+        for size, seconds in beyond.items()
+    )
+    if len(beyond) > 1:
+        points = ((math.log(size - first), math.log(seconds)) for size, seconds in beyond.items())
+        slope = statistics.linear_regression(*zip(*points, strict=True)).slope
+        yield f"the time beyond that grows with the number of {things} to the power of {slope:.2f}"
 
 
 def drawn(comparison: Comparison, found: Mapping[str, Figures]) -> str:

@@ -35,6 +35,15 @@ def test_more_ranks_than_the_servers_can_serve_wait_for_each_other(scale: Module
     assert scale.seconds(counted, published, 4000) == pytest.approx(100)  # 1,000 nodes
 
 
+def test_a_time_that_grows_with_the_square_has_the_power_of_two(scale: ModuleType) -> None:
+    import side_by_side
+
+    lines = list(side_by_side.growth({f"{size} lines": 1 + 1e-6 * (size - 10) ** 2 for size in (10, 1_000, 10_000)}))
+
+    assert lines[0] == "beyond the first 10, one of 1000 lines costs 990 us"
+    assert lines[-1] == "the time beyond that grows with the number of lines to the power of 2.00"
+
+
 def test_a_job_of_10_000_nodes_is_as_long_as_one_of_three(cli: Callable[..., Answer]) -> None:
     words = ("--system", "clariden", "--account", "a", "--image", "u")
 
