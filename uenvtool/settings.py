@@ -10,15 +10,13 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput, Problem, require_known, unknown
 from uenvtool.core.value import value_class
-from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Condition, Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
-from uenvtool.knowledge.lock import LOCK, read_lock
-from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.runtime import VIEWS, Runtime, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
@@ -37,6 +35,9 @@ from uenvtool.knowledge.tuning import (
     load_tuning,
     recipe_facts,
 )
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.recipe import Recipe
 
 SHOWN = (
     *("runtime", "container", "image", "overlay", "nodes"),
@@ -193,10 +194,15 @@ def settings_for(
 
     Raises BadInput for names that do not exist.
     """
-    loaded = read_recipe(recipe) if recipe else None
-    chosen = load_system(system_name(loaded, system, uarch)[0] if loaded else system or this_system())
     given: Facts = {}
-    if loaded:
+    if not recipe:
+        chosen = load_system(system or this_system())
+    else:
+        from uenvtool.knowledge.choice import system_name
+        from uenvtool.knowledge.recipe import read_recipe
+
+        loaded = read_recipe(recipe)
+        chosen = load_system(system_name(loaded, system, uarch)[0])
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
         given = facts_of(loaded, chosen, node)
     return settings_of(
@@ -269,6 +275,8 @@ def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
 
     Resolved: where `uenvtool build` puts it in the current folder, or, for a recipe that ships, as it ships.
     """
+    from uenvtool.knowledge.lock import LOCK, read_lock
+
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
     found = next((read_lock(lock).versions() for lock in locks if lock.is_file()), None)

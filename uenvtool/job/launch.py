@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.files import read_named
 from uenvtool.core.value import value_class
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
@@ -297,6 +296,8 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
         file = arguments[0] if name in _SHELLS and arguments else words[0]
         if not (file.endswith((".sh", ".bash")) or name in _SHELLS) or not Path(file).is_file():
             return
+        from uenvtool.core.files import read_named
+
         shown, script = file, read_named(Path(file), MAX_SCRIPT).decode("utf-8", "replace")
     from uenvtool.job.check.script import read_script
     from uenvtool.job.check.values import Values

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import files, quoting
+from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.lines import beside
 from uenvtool.core.options import given
@@ -37,7 +37,6 @@ from uenvtool.job.render import SUBMIT, job_files
 from uenvtool.job.request import JobRequest, check
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.machine import on_this_machine
-from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
@@ -72,6 +71,8 @@ def make(request: JobRequest) -> Result:
         if request.dry_run:
             shown += "".join(f"\n# {name}\n{job.texts[name]}" for name in others if name.endswith(".toml"))
         return Result(data=data, file=shown, notes=note, warnings=job.warnings)
+    from uenvtool.core import files
+
     files.write_beside(
         Path(main).parent, {Path(name).name: text for name, text in job.texts.items()}, force=request.force
     )
@@ -107,7 +108,7 @@ def planned(request: JobRequest) -> Job:
     overlay = _overlay(request.venv, data) if request.venv else None
     published = ""
     if runtime.job.image == UENV and not request.image:
-        published = _published(read_recipe(request.recipe), system, uarch) if request.recipe else _loaded_image()
+        published = _published(request.recipe, system, uarch) if request.recipe else _loaded_image()
     image = image_for(request, runtime, knowledge, overlay, published)
     settings = _settings(system, uarch, runtime, knowledge, request, image)
     inside = runtime.job.variables in ("edf", "activation")  # others export outside
@@ -157,11 +158,14 @@ def _settings(
     )
 
 
-def _published(recipe: Recipe, system: System, uarch: str) -> str:
+def _published(name: str, system: System, uarch: str) -> str:
     """Return the label of a recipe's published uenv; `@CLUSTER` if only another cluster of these nodes serves it.
 
     Raises BadInput if there is none for the node type, and says what there is.
     """
+    from uenvtool.knowledge.recipe import read_recipe
+
+    recipe = read_recipe(name)
     label, clusters = recipe.deployment.label, recipe.deployment.clusters
     serving = [cluster for cluster, uarchs in clusters.items() if uarch in uarchs]
     if label and system.name in serving:
@@ -311,6 +315,8 @@ def _submitted(job: Job, data: Mapping[str, object]) -> Result:
         require_program("runai")
     else:
         require_sbatch()
+    from uenvtool.core import files
+
     texts = {Path(name).name: text for name, text in job.texts.items()}
     files.write_beside(Path(main).parent, texts, force=request.force)
     if pods:

@@ -71,9 +71,16 @@ def search_folders() -> list[Path]:
 def shown(path: Path) -> str:
     """Return the path relative to the current folder if it lies below it, else the whole path."""
     try:
-        return str(Path(os.path.abspath(path)).relative_to(Path.cwd()))
-    except (ValueError, OSError):  # OSError: the current folder was deleted
-        return str(path)
+        below = _below_folder(os.path.abspath(path), os.getcwd())
+    except OSError:  # the current folder was deleted
+        below = None
+    return str(path) if below is None else below or "."
+
+
+def _below_folder(path: str, folder: str) -> str | None:
+    """Return the rest of an absolute path below a folder; None if it lies elsewhere. pathlib takes far longer."""
+    start = folder.rstrip(os.sep) + os.sep
+    return path[len(start) :] if f"{path}{os.sep}".startswith(start) else None
 
 
 def from_root(path: str) -> str:
@@ -84,7 +91,7 @@ def from_root(path: str) -> str:
 
 def _is_built_in(path: Path) -> bool:
     """Tell if a file is one that ships, which an update replaces."""
-    return Path(os.path.abspath(path)).is_relative_to(data_root())
+    return _below_folder(os.path.abspath(path), str(data_root())) is not None
 
 
 def in_your_own(position: Position | None) -> str:

@@ -6,25 +6,26 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
-from typing import ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.bind import Binder, Key, children
-from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
 from uenvtool.knowledge.system import System
 from uenvtool.knowledge.usable import usable_files
 from uenvtool.knowledge.version import Version, Versions
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.recipe import Recipe
 
 
 @value_class(kw_only=False)
@@ -312,13 +313,17 @@ def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditi
             yield setting
 
 
-def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None) -> Facts:
+def recipe_facts(
+    recipe: "Recipe", system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None
+) -> Facts:
     """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
 
     lock: what it resolved to, package to versions, if that is known; nothing else counts then, unless it is not what
     the recipe asks for, and so of another state of it. Else what the system brings decides, before what the recipe asks
     for.
     """
+    from uenvtool.knowledge.checks import coupled_pins
+
     facts = system.facts(uarch)
     wanted: dict[str, Versions | None] = {}
     for group in recipe.groups:

@@ -8,6 +8,9 @@ recorded, is somebody else's.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import importlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -61,9 +64,16 @@ class Record:
 
 def digest(content: str | bytes) -> str:
     """Return the sha256 of a file's content."""
-    import hashlib
+    return str(_sha256()(as_bytes(content)).hexdigest())
 
-    return hashlib.sha256(as_bytes(content)).hexdigest()
+
+@functools.cache
+def _sha256() -> Any:
+    """Return Python's own function, as its module `random` does: hashlib loads OpenSSL first, which takes longer."""
+    for module in ("_sha2", "_sha256"):  # the latter before Python 3.12; a distribution may leave it out
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(module).sha256
+    return importlib.import_module("hashlib").sha256
 
 
 def read_record(folder: Path) -> Record:
