@@ -344,6 +344,8 @@ CUT = {
     "step-launch": {"slurm-refused", "slurm-unreachable"},
     "container-pull": {"container-start"},
     "container-path": {"container-start"},
+    "disk-full": {"container-start"},
+    "too-many-files": {"container-start"},
     "mpi-address-in-use": {"mpi-no-network", "mpi-transfer-failed"},
     "import-abi": {"library-older-first"},
     "certificate": {"no-internet"},

@@ -57,7 +57,7 @@ def test_of_a_chain_the_first_and_the_last_exception_are_named() -> None:
 @pytest.mark.parametrize(
     ("log", "text"),
     [
-        (PLAIN[: PLAIN.index("KeyError")], "a traceback that is cut off behind train.py:12 in main"),
+        (PLAIN[: PLAIN.index("KeyError")], 'a traceback that is cut off behind train.py:12 in main: x = d["a"]'),
         (f"KeyError       {HEADER}\nCell In[3], line 1\n----> 1 d['a']\n\nKeyError: 'a'\n", "KeyError: 'a'"),
         (f"╭─── {HEADER} ───╮\n│ /home/u/train.py:12 in main │\n╰──────╯\nKeyError: 'a'\n", SAID),
         (

@@ -50,7 +50,7 @@ def exception_text(before: str, text: str) -> str:
     """Return what a traceback says in a line.
 
     before: what stands in front of its header. text: from the header's line on. Of exceptions that follow from each
-    other the first and the last are named. Where the text ends before an exception it is the last frame.
+    other the first and the last are named. Where the text ends before an exception it is the last frame, with its code.
     """
     words = before.split()
     named = words[-1] if words and _RAISED.match(words[-1]) else ""
@@ -71,12 +71,15 @@ def _exceptions(lines: Iterator[str], named: str) -> Iterator[tuple[Raised | Non
     named: the type that IPython writes in front of the header. A frame of a library counts where no other one is.
     """
     frame, own, is_open, between = "", "", True, 0
+    codes: dict[str, str] = {}
     for line in lines:
         between = 0 if is_open else between + 1
         if found := _FRAME.match(line) or _RICH.match(line):
             frame = f"{found['file'].rpartition('/')[2]}:{found['line']}"
             frame += f" in {found['name']}" if found["name"] not in (None, "<module>") else ""
             own = own if _LIBRARY.search(found["file"]) else frame
+        elif frame and is_open and line.startswith("    ") and (code := line.strip()).strip("^~ "):
+            codes[frame] = code
         elif line.startswith(_CHAINED):
             frame, own, is_open = "", "", True
         elif between > MOST_BETWEEN or (HEADER in line and not is_open):
@@ -90,7 +93,8 @@ def _exceptions(lines: Iterator[str], named: str) -> Iterator[tuple[Raised | Non
             yield Raised(type=raised["type"], message=message, place=own or frame), own or frame
             is_open = False
     if is_open:
-        yield None, own or frame
+        place = own or frame
+        yield None, f"{place}: {codes[place]}" if place in codes else place
 
 
 def _own_lines(before: str, text: str) -> Iterator[str]:
