@@ -202,6 +202,22 @@ def test_on_a_terminal_lines_break_between_words_and_never_in_a_path_or_a_comman
 
 
 @pytest.mark.usefixtures("narrow")
+def test_on_a_terminal_the_last_cell_that_says_something_is_the_one_that_goes_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [("tqdm", "lightning, torchmetrics, transformers", ""), ("torch", "lightning, torchmetrics, you", "older")]
+
+    console.show(Result(tables=(Table(headings=("name", "asked by", ""), rows=rows),)))
+
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "tqdm   lightning, torchmetrics,",
+        "       transformers",
+        "torch  lightning, torchmetrics, you",
+        "    older",
+    ]
+
+
+@pytest.mark.usefixtures("narrow")
 def test_on_a_terminal_an_answer_goes_on_below_its_last_column(capsys: pytest.CaptureFixture[str]) -> None:
     console.show(
         Result(text="  why:    LL128 delivers wrong data on GH200 nodes\nno problem was found in the whole shell")

@@ -141,11 +141,11 @@ def _aligned(table: Table) -> str:
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
     columns = _columns(sys.stdout)
     if columns:
-        before = sum(widths[:-1]) + 2 * len(widths[:-1])
+        starts = [sum(widths[:number]) + 2 * number for number in range(len(widths))]
         heading, *rows = text
         text = [
             _cut(heading, columns),
-            *(_cut(row, columns) if table.cut else _below(row, columns, before) for row in rows),
+            *(_cut(row, columns) if table.cut else _below(row, columns, starts) for row in rows),
         ]
     painted = [_with_styles(line, row, widths, table) for line, row in zip(text[1:], lines[1:], strict=True)]
     return "\n".join([_painted(text[0], BOLD, sys.stdout), *painted])
@@ -171,18 +171,20 @@ def _fitted(line: str, columns: int) -> str:
         return line
     gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns - LEAST_COLUMN]
     if gaps:
-        return _below(line, columns, gaps[-1])
+        return _below(line, columns, gaps[-1:])
     indent = line[: len(line) - len(line.lstrip())]
     return "\n".join(wrapped(line, columns, indent, f"{indent}  "))
 
 
-def _below(line: str, columns: int, before: int) -> str:
-    """Return a row whose last cell, which begins behind `before` characters, goes on below itself."""
+def _below(line: str, columns: int, starts: Sequence[int]) -> str:
+    """Return a row whose last cell goes on below itself, or stands below the others; starts: where its cells begin."""
     if len(line) <= columns:
         return line
-    if columns - before >= LEAST_COLUMN:
+    *others, before = [start for start in starts if start < len(line)]
+    if columns - before >= LEAST_COLUMN or not others:
         return "\n".join(wrapped(line[before:], columns, line[:before], " " * before))
-    return "\n".join([line[:before].rstrip(), *wrapped(line[before:], columns, " " * 4, " " * 4)])
+    below = wrapped(line[before:], columns, " " * 4, " " * 4)
+    return "\n".join([_below(line[:before].rstrip(), columns, others), *below])
 
 
 def _cell(text: str) -> str:
