@@ -72,7 +72,8 @@ def is_out_of_space(error: BaseException) -> bool:
 
 def short_text(text: str) -> str:
     """Return the first and last lines of what uv printed, which can be hundreds."""
-    lines = [line for line in text.removeprefix("error: ").splitlines() if line.strip()]
+    sentences = text.removeprefix("error: ").replace("\n  cause: ", "\ncause: ")  # indented lines are not wrapped
+    lines = [line for line in sentences.splitlines() if line.strip()]
     half = KEEP_LINES // 2
     if len(lines) > KEEP_LINES:
         lines = [*lines[:half], f"  ... {len(lines) - KEEP_LINES} lines ...", *lines[-half:]]
