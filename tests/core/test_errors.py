@@ -22,3 +22,10 @@ def test_of_many_names_the_three_nearest_are_told() -> None:
 def test_case_does_not_matter_and_a_name_is_never_like_itself() -> None:
     assert nearest("nccl_net", ["NCCL_NET", "PATH"]) == ["NCCL_NET"]
     assert nearest("r", ["r"]) == []
+
+
+def test_many_names_that_no_command_lists_are_all_told_where_none_is_near() -> None:
+    known = [f"rule-{number}" for number in range(20)]
+
+    assert str(unknown("rule", "rule-1", known)).endswith("? there are 20")
+    assert all(name in str(unknown("rule", "other", known)) for name in known)

@@ -127,14 +127,14 @@ def unknown(
 ) -> Problem:
     """Return the problem of a name that nobody knows: the nearest name and all of them, or three if there are many.
 
-    listed_by: the command that lists them if there are many.
+    listed_by: the command that lists them if there are many; without one they are all told where none is near.
     """
     names = sorted(known)
-    if len(names) > MAX_LISTED:
-        question = did_you_mean(name, names, count=3)
+    is_many = len(names) > MAX_LISTED
+    question = did_you_mean(name, names, count=3 if is_many else 1)
+    if is_many and (listed_by or question):
         rest = f"there are {len(names)}" + (f": `{listed_by}` lists them" if listed_by else "")
     else:
-        question = did_you_mean(name, names)
         rest = f"known: {', '.join(names) or 'none'}"
     return Problem(f"unknown {what} {name!r}", position, f"{question} {rest}".strip())
 

@@ -26,7 +26,7 @@ def unreachable(spack: Spack, mirrors: Mapping[str, object], filled: str) -> dic
     """
     done = _run(spack, "python", REACH, filled, mirrors=mirrors)
     if done.code != 0:
-        raise ToolFailed(f"Spack cannot ask the mirrors: {done.reason}", hint=f"its command: {done.command}")
+        raise ToolFailed(f"Spack cannot ask the mirrors: {done.reason}", hint=f"its command: `{done.command}`")
     found: dict[str, str] = answer_of(done)
     return found
 

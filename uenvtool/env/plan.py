@@ -65,7 +65,7 @@ def show_plan(environment: Environment, request: BuildRequest, progress: Progres
     repos = repository_folders(request.repos, environment.pins)
     sources: list[Source] = []
     again = f"{build_again(environment, folder)} --plan --spack PATH"
-    notes = [] if spack else [f"Spack is not here: the downloads are not known; {again} lists them"]
+    notes = [] if spack else [f"Spack is not here: the downloads are not known; `{again}` lists them"]
     if spack is not None:
         try:
             with progress("listing sources"):
