@@ -27,3 +27,7 @@ def write(folder: Path) -> None:
             except BadInput:
                 continue
             (folder / name).write_text(content, encoding="ascii")
+
+
+if __name__ == "__main__":
+    write(TOP / PLACE)

@@ -40,7 +40,7 @@ from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
-from uenvtool.settings import Settings, recipe_of_label, settings_for
+from uenvtool.settings import Settings, recipe_of_label, settings_for, settings_of
 
 _IS_PATH = re.compile(r"[/.]")
 _RUNNER = re.compile(r"(?:env .*?)?((?:uv|poetry|pdm|pixi|hatch|pipenv) run) ")
@@ -148,14 +148,14 @@ def _settings(
     if runtime.job.variables == "nowhere":
         return None
     extended = knowledge.extended and knowledge.extended.image.search(image)
-    return settings_for(
-        system.name,
-        uarch=uarch,
-        runtime=runtime.name,
-        recipe=request.recipe or (recipe_of_label(image) if runtime.job.image == UENV else None),
-        facts={"nodes": str(nodes_of(request, system, runtime.job)), **({"image": "alps"} if extended else {})},
-        workarounds=request.workaround,
-    )
+    recipe = request.recipe or (recipe_of_label(image) if runtime.job.image == UENV else None)
+    facts = {"nodes": str(nodes_of(request, system, runtime.job)), **({"image": "alps"} if extended else {})}
+    chosen = request.workaround
+    if recipe:
+        return settings_for(
+            system.name, uarch=uarch, runtime=runtime.name, recipe=recipe, facts=facts, workarounds=chosen
+        )
+    return settings_of([system], [runtime], uarch=uarch, facts=facts, workarounds=chosen)
 
 
 def _published(name: str, system: System, uarch: str) -> str:

@@ -94,15 +94,15 @@ class Binder:
         by_name = entries is node.value or getattr(kind, "at_its_name", False)
         place = node.key or node.position if by_name else node.position
         values = dict.fromkeys(plan.names, key) | dict.fromkeys(plan.places, place) | known
-        for entry in plan.entries:
-            if entry.field in values:
-                continue
-            child = entries.get(entry.key)
-            if child is not None:
-                values[entry.field] = entry.read(self, child, entry.key)
-            elif entry.is_required:
-                self.problem(f"{entry.key!r} is missing", node.position, "add it, or extend a file that has it")
-        if any(entry.field not in values for entry in plan.entries if entry.is_required):
+        for name, child in entries.items():
+            if name in plan.entries:
+                field, read_as = plan.entries[name]
+                if field not in values:
+                    values[field] = read_as(self, child, name)
+        if not plan.required <= values.keys():
+            missing = [name for name, (field, _) in plan.entries.items() if field in plan.required - values.keys()]
+            for name in missing:
+                self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that has it")
             self.finish()
         return kind(**values)
 
@@ -136,20 +136,15 @@ Read = Callable[[Binder, Node, str], Any]
 
 
 @value_class(kw_only=False)
-class _Entry:
-    """A field that is read."""
-
-    field: str
-    key: str
-    read: Read
-    is_required: bool
-
-
-@value_class(kw_only=False)
 class _Plan:
-    """How a class is filled: the fields that are read, those with the name and with the place, the known keys."""
+    """How a class is filled.
 
-    entries: tuple[_Entry, ...]
+    entries: by its key, each field that is read, and how. required: the fields that must be there. names, places: the
+    fields with the name and with the place. keys: all that are known.
+    """
+
+    entries: dict[str, tuple[str, Read]]
+    required: frozenset[str]
     names: tuple[str, ...]
     places: tuple[str, ...]
     keys: frozenset[str]
@@ -160,21 +155,14 @@ class _Plan:
 def _plan(kind: type) -> _Plan:
     hints = types_of_fields(kind)
     fields = [known for known in dataclasses.fields(kind) if known.init]
-    entries = tuple(
-        _Entry(
-            known.name,
-            known.name.rstrip("_"),
-            _reader(hints[known.name]),
-            known.default is MISSING and known.default_factory is MISSING,
-        )
-        for known in fields
-        if hints[known.name] not in (Key, Position)
-    )
+    read = [known for known in fields if hints[known.name] not in (Key, Position)]
+    entries = {known.name.rstrip("_"): (known.name, _reader(hints[known.name])) for known in read}
     return _Plan(
         entries,
+        frozenset(known.name for known in read if known.default is MISSING and known.default_factory is MISSING),
         tuple(known.name for known in fields if hints[known.name] == Key),
         tuple(known.name for known in fields if hints[known.name] is Position),
-        frozenset({entry.key for entry in entries}.union(getattr(kind, "unread", ()), NOT_INHERITED)),
+        frozenset(entries).union(getattr(kind, "unread", ()), NOT_INHERITED),
         getattr(kind, "shorthand", "").rstrip("_"),
     )
 
