@@ -7,12 +7,14 @@ find_python() {
         program=$(command -v "$python" 2>/dev/null) || continue
         found=$(env -u PYTHONHOME -u PYTHONPATH "$program" -I -c "$ask" 2>/dev/null) || continue
         case $found in
-        *" 3.1"[0-3]" /user-environment"*) [ "$PYTHON" = "$python" ] || { inside=$program && continue; } ;;
+        *" 3.1"[0-3]" /user-environment"* | /user-environment*" 3.1"[0-3]" "*)
+            [ "${PYTHON:-}" = "$python" ] || { inside=$program && continue; }
+            ;;
         *" 3.1"[0-3]" "*) ;;
         *)
             version=${found#* }
             seen="$seen $python is ${version%% *},"
-            [ -z "$PYTHON" ] || break
+            [ -z "${PYTHON:-}" ] || break
             continue
             ;;
         esac

@@ -49,6 +49,23 @@ def test_an_old_python_is_told_which_one_is_needed_and_leaves_nothing(home: Path
     assert written(home) == []
 
 
+@pytest.mark.parametrize(
+    "first",
+    ["/usr/bin/python3 3.6 /usr", "/user-environment/env/default/bin/python3 3.11 /usr", "/a 3.13 /user-environment"],
+)
+def test_a_python_that_is_too_old_or_a_uenvs_is_passed_over_where_none_is_named(place: Path, first: str) -> None:
+    programs = {"python3": first, "python3.13": "/opt/python/bin/python3.13 3.13 /opt/python"}
+    for name, answer in programs.items():
+        (place / name).write_text(f"#!/bin/sh\necho {answer}\n")
+        (place / name).chmod(0o755)
+
+    find = f"set -eu; . {ROOT}/scripts/python.sh; find_python; echo $python"
+    env = {"PATH": f"{place}:/usr/bin:/bin", "HOME": str(place)}
+    found = subprocess.run(["sh", "-c", find], env=env, capture_output=True, text=True, check=False)
+
+    assert (found.stdout, found.stderr) == ("/opt/python/bin/python3.13\n", "")
+
+
 @pytest.mark.parametrize("version", ["3.6", "3.9"])
 def test_plain_pip_of_an_old_python_says_which_one_is_needed(place: Path, version: str) -> None:
     old = next(iter(PYENV.glob(f"{version}.*/bin/python3")), None)
