@@ -558,5 +558,7 @@ def test_what_breaks_a_run_is_a_note_where_a_long_run_follows_that_ends_well() -
     assert [found.known.id for found in read("cxil_map: write error\n" + STEPS * 9).findings] == ["went-on"]
     assert ids(read("cxil_map: write error\n" + STEPS)) == {"cxil-map"}
     assert ids(read("cxil_map: write error\nINFO: Application startup complete.\n")) == {"went-on"}
+    rows = "  1024   256   float   sum   -1   23.2   0.04   0.08   0   23.1   0.04   0.08   0\n" * 9
+    assert ids(read("n1:9:9 [0] x.cc:1 NCCL WARN Odd thing\n" + rows)) == {"went-on"}
     assert ids(read(FIRES["nccl-start-stall"][0] + STEPS)) == set()
     assert ids(read("srun: error: n1: task 0: Exited with exit code 1\n" + STEPS)) == {"ended"}

@@ -46,9 +46,11 @@ _FOLLOWS = re.compile(
 """What is said of a failure behind it, by those that started the program or waited for it."""
 _PROGRESS = re.compile(
     r"(?i)(?:epoch|(?<!\*\*\* )step|iter(?:ation)?|loss|samples|tokens)(?:_num|_count)?['\"]?[ \t:=|]{1,4}[\[({]?\d|"
-    r"\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b"
+    r"\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b|"
+    r"\d +(?:half|b?float\d*|double|u?int\d+|f8e\w+) +(?:sum|prod|min|max|avg|none) +-?\d"
 )
-"""What trainings print at each step, by their own counters: of Lightning, transformers, Megatron, MLPerf, tqdm."""
+"""What trainings print at each step, by their own counters: of Lightning, transformers, Megatron, MLPerf, tqdm; then
+a row of nccl-tests."""
 _DONE = re.compile(
     r"Application startup complete|^(?:[\w.]+: )?PASS(?:ED)?\b|Out of bounds values : 0 OK|"
     r"(?i:\btraining (?:has )?(?:finished|completed?)\b)"
