@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -92,8 +93,9 @@ class ImagePlan:
 
     @property
     def start(self) -> str:
-        """The command that loads the image."""
-        return f"uenv start {shlex.quote(str(self.target))} --view={self.environments[0].view}"
+        """The command that loads the image, and where, if there is no client of uenv here."""
+        command = f"uenv start {shlex.quote(str(self.target))} --view={self.environments[0].view}"
+        return command if shutil.which("uenv") else f"{command}  # on a machine with the uenv client"
 
 
 def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
