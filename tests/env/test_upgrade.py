@@ -54,7 +54,12 @@ def test_what_the_recipe_holds_elsewhere_moves_with_it(cli: Cli, write: Write) -
 
 @pytest.mark.parametrize(
     ("to", "said"),
-    [("tensorflow@2", "package of pytorch-2.9"), ("torch", "names no version"), ("torch@@", "not PKG@VERSION")],
+    [
+        ("tensorflow@2", "package of pytorch-2.9"),
+        ("torch", "torch is not PKG@VERSION"),
+        ("2.9", "not PKG@VERSION"),
+        ("torch@@", "not PKG@VERSION"),
+    ],
 )
 def test_what_cannot_be_moved_is_said(cli: Cli, to: str, said: str) -> None:
     answer = cli("upgrade", "pytorch-2.9", "--to", to)

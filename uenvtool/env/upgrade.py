@@ -58,10 +58,10 @@ def _target(recipe: Recipe, text: str) -> tuple[str, Spec]:
         raise BadInput(f"--to {text}: not PKG@VERSION: {error}", hint="for example --to torch@2.10") from error
     asked_for = {request.package for request in version_requests(recipe)} | {root.spec.package for root in recipe.roots}
     package = next((name for name in (spec.package, f"py-{spec.package}") if name in asked_for), "")
+    if spec.versions is None:
+        raise BadInput(f"--to {text} is not PKG@VERSION", hint="for example --to torch@2.10")
     if not package:
         raise BadInput([unknown(f"package of {recipe.name}", spec.package, sorted(asked_for))])
-    if spec.versions is None:
-        raise BadInput(f"--to {text} names no version", hint="for example --to torch@2.10")
     return package, spec
 
 
