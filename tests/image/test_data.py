@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -38,6 +39,16 @@ def test_a_folder_becomes_one_image_with_its_sum_and_says_how_to_use_it(cli: Cli
     assert f"--env HF_HOME={cache} --env HF_HUB_OFFLINE=1" in answer.stderr
     assert f"uenvtool job --mount-data hf.squashfs:{cache} -o train.sh" in answer.stderr
     assert sorted(path.name for path in place.iterdir()) == ["hf", "hf.squashfs", "hf.squashfs.sha256"]
+
+
+@pytest.mark.parametrize("output", ["hf.squashfs", "mine/hf.squashfs"])
+def test_the_proposed_check_of_the_sum_works_as_it_is_typed(cli: Cli, cache: Path, place: Path, output: str) -> None:
+    (place / "mine").mkdir()
+
+    [command] = re.findall(r"`(.*sha256sum .*)` checks a copy", cli("pack", "hf", "-o", output).stderr)
+    summed = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert summed.stdout == "hf.squashfs: OK\n", summed.stderr
 
 
 def test_what_is_packed_again_replaces_its_image_and_no_other_file(cli: Cli, cache: Path, place: Path) -> None:

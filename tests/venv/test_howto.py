@@ -94,3 +94,9 @@ def test_a_path_that_no_mount_can_take_is_said(name: str) -> None:
     found = {**lines(f"/s/{name}.squashfs", NAMED), **lines(f"/s/{name}.squashfs", CONTAINER)}
 
     assert all("rename or move the image" in line.caveat for line in found.values())
+
+
+def test_a_caveat_of_several_runtimes_is_told_once() -> None:
+    told = list(howto.shown([{"use": name, "text": "run", "caveat": "mind it"} for name in ("one", "other")]))
+
+    assert told == ["one:\n  run", "other:\n  run", "  (mind it)"]

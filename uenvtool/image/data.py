@@ -60,12 +60,15 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
         files.fill(work, {"sum": f"{packed.sha256}  {target.name}\n"})
         names = {packed.path: target, work / "sum": sums}
         files.publish([files.Replacement(new=new, target=place) for new, place in names.items()])
+    parent = os.path.relpath(target.parent)
+    sum_check = "" if parent == "." else f"cd {shlex.quote(parent)} && "
+    sum_check += f"sha256sum -c {shlex.quote(f'{target.name}.sha256')}"
     option = f"--mount-data {shlex.quote(f'{os.path.relpath(target)}:{mount}')}"
     return Result(
         data={"path": str(target), "mount": mount, "bytes": packed.bytes, "sha256": packed.sha256},
         text=str(target),
         notes=(
-            f"{size_text(packed.bytes)}, read back; `sha256sum -c {target.name}.sha256` checks a copy",
+            f"{size_text(packed.bytes)}, read back; `{sum_check}` checks a copy",
             *_advice(source, mount),
         ),
         next=(f"uenvtool job {option} -o train.sh -- python train.py",),

@@ -48,11 +48,11 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
 
 
 def shown(use: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    """Write the lines, as data, for a reader."""
-    for line in use:
-        caveat = [f"  ({line['caveat']})"] if line["caveat"] else []
+    """Write the lines, as data, for a reader; a caveat once, behind the last that it is of."""
+    for number, line in enumerate(use):
         yield "\n".join([f"{line['use']}:", *(f"  {text}" for text in line["text"].splitlines())])
-        yield from caveat
+        if line["caveat"] and all(line["caveat"] != later["caveat"] for later in use[number + 1 :]):
+            yield f"  ({line['caveat']})"
 
 
 def surroundings(environ: Mapping[str, str]) -> dict[str, Any]:
