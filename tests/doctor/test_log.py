@@ -286,6 +286,31 @@ def test_what_failed_in_a_run_that_goes_on_is_a_note(sign: str) -> None:
     assert "went-on" not in ids(read(sign + STEPS + "n1 crashed\n"))
 
 
+WARNING = "libibverbs: Warning: couldn't load driver 'librxe-rdmav34.so'\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "found"),
+    [
+        (WARNING + "n1: step 1 done\n", [("risk", "ib-driver-mismatch")]),
+        (
+            WARNING + "RuntimeError: CUDA error: invalid device ordinal\n",
+            [("broken", "gpu-not-visible"), ("risk", "ib-driver-mismatch")],
+        ),
+        (
+            WARNING + "Traceback (most recent call last):\nKeyError: 'x'\n",
+            [("broken", "ib-driver-mismatch"), ("broken", "exception")],
+        ),
+        (WARNING + "Driver mlx5 does not support the kernel ABI of 2\n", [("broken", "ib-driver-mismatch")]),
+    ],
+    ids=["the run goes on", "another cause", "a failure without a cause", "and an error of it"],
+)
+def test_what_a_program_only_warns_of_is_a_cause_where_the_log_has_no_other(
+    log: str, found: list[tuple[str, str]]
+) -> None:
+    assert [(one.known.severity, one.known.id) for one in read(log).findings] == found
+
+
 def test_of_a_job_whose_ranks_waited_until_its_time_limit_the_rank_that_failed_is_named_too() -> None:
     limit = FIRES["time-limit"][0]
 

@@ -25,6 +25,8 @@ _LABEL = re.compile(
     r"\s*(?:(?:> |\[rank ?\d+\]:?|\[default\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\d{1,7}: |\[\S+ [\d:.,]+\] "
     r"|(?=[\w.-]*[A-Za-z])\w[\w.-]{0,62}:\d+:\d+ \[\d+\] )\s*){1,3}"
 )
+_WARNS = re.compile(r"\b\w*Warning: |\[WARNING\]|\bWARNING[:\[]")
+"""How programs mark what they go on with: Python's warnings and logging, libibverbs. NCCL's WARN is an error."""
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T_ ](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"  # ISO, as of Slurm, torchrun, logging
     r"|\b[EWIF](?P<date>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d\.\d{1,9})"  # torch: month, day, time
@@ -38,6 +40,11 @@ def moment(line: str) -> str:
         return ""
     day, time = found["day"] or found["date"].zfill(4), found["time"] or found["clock"]
     return f"{day} {time.replace(',', '.').ljust(18, '0')}"
+
+
+def is_warning(line: str) -> bool:
+    """Tell if a line says of itself that it is but a warning."""
+    return bool(_WARNS.search(line))
 
 
 def without_label(line: str) -> str:

@@ -258,7 +258,8 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        seen.findings[target.name].add(node, origin.rank(around.before), groups)
+        is_warning = origin.is_warning(around.line)
+        seen.findings[target.name].add(node, origin.rank(around.before), groups, is_warning=is_warning)
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
         return

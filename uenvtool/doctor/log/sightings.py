@@ -21,7 +21,7 @@ class Sighting:
 
     place, order, text, detail, node, rank, moment: of the line that shows it first; order is the number of its log and
     of its line, moment what the line says of the time. Then of all lines: how many, from which nodes and ranks,
-    which details they give, and where the last one of each log begins.
+    which details they give, if they are but warnings, and where the last one of each log begins.
     """
 
     place: str = ""
@@ -35,11 +35,13 @@ class Sighting:
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
     details: dict[str, int] = field(default_factory=dict)
+    is_warning: bool = True
     last: dict[int, int] = field(default_factory=dict)
 
-    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None]) -> None:
+    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None], *, is_warning: bool) -> None:
         """Count one more line."""
         self.count += 1
+        self.is_warning &= is_warning
         node = groups.get("node") or node
         if node and len(self.nodes) < MOST_NAMES:
             self.nodes.add(node)
@@ -89,7 +91,8 @@ class Sightings:
         """Take a line as the first that shows a finding; what others said of it stays."""
         old = self.findings[name]
         self.findings[name] = replace(
-            first, count=old.count, nodes=old.nodes, ranks=old.ranks, details=old.details, last=old.last
+            old,
+            **{part: getattr(first, part) for part in ("place", "order", "text", "detail", "node", "rank", "moment")},
         )
 
     def went_on(self, name: str, steps: int = ENOUGH) -> bool:

@@ -24,11 +24,12 @@ _SPEAKS = re.compile(
     r"command not found|no such file|not initialized|mutually exclusive)|\w*E(?:rror|RROR))\b(?!_)|\w_ERROR_[A-Z]"
 )
 _HARMLESS = re.compile(
-    r"(?i)\b(?:no|not be|0|without|zero|any|if|when|on) (?:\w+ )?(?:error|failure|failed|killed)|"
+    r"(?i)^[\W_]*(?:error|failed|failure)[\W_]*$|"
+    r"\b(?:no|not be|0|without|zero|any|if|when|on) (?:\w+ )?(?:error|failure|failed|killed)|"
     r"error\w*['\"]?\s*[=:]\s*[\d.]|exit code 0\b|NVML: Failed to get|couldn't chdir to|\[W[\d ]|gds_\w+\.c|"
     r"\bW\d{4} |\bW tensorflow|unable to register \w+ factory|could not estimate the number|not a git repository|"
     r"dependency resolver|rm: cannot remove|cannot create directory .*file exists|terminal process group|stty: |locale|"
-    r"fall(?:ing|s)? ?back|fallback|skipp|not installed|"
+    r"fall(?:ing|s)? ?back|fallback|skipp|not installed|couldn't infer|"
     r"warn|info|debug|ignor|retry|deprecat|error_file|fail\w*[\w ]{0,40}: *(?:0\b|none|<)"
 )
 _SAYS_WHY = re.compile(

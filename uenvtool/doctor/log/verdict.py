@@ -13,7 +13,7 @@ from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, last_words, weight
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.finding import BROKEN, Known, KnownFinding
+from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.system import Bandwidth
@@ -44,6 +44,7 @@ def examined(
     ordered = sorted(shown, key=lambda name: shown[name].order)
     alternatives = _alternatives(seen)
     findings = [_finding(_mendable(known.findings[name], alternatives), shown[name], seen) for name in ordered]
+    findings = _as_warned(findings, shown, seen)
     runs = tuple(_runs(seen, known, reference, gpus, nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         wrong = known.findings[name]
@@ -98,6 +99,7 @@ def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: i
 def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
     """Return the findings that hold and follow from no other one, by their ids; of fallbacks the first, if any.
 
+    A fallback counts where nothing is broken, or only what was warned of.
     Where the run went on behind all that failed, WENT_ON stands for it. A rank that failed, and for which the others
     waited until the time limit, is named beside that.
     """
@@ -113,16 +115,31 @@ def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
     shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
     fallbacks = [name for name in shown if holding[name].fallback]
     causes = {name: seen.findings[name] for name in shown if not holding[name].fallback}
-    broken = [name for name in causes if holding[name].severity == BROKEN]
+    broken = [name for name in causes if holding[name].severity == BROKEN and not causes[name].is_warning]
     if broken == [TIME_LIMIT] and "exception" in fallbacks and order["exception"] < order[TIME_LIMIT]:
         return causes if seen.went_on("exception") else {**causes, "exception": seen.findings["exception"]}
     if broken:
         return causes
+    if causes:  # a sign that is but a warning too says no more than they do
+        fallbacks = [name for name in fallbacks if not seen.findings[name].is_warning]
     if fallbacks:
         first = min(fallbacks, key=lambda name: (order[name], name in SIGNS))
         return {**causes, first: seen.findings[first]}
     notes = [seen.findings[name] for name in passed if known.findings[name].fault != STALL]
     return {**causes, WENT_ON: min(notes, key=lambda sighting: sighting.order)} if notes else causes
+
+
+def _as_warned(findings: list[Finding], shown: Mapping[str, Sighting], seen: Sightings) -> list[Finding]:
+    """Return findings with those lowered to a risk that a program only warned of.
+
+    They stay where the log shows that it failed, and no other one says why; what does not say why stands behind them.
+    """
+    broken = [one for one in findings if one.known.severity == BROKEN]
+    warned = [one for one in broken if shown[one.known.id].is_warning]
+    others = [one for one in broken if one not in warned]
+    if all(one.known.fallback for one in others) and (others or last_words(seen.tails)):
+        return [*(one for one in findings if one not in others), *others]
+    return [replace(one, known=replace(one.known, severity=RISK)) if one in warned else one for one in findings]
 
 
 def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
