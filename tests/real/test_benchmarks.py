@@ -31,7 +31,7 @@ def test_a_small_run_writes_a_table_and_a_picture_of_each_comparison(tmp_path: P
     assert "| uenvtool doctor |" in text
     assert "cores for this" in text
     pictures = sorted((tmp_path / "results").glob("*.svg"))
-    assert len(pictures) == 6 == text.count("![](")
+    assert len(pictures) == 8 == text.count("![](")
     assert {ElementTree.parse(picture).getroot().tag for picture in pictures} == {"{http://www.w3.org/2000/svg}svg"}
 
 

@@ -477,7 +477,7 @@ def test_a_node_that_fails_is_left_out_of_the_next_run(site: Site, place: Path) 
     bad = (place / "run-5-0").read_text().split()[0]
     assert "JobState=COMPLETED" in job
     assert f"ExcNodeList={bad} " in job
-    assert "again: a GPU or its driver is at fault: uncorrectable ECC error" in output
+    assert "again: a node, its GPU or its driver is at fault: uncorrectable ECC error" in output
     assert f"; next without {bad}\n" in output
     assert runs(place) == 2
     assert bad not in {(place / f"run-{rank}-1").read_text().split()[0] for rank in range(RANKS)}
