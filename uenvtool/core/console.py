@@ -139,22 +139,20 @@ def _aligned(table: Table) -> str:
     lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
     text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    columns = _columns(sys.stdout)
-    if columns:
-        starts = [sum(widths[:number]) + 2 * number for number in range(len(widths))]
+    starts = [sum(widths[:number]) + 2 * number for number in range(len(widths))]
+    if columns := _columns(sys.stdout):
         heading, *rows = text
         text = [
             _cut(heading, columns),
             *(_cut(row, columns) if table.cut else _below(row, columns, starts) for row in rows),
         ]
-    painted = [_with_styles(line, row, widths, table) for line, row in zip(text[1:], lines[1:], strict=True)]
+    painted = [_with_styles(line, row, starts, table) for line, row in zip(text[1:], lines[1:], strict=True)]
     return "\n".join([_painted(text[0], BOLD, sys.stdout), *painted])
 
 
-def _with_styles(line: str, row: Sequence[str], widths: Sequence[int], table: Table) -> str:
+def _with_styles(line: str, row: Sequence[str], starts: Sequence[int], table: Table) -> str:
     """Return a row with the colour of its first cell, and with the links of those that are whole."""
-    for number, cell in reversed(list(enumerate(row))):
-        start = sum(widths[:number]) + 2 * number
+    for number, (cell, start) in reversed(list(enumerate(zip(row, starts, strict=True)))):
         if line.startswith(cell, start):
             style = "" if number else table.colours.get(cell, "")
             line = line[:start] + _shown(cell, style, table.links.get(cell, "")) + line[start + len(cell) :]
@@ -256,9 +254,9 @@ def _painted_line(line: str) -> str:
 
 def _columns(stream: TextIO) -> int:
     """Return how wide the terminal of a stream is, 0 if it is none."""
-    columns = 0
     if not _is_terminal(stream):
-        return columns
+        return 0
+    columns = 0
     with contextlib.suppress(OSError, ValueError):
         columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns)
     return columns if columns > 0 else USUAL_COLUMNS
