@@ -91,8 +91,13 @@ class Sightings:
         """Take a line as the first that shows a finding; what others said of it stays."""
         old = self.findings[name]
         self.findings[name] = replace(
-            old,
-            **{part: getattr(first, part) for part in ("place", "order", "text", "detail", "node", "rank", "moment")},
+            first,
+            count=old.count,
+            nodes=old.nodes,
+            ranks=old.ranks,
+            details=old.details,
+            is_warning=old.is_warning,
+            last=old.last,
         )
 
     def went_on(self, name: str, steps: int = ENOUGH) -> bool:

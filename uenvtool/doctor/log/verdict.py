@@ -136,6 +136,8 @@ def _as_warned(findings: list[Finding], shown: Mapping[str, Sighting], seen: Sig
     """
     broken = [one for one in findings if one.known.severity == BROKEN]
     warned = [one for one in broken if shown[one.known.id].is_warning]
+    if not warned:
+        return findings
     others = [one for one in broken if one not in warned]
     if all(one.known.fallback for one in others) and (others or last_words(seen.tails)):
         return [*(one for one in findings if one not in others), *others]
