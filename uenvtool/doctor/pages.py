@@ -129,6 +129,7 @@ def page_data(examination: Examination, earlier: Sequence[Run] = ()) -> dict[str
         ],
         **_rank_data(examination, findings),
         "facts": [list(fact) for fact in examination.facts],
+        "said": [list(line) for line in examination.said],
         "unseen": list(examination.unseen),
         "runs": [run.data() for run in runs],
         "drawings": [

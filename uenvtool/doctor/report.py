@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import ExitCode
@@ -39,6 +39,7 @@ def report(
     data = {
         "findings": [finding.data() for finding in findings],
         "facts": dict(examination.facts),
+        "said": [{"place": place, "text": text} for place, text in examination.said],
         "unseen": list(examination.unseen),
         **({"runs": [run.data() for run in examination.runs]} if examination.runs else {}),
     }
@@ -50,8 +51,11 @@ def report(
     if verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
-        return Result(data=data, text=text, tables=measured, notes=(*skipped, *notes), exit_code=code)
-    most = max(MOST_LINES - sum(len(one.rows) + 2 for one in measured), FEWEST_LINES)
+        return Result(
+            data=data, text=text, tables=(*measured, *_said(examination)), notes=(*skipped, *notes), exit_code=code
+        )
+    beside = (*measured, *_said(examination))
+    most = max(MOST_LINES - sum(len(one.rows) + 2 for one in beside), FEWEST_LINES)
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
     more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
     hint = ["--verbose says why, and who says so; --fix prints what mends it"] if findings else []
@@ -60,10 +64,23 @@ def report(
     return Result(
         data=data,
         text="\n".join(head),
-        tables=(*([shown] if findings else []), *measured),
+        tables=(*([shown] if findings else []), *beside),
         notes=(*skipped_file_notes(FINDINGS), *more, *hint, *notes),
         exit_code=code,
     )
+
+
+def _said(examination: Examination) -> Iterator[Table]:
+    """Yield the lines of the logs that tell more, with their numbers; of several logs with their names too.
+
+    Beside a test of the network one is enough for a screen.
+    """
+    said = examination.said[:1] if examination.runs else examination.said
+    places = [(*place.rpartition(":"), text) for place, text in said]
+    is_one = len({log for log, *_ in places}) == 1
+    if places:
+        rows = [(line if is_one else f"{log}:{line}", text) for log, _, line, text in places]
+        yield Table(headings=("line", "what the log says of it"), rows=rows)
 
 
 def _closing(examination: Examination, what: str, is_wrong: bool) -> Iterable[str]:

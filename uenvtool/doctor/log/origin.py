@@ -25,8 +25,13 @@ _LABEL = re.compile(
     r"\s*(?:(?:> |\[rank ?\d+\]:?|\[default\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\d{1,7}: |\[\S+ [\d:.,]+\] "
     r"|(?=[\w.-]*[A-Za-z])\w[\w.-]{0,62}:\d+:\d+ \[\d+\] )\s*){1,3}"
 )
-_WARNS = re.compile(r"\b\w*Warning: |\[WARNING\]|\bWARNING[:\[]")
+_WARNS = re.compile(r"\b\w*Warning: |\[WARNING\]|\bWARNING[:\[]|Failed to import \w+ plugin|if it is not a singleton")
 """How programs mark what they go on with: Python's warnings and logging, libibverbs. NCCL's WARN is an error."""
+_SHELL = re.compile(
+    r"^(?:\S*sh|cp|mv|rm|ln|ls|cat|cd|chmod|mkdir|grep|tar|sed|source|export|stat|touch): "
+    r"|: line \d+: .*: (?:command not found|No such file|Permission denied)"
+)
+_CODE = re.compile(r"\s*(?:raise|assert|print|log(?:ger|ging)?\.\w+|warnings\.warn)\b ?[\w.]*[(\"']")
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T_ ](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"  # ISO, as of Slurm, torchrun, logging
     r"|\b[EWIF](?P<date>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d\.\d{1,9})"  # torch: month, day, time
@@ -45,6 +50,16 @@ def moment(line: str) -> str:
 def is_warning(line: str) -> bool:
     """Tell if a line says of itself that it is but a warning."""
     return bool(_WARNS.search(line))
+
+
+def is_of_shell(line: str) -> bool:
+    """Tell if a shell, or a small program that it ran, says that a command failed."""
+    return bool(_SHELL.search(line))
+
+
+def is_code(line: str) -> bool:
+    """Tell if a line is a statement of Python that would print what it holds."""
+    return bool(_CODE.match(without_label(line)))
 
 
 def without_label(line: str) -> str:

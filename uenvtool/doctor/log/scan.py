@@ -118,7 +118,7 @@ class Scanner:
             floors[number] = end
             for target in self._targets[number]:
                 found = around.found(target.line)
-                if found is None:
+                if found is None or (target.kind == FINDING and origin.is_code(around.line)):
                     continue
                 groups, length = found
                 floors[number] = max(floors[number], around.start + length)

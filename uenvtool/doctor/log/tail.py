@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import Block
+from uenvtool.doctor.log.origin import is_of_shell
 from uenvtool.doctor.secrets import without_secrets
 
 IGNORED = "Exception ignored in"
@@ -17,10 +18,15 @@ ENOUGH, MANY = 5, 50
 PLAIN = 2
 """So much weight has a line that states a failure by itself."""
 LAST_LINES = 4
+MOST_SAID = 4
+MOST_OF = 0.6
+"""A line is quoted where so much of it is."""
 SHOWN = 300
+_VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 _SPEAKS = re.compile(
     r"\b(?:(?i:error|failed|failure|fatal|abort(?:ed|ing)?|unable to|could(?: not|n't)|cannot|can't|denied|refused|"
-    r"not enough|timed out|crashed|core dumped|is dead|killed|terminated (?:by|with|abnormally|unexpectedly)|"
+    r"not enough|timed out|crashed|broken pipe|problem when|interrupted|core dumped|is dead|killed|"
+    r"terminated (?:by|with|abnormally|unexpectedly)|"
     r"command not found|no such file|not initialized|mutually exclusive)|\w*E(?:rror|RROR))\b(?!_)|\w_ERROR_[A-Z]"
 )
 _HARMLESS = re.compile(
@@ -30,7 +36,12 @@ _HARMLESS = re.compile(
     r"\bW\d{4} |\bW tensorflow|unable to register \w+ factory|could not estimate the number|not a git repository|"
     r"dependency resolver|rm: cannot remove|cannot create directory .*file exists|terminal process group|stty: |locale|"
     r"fall(?:ing|s)? ?back|fallback|skipp|not installed|couldn't infer|"
-    r"warn|info|debug|ignor|retry|deprecat|error_file|fail\w*[\w ]{0,40}: *(?:0\b|none|<)"
+    r"warn|info|debug|ignor|retry|deprecat|error_file|fail\w*[\w ]{0,40}['\"]?: *(?:0\b|none|<)|"
+    r"error (?:\w+ ){0,2}(?:norm|rate|estimat\w+|bounds?|toleran\w+|bars?|correction|metrics?|control|fails)\b|"
+    r"failures? ?[=:] ?\d|"
+    r"(?:norm|abs\w*|rel\w*|max\w*|average|avg|mean|min\w*|std|standard|rms\w*|final|l2|numerical|training|validation|"
+    r"test|prediction|truncation|estimated)[ _](?:of )?(?:the )?errors?\b|errors?\b[\W\d]*[-+]?\d+\.?\d*e[-+]\d|"
+    r"internal process shutdown"
 )
 _SAYS_WHY = re.compile(
     r"(?i)(?:error|failed|failure|fatal|exception|warn|denied|cannot|can't|could(?: not|n't)|unable to)\b[^:]{0,160}: "
@@ -39,19 +50,44 @@ _SAYS_WHY = re.compile(
     r"(?:not|n't|cannot|unable to|failed to) (?:be )?(?:find|found|open|read|write|load|create|connect|allocat|mount)"
 )
 _WELL = re.compile(r"(?i)\bsuccess?ful")
+_STATES = re.compile(
+    r"(?i)error|fail|fatal|abort|denied|refused|crash|dumped|killed|terminated|unable to|not found|no such|dead"
+)
+"""Words of a line that states a failure, beside what a program says that it cannot do."""
 _FOLLOWS = re.compile(
     r"(?i)abort\w*(?:\(| with| the | \(core)|exited (?:with|on)|exit(?:s|ed)? .{0,20}code|\brc ?= ?-?\d|error stack:|"
     r"terminat(?:ed|ing)\b|cancelled at|core dumped|Traceback|closing signal|ChildFailed|mpirun (?:noticed|detected)|"
     r"failed \(exitcode|\bsignal \d+|exceptions? in worker|see (?:the )?(?:above|below|full)|task_init|plugin stack"
 )
 """What is said of a failure behind it, by those that started the program or waited for it."""
+_TELLS = re.compile(
+    r"(?i)\b(?:exceptions?|panic|fatal|killing|mismatch\w*|invalid|missing|unknown|undefined|unexpected\w*|unrecognized|"
+    r"expired|exceed\w*|incompatible|unsupported|not (?:found|supported|available|permitted|compiled|enough|match)|"
+    r"too (?:old|new|many|large|small|long)|only has|out of \w+|no (?:\w+ ){1,3}(?:found|available|left|device)|busy|"
+    r"(?:did|does|was|is|has)(?:n't| not)|failing at|refus\w+|reject\w+|overflow|lost|unreachable|stale|corrupt\w*)\b|"
+    r"\berrno\b|\b(?:ERROR|FATAL)\b"
+)
+"""Further words of lines that tell something of a failure, where a log shows one."""
+_FRAME = re.compile(
+    r"^(?:\[[^\]]+\] )?(?:\[ *\d+\] +(?P<file>\S*?)\((?P<function>\w+)|#\d+ +(?:0x\w+ in )?(?P<gdb>\w+)|"
+    r" *\d+ +0x\w+ (?P<ucx>\w+)\(\))"
+)
+"""A function in a trace of calls: as Open MPI and glibc print it, gdb and sanitizers, UCX."""
+_EMPTY = re.compile(
+    r"^\W*raise |^\W*File \"|FAILED\s*$|Root Cause|End of error message|\^{3,}|frame #\d+|<NO_OTHER_FAILURES>|"
+    r"ChildFailedError:?\s*$|MPI_ERRORS_ARE_FATAL|Other Failures|^\W*$"
+)
+"""What stands around a failure in many logs, and tells nothing of it."""
+_SYSTEM = re.compile(
+    r"lib(?:c|pthread|ucs)[-.]|ld-linux|linux-vdso|^(?:_*(?:raise|abort|kill|libc|restore_rt|start)|ucs_)"
+)
 _PROGRESS = re.compile(
     r"(?i)(?:epoch|(?<!\*\*\* )step|iter(?:ation)?|loss|samples|tokens)(?:_num|_count)?['\"]?[ \t:=|]{1,4}[\[({]?\d|"
-    r"\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b|"
+    r"HTTP/[\d.]+[\"'] 200\b|throughput: +\d|\d ?(?:it|s|samples|tokens|imgs?|images)/(?:s|it|sec)\b|"
     r"\d +(?:half|b?float\d*|double|u?int\d+|f8e\w+) +(?:sum|prod|min|max|avg|none) +-?\d"
 )
-"""What trainings print at each step, by their own counters: of Lightning, transformers, Megatron, MLPerf, tqdm; then
-a row of nccl-tests."""
+"""What trainings print at each step, by their own counters: of Lightning, transformers, Megatron, MLPerf, tqdm; what
+servers do, of uvicorn and vLLM; then a row of nccl-tests."""
 _DONE = re.compile(
     r"Application startup complete|^(?:[\w.]+: )?PASS(?:ED)?\b|Out of bounds values : 0 OK|"
     r"(?i:\btraining (?:has )?(?:finished|completed?)\b)"
@@ -76,9 +112,10 @@ class Tail:
         line = last.line + last.data.count(b"\n", 0, start)
         return cls(log=log, line=line, offset=last.offset + start, data=last.data[start:])
 
-    def progress_after(self, offset: int) -> int:
-        """Return how many lines of progress stand behind the line of a place."""
-        return sum(map(_steps, self._lines_after(offset)))
+    def progress_after(self, offset: int, *, any_line: bool = False) -> int:
+        """Return how many lines of progress stand behind the line of a place; any_line: that are not empty."""
+        lines = self._lines_after(offset)
+        return sum(map(_steps, lines)) if not any_line else sum(map(bool, map(str.strip, lines)))
 
     def last_words(self, offset: int = -1) -> LastWords | None:
         """Return the line that says most of a failure, if a training does not go on behind it; else nothing.
@@ -101,11 +138,30 @@ class Tail:
         number, line = max(found, key=lambda one: weight(one[1]))
         behind = lines[number + 1 :]
         is_last = not any(map(str.strip, behind[LAST_LINES - 1 :])) and not any(map(_WELL.search, behind))
+        is_last = is_last and bool(_STATES.search(line)) and not is_of_shell(line)
         return LastWords(
             text=shortened(without_secrets(line), SHOWN),
             place=f"{self.log}:{self.line + number}",
             weight=max(weight(line), PLAIN * is_last),
+            is_last=is_last,
         )
+
+    def telling(self) -> Iterator[LastWords]:
+        """Yield the lines that tell something of a failure, each kind once, and where a crash was."""
+        seen: set[str] = set()
+        for number, line in enumerate(self._lines_after(-1)):
+            frame = _FRAME.match(line)
+            told = frame is None and _tells(line)
+            if frame and not _SYSTEM.search("".join(filter(None, frame.groups()))):
+                told = "a frame" not in seen
+                seen.add("a frame")
+            kind = kind_of(line)
+            if told and kind not in seen:
+                seen.add(kind)
+                text = shortened(without_secrets(line), SHOWN)
+                yield LastWords(
+                    text=text, place=f"{self.log}:{self.line + number}", weight=weight(line) + 2 * bool(frame)
+                )
 
     def _lines_after(self, offset: int) -> list[str]:
         start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
@@ -114,16 +170,25 @@ class Tail:
 
 @value_class
 class LastWords:
-    """A line at the end of a log that speaks of a failure, where it stands, and how much it says."""
+    """A line at the end of a log that speaks of a failure, where it stands, and how much it says.
+
+    is_last: it states that the run failed, and nothing of weight stands behind it.
+    """
 
     text: str
     place: str
     weight: int
+    is_last: bool = False
 
 
 def weight(line: str) -> int:
     """Return how much a line says of why something failed; one that only says that it did follows from another."""
     return PLAIN * bool(_SAYS_WHY.search(line)) + bool(_SPEAKS.search(line)) - 3 * bool(_FOLLOWS.search(line))
+
+
+def kind_of(line: str) -> str:
+    """Return what lines share that say the same for another rank, time or address."""
+    return _VARIES.sub("", line).strip()
 
 
 def shortened(text: str, most: int) -> str:
@@ -140,6 +205,28 @@ def _steps(line: str) -> int:
 
 def _speaks(line: str) -> bool:
     return bool(_SPEAKS.search(line) and not _HARMLESS.search(line))
+
+
+def _tells(line: str) -> bool:
+    """Tell if a line says something of a failure, beyond that one was."""
+    if _HARMLESS.search(line) or _EMPTY.search(line):
+        return False
+    return bool(_SPEAKS.search(line) or _TELLS.search(line)) and not _FOLLOWS.search(line)
+
+
+def said(tails: Iterable[Tail], quoted: Iterable[str]) -> tuple[LastWords, ...]:
+    """Return the few lines that say most of a failure, in their order; none of those that are quoted already."""
+    quoted = list(quoted)
+    lines = [words for tail in tails for words in tail.telling() if not is_told(words.text, quoted)]
+    best = sorted(lines, key=lambda words: -words.weight)[:MOST_SAID]
+    return tuple(words for words in lines if words in best)
+
+
+def is_told(line: str, quoted: Iterable[str]) -> bool:
+    """Tell if what is quoted has all of a line, or most of it."""
+    kind = kind_of(line)
+    known = filter(None, map(kind_of, quoted))
+    return not kind or any(kind in text or (text in kind and len(text) >= MOST_OF * len(kind)) for text in known)
 
 
 def last_words(tails: Iterable[Tail]) -> LastWords | None:

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.log.origin import without_label
+from uenvtool.doctor.log.origin import is_of_shell, without_label
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, last_words, weight
+from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, is_told, last_words, said, weight
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
@@ -61,7 +61,23 @@ def examined(
 
 
 def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examination:
-    """Return what was found in whole logs, with the line at their end that says most where no finding gives a cause.
+    """Return what was found in whole logs, with what these say by themselves of a failure.
+
+    Where no finding gives a cause, the line at the end that says most stands for one. Beside findings stand the first
+    one's line and a few more, if they say what no finding does.
+    """
+    found = _with_failure(found, seen, known)
+    failed = [one for one in found.findings if one.known.severity == BROKEN or one.known.id == UNCLEAR]
+    if not failed:
+        return found
+    details = [one.detail for one in found.findings]
+    first = [(one.place, one.text) for one in failed[:1] if not is_told(one.text, details)]
+    more = said(seen.tails, [*details, *(text for _, text in first)])
+    return replace(found, said=(*first, *((words.place, words.text) for words in more)))
+
+
+def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examination:
+    """Return what was found, with the line at the end of a log that says most of a failure that no finding explains.
 
     A plain one stands for FAILED and ENDED that say less; of a run of which nothing else is broken it is FAILED, and a
     line that may mean nothing is UNCLEAR.
@@ -72,7 +88,7 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     last = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
     if last is None or (broken and last.weight <= PLAIN):
         return found
-    name = FAILED if last.weight >= PLAIN else UNCLEAR
+    name = FAILED if last.weight >= PLAIN and (broken or last.is_last) else UNCLEAR
     added = Finding(known=known.findings[name], detail=last.text, place=last.place)
     return replace(found, findings=tuple(worst_first([added, *(one for one in found.findings if one not in broken)])))
 
@@ -145,11 +161,16 @@ def _as_warned(findings: list[Finding], shown: Mapping[str, Sighting], seen: Sig
 
 
 def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
-    """Tell if a run went on, and well, behind what could have ended it."""
+    """Tell if a run went on, and well, behind what could have ended it.
+
+    A shell goes on by itself behind a command that failed: there many lines of any kind say so.
+    """
     if known.id in ENDS or not (known.fallback or known.severity == BROKEN):
         return False
     steps = ENOUGH if known.fallback and known.id != ENDED else MANY
-    return seen.went_on(known.id, steps) and seen.ends_well(known.id)
+    is_shell = known.id == FAILED or is_of_shell(seen.findings[known.id].text)
+    went_on = seen.went_on(known.id, steps) or (is_shell and seen.went_on(known.id, MANY, any_line=True))
+    return went_on and seen.ends_well(known.id)
 
 
 def _hides(other: str, name: str, holding: Mapping[str, KnownFinding], order: Mapping[str, tuple[int, int]]) -> bool:
