@@ -86,6 +86,10 @@ BAD_LOG = (
     + "step 1 loss 0.1\n"
     + "".join(WATCHDOG.format(rank, 808 if rank == 2 else 811) for rank in range(4))
 )
+CRASH_LOG = (
+    "step 1\nError: CUBLAS error at Cuda.cpp:311: error code = 1 (CUBLAS_STATUS_NOT_INITIALIZED), device index: 7\n"
+    "Segmentation fault (core dumped)\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,4 +204,5 @@ def _users_files(folder: Path) -> None:
     (folder / "env.toml").write_text(EDF)
     (folder / "train.out").write_text(GOOD_LOG)
     (folder / "job.out").write_text(BAD_LOG)
+    (folder / "crash.out").write_text(CRASH_LOG)
     (folder / "slurm-all_reduce_perf-123456.log").write_text(PRINTED.format(rows=WITHOUT_HOOK))

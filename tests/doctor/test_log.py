@@ -587,3 +587,71 @@ def test_what_breaks_a_run_is_a_note_where_a_long_run_follows_that_ends_well() -
     assert ids(read("n1:9:9 [0] x.cc:1 NCCL WARN Odd thing\n" + rows)) == {"went-on"}
     assert ids(read(FIRES["nccl-start-stall"][0] + STEPS)) == set()
     assert ids(read("srun: error: n1: task 0: Exited with exit code 1\n" + STEPS)) == {"ended"}
+
+
+CRASH = (
+    "step 1\nError: CUBLAS error at Cuda.cpp:311: error code = 1, device index: 7\n"
+    "[n1:31808] Signal: Segmentation fault (11)\n[n1:31808] Failing at address: 0x4002da000000\n"
+    "[n1:31808] [ 1] /lib64/libc.so.6(raise+0x10)[0x400029a97bd4]\n"
+    "[n1:31808] [ 2] /x/libmpi.so.40(NBC_Progress+0x164)[0x400029a97bd4]\n"
+    "[n1:31808] [ 3] /x/libmpi.so.40(MPI_Wait+0x4)[0x400029a97bd4]\n[n1:31808] *** End of error message ***\n"
+)
+
+
+def quoted(log: str) -> list[str]:
+    return [text for _, text in read(log).quotes]
+
+
+def test_beside_a_finding_stands_what_else_the_log_says_of_the_failure_and_where_a_program_crashed() -> None:
+    assert quoted(CRASH) == [
+        "Error: CUBLAS error at Cuda.cpp:311: error code = 1, device index: 7",
+        "[n1:31808] Failing at address: 0x4002da000000",
+        "[n1:31808] [ 2] /x/libmpi.so.40(NBC_Progress+0x164)[0x400029a97bd4]",
+    ]
+    assert read(CRASH).quotes[0][0] == "log0:2"
+
+
+def test_the_line_of_a_finding_is_shown_whole_where_the_finding_has_a_part_of_it() -> None:
+    line = "python3: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /x/libtirpc.so.3)"
+
+    assert quoted(line + "\n") == [line]
+
+
+def test_what_ranks_say_alike_is_shown_once_without_secrets_and_few_lines_in_all() -> None:
+    ranks = "".join(f"[rank{rank}] lost the widget 0x{rank:x} of hf_{'a' * 34}\n" for rank in range(99))
+    kinds = "".join(f"widget {name} is missing\n" for name in "abcdefg")
+
+    shown = quoted("CUDA error: out of memory\n" + ranks + kinds)
+
+    assert len(shown) == 4
+    assert sum("lost the widget" in line for line in shown) == 1
+    assert not any("aaaa" in line for line in shown)
+
+
+@pytest.mark.parametrize("log", [*HEALTHY.values(), CRASH.partition("[n1")[0] + "epoch 1, loss 0.3\n" * 60])
+def test_of_a_run_that_is_well_nothing_is_said(log: str) -> None:
+    assert read(log).quotes == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "behind", "name"),
+    [
+        ("x.sh: line 9: module: command not found", "a\n" * 60, "went-on"),
+        ("cp: cannot stat '/x': No such file or directory", "a\n" * 60, "went-on"),
+        ("cp: cannot stat '/x': No such file or directory", "a\n" * 9, "file-missing"),
+        ("cp: cannot stat '/x': No such file or directory", "a\n" * 60 + "the widget crashed\n", "file-missing"),
+        ('            raise ValueError("num_heads must be divisible by num_kv_heads")', "a\n", ""),
+        ("Relative norm of error 0.000279251 iterations 13", "", ""),
+        ("error test failures = 187", "", ""),
+        ("max error: 2.5e-15, relative error", "", ""),
+        ("Cannot compute the accuracy: single-run mode.", "", "unclear"),
+    ],
+)
+def test_what_a_shell_passes_over_and_words_of_numerics_are_no_failure(line: str, behind: str, name: str) -> None:
+    assert {found.known.id for found in read(f"{line}\n{behind}").findings} == {name} - {""}
+
+
+def test_what_stands_around_a_failure_far_from_the_end_is_said_too() -> None:
+    log = "a\n" * 9 + "the widget is missing\n[n1:9] Signal: Segmentation fault (11)\n" + "step\n" * 40_000
+
+    assert read(log).quotes == (("log0:10", "the widget is missing"),)

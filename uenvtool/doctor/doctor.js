@@ -8,7 +8,7 @@ function draw({known, ...data}) {
   const ranks = data.ranks.length ? rankGrid(data) : null;
   return [
     section("Findings", data.findings.length ? findings(data, ranks) : el("p", {class: "good"}, "No problems were found.")),
-    data.said.length ? section("What the log says of it", facts(data.said)) : null,
+    data.quotes.length ? section("What the log says of it", facts(data.quotes)) : null,
     ranks && section(`${data.ranks.length} ranks on ${new Set(data.ranks.map(([, node]) => node)).size} nodes`, ranks.node),
     data.differs.length ? section("What differs between ranks", differs(data.differs)) : null,
     ...data.drawings.map((drawing) => bandwidth(drawing, data.runs.filter((run) => run.test === drawing.test))),

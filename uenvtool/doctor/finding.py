@@ -81,7 +81,7 @@ class RankView:
 class Examination:
     """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped.
 
-    runs: of tests of the network. ranks: those of a job, as far as they are known. said: further lines of a log that
+    runs: of tests of the network. ranks: those of a job, as far as they are known. quotes: further lines of a log that
     tell of its failure, each with its place.
     """
 
@@ -91,7 +91,7 @@ class Examination:
     unseen: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
     ranks: tuple[RankView, ...] = ()
-    said: tuple[tuple[str, str], ...] = ()
+    quotes: tuple[tuple[str, str], ...] = ()
 
 
 def joined(parts: Iterable[Examination]) -> Examination:
@@ -104,7 +104,7 @@ def joined(parts: Iterable[Examination]) -> Examination:
         unseen=tuple(line for part in parts for line in part.unseen),
         runs=tuple(run for part in parts for run in part.runs),
         ranks=merged(view for part in parts for view in part.ranks),
-        said=tuple(line for part in parts for line in part.said),
+        quotes=tuple(line for part in parts for line in part.quotes),
     )
 
 

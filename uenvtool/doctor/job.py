@@ -92,7 +92,7 @@ def examine_job(
         unseen=tuple(unseen),
         runs=runs,
         ranks=merged([*logs.ranks, *_ranks(nodes, options, logs)]),
-        said=logs.said,
+        quotes=logs.quotes,
     )
 
 

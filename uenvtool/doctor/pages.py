@@ -129,7 +129,7 @@ def page_data(examination: Examination, earlier: Sequence[Run] = ()) -> dict[str
         ],
         **_rank_data(examination, findings),
         "facts": [list(fact) for fact in examination.facts],
-        "said": [list(line) for line in examination.said],
+        "quotes": [list(line) for line in examination.quotes],
         "unseen": list(examination.unseen),
         "runs": [run.data() for run in runs],
         "drawings": [

@@ -39,7 +39,7 @@ def report(
     data = {
         "findings": [finding.data() for finding in findings],
         "facts": dict(examination.facts),
-        "said": [{"place": place, "text": text} for place, text in examination.said],
+        "quotes": [{"place": place, "text": text} for place, text in examination.quotes],
         "unseen": list(examination.unseen),
         **({"runs": [run.data() for run in examination.runs]} if examination.runs else {}),
     }
@@ -52,9 +52,9 @@ def report(
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
         return Result(
-            data=data, text=text, tables=(*measured, *_said(examination)), notes=(*skipped, *notes), exit_code=code
+            data=data, text=text, tables=(*measured, *_quoted(examination)), notes=(*skipped, *notes), exit_code=code
         )
-    beside = (*measured, *_said(examination))
+    beside = (*measured, *_quoted(examination))
     most = max(MOST_LINES - sum(len(one.rows) + 2 for one in beside), FEWEST_LINES)
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
     more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []
@@ -70,13 +70,13 @@ def report(
     )
 
 
-def _said(examination: Examination) -> Iterator[Table]:
+def _quoted(examination: Examination) -> Iterator[Table]:
     """Yield the lines of the logs that tell more, with their numbers; of several logs with their names too.
 
     Beside a test of the network one is enough for a screen.
     """
-    said = examination.said[:1] if examination.runs else examination.said
-    places = [(*place.rpartition(":"), text) for place, text in said]
+    shown = examination.quotes[:1] if examination.runs else examination.quotes
+    places = [(*place.rpartition(":"), text) for place, text in shown]
     is_one = len({log for log, *_ in places}) == 1
     if places:
         rows = [(line if is_one else f"{log}:{line}", text) for log, _, line, text in places]

@@ -25,13 +25,18 @@ _LABEL = re.compile(
     r"\s*(?:(?:> |\[rank ?\d+\]:?|\[default\d+\]:|\[\d+,\d+\]<std(?:out|err)>:|\d{1,7}: |\[\S+ [\d:.,]+\] "
     r"|(?=[\w.-]*[A-Za-z])\w[\w.-]{0,62}:\d+:\d+ \[\d+\] )\s*){1,3}"
 )
+ERROR, WARNING, INFORMATION = range(3)
+"""The levels of lines."""
 _WARNS = re.compile(r"\b\w*Warning: |\[WARNING\]|\bWARNING[:\[]|Failed to import \w+ plugin|if it is not a singleton")
 """How programs mark what they go on with: Python's warnings and logging, libibverbs. NCCL's WARN is an error."""
 _SHELL = re.compile(
     r"^(?:\S*sh|cp|mv|rm|ln|ls|cat|cd|chmod|mkdir|grep|tar|sed|source|export|stat|touch): "
     r"|: line \d+: .*: (?:command not found|No such file|Permission denied)"
 )
-_CODE = re.compile(r"\s*(?:raise|assert|print|log(?:ger|ging)?\.\w+|warnings\.warn)\b ?[\w.]*[(\"']")
+_INFORMS = re.compile(r"(?<!NCCL )(?<!GTL )(?<![\w/.-])(?:INFO|DEBUG)(?=[:|\]\s])|\[I\] ")
+LEVEL_WITHIN = 80
+"""In so many characters a logger says of which level a line is."""
+_CODE = re.compile(r"\s*(?:-*>?\s*\d+\s+)?(?:raise|assert|print|log(?:ger|ging)?\.\w+|warnings\.warn)\b ?[\w.]*[(\"']")
 _MOMENT = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T_ ](?P<time>\d\d:\d\d:\d\d(?:[.,]\d{1,9})?)"  # ISO, as of Slurm, torchrun, logging
     r"|\b[EWIF](?P<date>\d{3,4}) (?P<clock>\d\d:\d\d:\d\d\.\d{1,9})"  # torch: month, day, time
@@ -47,9 +52,9 @@ def moment(line: str) -> str:
     return f"{day} {time.replace(',', '.').ljust(18, '0')}"
 
 
-def is_warning(line: str) -> bool:
-    """Tell if a line says of itself that it is but a warning."""
-    return bool(_WARNS.search(line))
+def level(line: str) -> int:
+    """Return what a line says of itself: that it is but a WARNING, or INFORMATION; else it may be an ERROR."""
+    return INFORMATION if _INFORMS.search(line[:LEVEL_WITHIN]) else WARNING if _WARNS.search(line) else ERROR
 
 
 def is_of_shell(line: str) -> bool:

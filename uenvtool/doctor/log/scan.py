@@ -5,11 +5,11 @@ A text that each known line contains is searched for as bytes; only where one is
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from uenvtool.core.value import value_class
@@ -130,7 +130,7 @@ class Scanner:
                     if seen.is_news(target.name, groups, around.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
                         first = _sighting(around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}")
-                        seen.set_first(target.name, first)
+                        seen.set_first(target.name, replace(first, around=Tail.around(shown, block, start, line)))
                     seen.findings[target.name].last[seen.logs] = block.offset + start
                 _note(target, groups, around, seen)
 
@@ -188,7 +188,7 @@ class _Around:
         """Return it without secrets; what lies behind the line only if the line that is wanted looks there."""
         looked_at = self.behind if wanted.near or wanted.not_near else b""
         behind = without_secrets(looked_at.decode("utf-8", "replace")).encode()
-        return dataclasses.replace(self, line=without_secrets(self.line), behind=behind)
+        return replace(self, line=without_secrets(self.line), behind=behind)
 
     def found(self, wanted: LogLine) -> tuple[dict[str, str | None], int] | None:
         """Return what the line gives, and how many bytes of it that took; None if it is another with the same text."""
@@ -258,8 +258,7 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        is_warning = origin.is_warning(around.line)
-        seen.findings[target.name].add(node, origin.rank(around.before), groups, is_warning=is_warning)
+        seen.findings[target.name].add(node, origin.rank(around.before), groups, origin.level(around.line))
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
         return

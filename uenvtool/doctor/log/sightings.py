@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from uenvtool.doctor.log.bandwidth import Rows
+from uenvtool.doctor.log.origin import INFORMATION
 from uenvtool.doctor.log.tail import ENOUGH, Tail
 from uenvtool.doctor.nodes import numbers_of
 
@@ -20,8 +21,9 @@ class Sighting:
     """A finding in logs.
 
     place, order, text, detail, node, rank, moment: of the line that shows it first; order is the number of its log and
-    of its line, moment what the line says of the time. Then of all lines: how many, from which nodes and ranks,
-    which details they give, if they are but warnings, and where the last one of each log begins.
+    of its line, moment what the line says of the time. around: what stands beside that line. Then of all lines: how
+    many, from which nodes and ranks, which details they give, the worst level, and where the last one of each
+    log begins.
     """
 
     place: str = ""
@@ -31,17 +33,18 @@ class Sighting:
     node: str = ""
     rank: int | None = None
     moment: str = ""
+    around: Tail | None = None
     count: int = 0
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
     details: dict[str, int] = field(default_factory=dict)
-    is_warning: bool = True
+    level: int = INFORMATION
     last: dict[int, int] = field(default_factory=dict)
 
-    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None], *, is_warning: bool) -> None:
+    def add(self, node: str, rank: int | None, groups: Mapping[str, str | None], level: int) -> None:
         """Count one more line."""
         self.count += 1
-        self.is_warning &= is_warning
+        self.level = min(self.level, level)
         node = groups.get("node") or node
         if node and len(self.nodes) < MOST_NAMES:
             self.nodes.add(node)
@@ -96,7 +99,7 @@ class Sightings:
             nodes=old.nodes,
             ranks=old.ranks,
             details=old.details,
-            is_warning=old.is_warning,
+            level=old.level,
             last=old.last,
         )
 

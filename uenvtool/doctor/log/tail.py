@@ -7,18 +7,18 @@ from collections.abc import Iterable, Iterator
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import Block
-from uenvtool.doctor.log.origin import is_of_shell
+from uenvtool.doctor.log.origin import is_code, is_of_shell
 from uenvtool.doctor.secrets import without_secrets
 
 IGNORED = "Exception ignored in"
 """How Python begins what it says of a failure that it passes over, as in a destructor."""
-TAIL_BYTES = 1 << 16
+TAIL_BYTES, NEAR_BYTES = 1 << 16, 1 << 12
 ENOUGH, MANY = 5, 50
 """So many lines of progress say that a run went on, and that what was known to break it did not."""
 PLAIN = 2
 """So much weight has a line that states a failure by itself."""
 LAST_LINES = 4
-MOST_SAID = 4
+MOST_QUOTES = 4
 MOST_OF = 0.6
 """A line is quoted where so much of it is."""
 SHOWN = 300
@@ -74,8 +74,9 @@ _FRAME = re.compile(
 )
 """A function in a trace of calls: as Open MPI and glibc print it, gdb and sanitizers, UCX."""
 _EMPTY = re.compile(
-    r"^\W*raise |^\W*File \"|FAILED\s*$|Root Cause|End of error message|\^{3,}|frame #\d+|<NO_OTHER_FAILURES>|"
-    r"ChildFailedError:?\s*$|MPI_ERRORS_ARE_FATAL|Other Failures|^\W*$"
+    r"^\W*File \"|FAILED\s*$|Root Cause|End of error message|\^{3,}|frame #\d+|<NO_OTHER_FAILURES>|"
+    r"ChildFailedError:?\s*$|MPI_ERRORS_ARE_FATAL|Other Failures|^\W*$|"
+    r"running processes found|^Vulnerability |Could not collect|Structured Error Msg: <NONE>|Environment variable '"
 )
 """What stands around a failure in many logs, and tells nothing of it."""
 _SYSTEM = re.compile(
@@ -97,7 +98,7 @@ _DONE = re.compile(
 
 @value_class
 class Tail:
-    """The end of a log. log: its name. line, offset: the numbers of its first line and byte."""
+    """The end of a log, or another part of it. log: its name. line, offset: the numbers of its first line and byte."""
 
     log: str
     line: int
@@ -111,6 +112,13 @@ class Tail:
         start = last.data.find(b"\n", start) + 1 if start else 0
         line = last.line + last.data.count(b"\n", 0, start)
         return cls(log=log, line=line, offset=last.offset + start, data=last.data[start:])
+
+    @classmethod
+    def around(cls, log: str, block: Block, at: int, line: int) -> Tail:
+        """Return what stands around a place in a block, whose line has this number."""
+        start = block.data.rfind(b"\n", 0, max(at - NEAR_BYTES, 0)) + 1
+        line -= block.data.count(b"\n", start, at)
+        return cls(log=log, line=line, offset=block.offset + start, data=block.data[start : at + NEAR_BYTES])
 
     def progress_after(self, offset: int, *, any_line: bool = False) -> int:
         """Return how many lines of progress stand behind the line of a place; any_line: that are not empty."""
@@ -142,7 +150,7 @@ class Tail:
         return LastWords(
             text=shortened(without_secrets(line), SHOWN),
             place=f"{self.log}:{self.line + number}",
-            weight=max(weight(line), PLAIN * is_last),
+            weight=weight(line),
             is_last=is_last,
         )
 
@@ -151,12 +159,10 @@ class Tail:
         seen: set[str] = set()
         for number, line in enumerate(self._lines_after(-1)):
             frame = _FRAME.match(line)
-            told = frame is None and _tells(line)
-            if frame and not _SYSTEM.search("".join(filter(None, frame.groups()))):
-                told = "a frame" not in seen
-                seen.add("a frame")
-            kind = kind_of(line)
-            if told and kind not in seen:
+            if frame and _SYSTEM.search("".join(filter(None, frame.groups()))):
+                continue
+            kind = "a frame" if frame else kind_of(line)
+            if kind not in seen and (frame or _tells(line)):
                 seen.add(kind)
                 text = shortened(without_secrets(line), SHOWN)
                 yield LastWords(
@@ -204,21 +210,21 @@ def _steps(line: str) -> int:
 
 
 def _speaks(line: str) -> bool:
-    return bool(_SPEAKS.search(line) and not _HARMLESS.search(line))
+    return bool(_SPEAKS.search(line) and not _HARMLESS.search(line)) and not is_code(line)
 
 
 def _tells(line: str) -> bool:
     """Tell if a line says something of a failure, beyond that one was."""
-    if _HARMLESS.search(line) or _EMPTY.search(line):
+    if any(words.search(line) for words in (_HARMLESS, _EMPTY, _FOLLOWS)) or is_code(line):
         return False
-    return bool(_SPEAKS.search(line) or _TELLS.search(line)) and not _FOLLOWS.search(line)
+    return bool(_SPEAKS.search(line) or _TELLS.search(line))
 
 
-def said(tails: Iterable[Tail], quoted: Iterable[str]) -> tuple[LastWords, ...]:
+def quotes(tails: Iterable[Tail], quoted: Iterable[str]) -> tuple[LastWords, ...]:
     """Return the few lines that say most of a failure, in their order; none of those that are quoted already."""
     quoted = list(quoted)
     lines = [words for tail in tails for words in tail.telling() if not is_told(words.text, quoted)]
-    best = sorted(lines, key=lambda words: -words.weight)[:MOST_SAID]
+    best = sorted(lines, key=lambda words: -words.weight)[:MOST_QUOTES]
     return tuple(words for words in lines if words in best)
 
 
@@ -231,4 +237,8 @@ def is_told(line: str, quoted: Iterable[str]) -> bool:
 
 def last_words(tails: Iterable[Tail]) -> LastWords | None:
     """Return the line at the ends of logs that says most of a failure, the first of those; None where there is none."""
-    return max(filter(None, (tail.last_words() for tail in tails)), key=lambda words: words.weight, default=None)
+    return max(
+        filter(None, (tail.last_words() for tail in tails)),
+        key=lambda words: (words.is_last, words.weight),
+        default=None,
+    )

@@ -90,7 +90,9 @@ def _exceptions(lines: Iterator[str], named: str) -> Iterator[tuple[Raised | Non
                 message = f"{message} {next(lines, '').strip()}".strip()
             if _AGAIN.search(f"{raised['type']}: {message}"):
                 continue
-            yield Raised(type=raised["type"], message=message, place=own or frame), own or frame
+            place = own or frame
+            stated = f"{place}: {codes[place]}" if not message and place in codes else place
+            yield Raised(type=raised["type"], message=message, place=stated), place
             is_open = False
     if is_open:
         place = own or frame

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.log.origin import is_of_shell, without_label
+from uenvtool.doctor.log.origin import INFORMATION, WARNING, is_of_shell, without_label
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, is_told, last_words, said, weight
+from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, Tail, is_told, last_words, quotes, weight
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
@@ -22,7 +22,7 @@ WATCHDOG = "watchdog-timeout"
 """The finding whose detail says who is behind."""
 SIGNS = ("exception", "failed", "ended")
 """The findings whose detail says who failed first, the one that says most of it first."""
-ENDS = ("killed", "cancelled", "nccl-remote-died", "worker-process-died")
+ENDS = ("killed", "cancelled", "interrupted", "nccl-remote-died", "worker-process-died")
 """The findings that say that a process ended, whatever others print afterwards."""
 UNCLEAR, FAILED, ENDED = "unclear", "failed", "ended"
 WENT_ON, TIME_LIMIT, STALL = "went-on", "time-limit", "stall"
@@ -72,8 +72,15 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
         return found
     details = [one.detail for one in found.findings]
     first = [(one.place, one.text) for one in failed[:1] if not is_told(one.text, details)]
-    more = said(seen.tails, [*details, *(text for _, text in first)])
-    return replace(found, said=(*first, *((words.place, words.text) for words in more)))
+    more = quotes([*_before_tails(failed[0], seen), *seen.tails], [*details, *(text for _, text in first)])
+    return replace(found, quotes=(*first, *((words.place, words.text) for words in more)))
+
+
+def _before_tails(finding: Finding, seen: Sightings) -> Iterator[Tail]:
+    """Yield what stands around the line of a finding, where the end of its log does not have it."""
+    sighting = seen.findings.get(finding.known.id)
+    if sighting and sighting.around and sighting.around.offset < seen.tails[sighting.order[0] - 1].offset:
+        yield sighting.around
 
 
 def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examination:
@@ -86,9 +93,10 @@ def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examinat
     if any(one.known.id not in (FAILED, ENDED) or weight(one.detail) >= PLAIN for one in broken):
         return found
     last = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
-    if last is None or (broken and last.weight <= PLAIN):
+    least = PLAIN if any(one.known.id == FAILED for one in broken) else PLAIN - 1
+    if last is None or (broken and last.weight <= least):
         return found
-    name = FAILED if last.weight >= PLAIN and (broken or last.is_last) else UNCLEAR
+    name = FAILED if broken or last.is_last else UNCLEAR
     added = Finding(known=known.findings[name], detail=last.text, place=last.place)
     return replace(found, findings=tuple(worst_first([added, *(one for one in found.findings if one not in broken)])))
 
@@ -131,13 +139,15 @@ def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
     shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
     fallbacks = [name for name in shown if holding[name].fallback]
     causes = {name: seen.findings[name] for name in shown if not holding[name].fallback}
-    broken = [name for name in causes if holding[name].severity == BROKEN and not causes[name].is_warning]
+    broken = [
+        name for name in causes if holding[name].severity == BROKEN and not _is_harmless(holding[name], causes[name])
+    ]
     if broken == [TIME_LIMIT] and "exception" in fallbacks and order["exception"] < order[TIME_LIMIT]:
         return causes if seen.went_on("exception") else {**causes, "exception": seen.findings["exception"]}
     if broken:
         return causes
     if causes:  # a sign that is but a warning too says no more than they do
-        fallbacks = [name for name in fallbacks if not seen.findings[name].is_warning]
+        fallbacks = [name for name in fallbacks if not _is_harmless(holding[name], seen.findings[name])]
     if fallbacks:
         first = min(fallbacks, key=lambda name: (order[name], name in SIGNS))
         return {**causes, first: seen.findings[first]}
@@ -151,13 +161,18 @@ def _as_warned(findings: list[Finding], shown: Mapping[str, Sighting], seen: Sig
     They stay where the log shows that it failed, and no other one says why; what does not say why stands behind them.
     """
     broken = [one for one in findings if one.known.severity == BROKEN]
-    warned = [one for one in broken if shown[one.known.id].is_warning]
+    warned = [one for one in broken if _is_harmless(one.known, shown[one.known.id])]
     if not warned:
         return findings
     others = [one for one in broken if one not in warned]
     if all(one.known.fallback for one in others) and (others or last_words(seen.tails)):
         return [*(one for one in findings if one not in others), *others]
     return [replace(one, known=replace(one.known, severity=RISK)) if one in warned else one for one in findings]
+
+
+def _is_harmless(known: KnownFinding, sighting: Sighting) -> bool:
+    """Tell if all lines of a finding are but warnings, or less; that something waits is information too."""
+    return sighting.level == WARNING or (sighting.level == INFORMATION and not known.fault and known.id not in ENDS)
 
 
 def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
