@@ -96,6 +96,26 @@ def test_the_check_finds_nothing(cli: Cli, place: Path, job: str) -> None:
     assert answer.code == 0, answer.stderr
 
 
+@pytest.mark.parametrize("how", [(), ("--stage",), ("--venv", "mine.squashfs"), ("--venv", "mine.squashfs", "--stage")])
+def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_other_file(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, how: tuple[str, ...]
+) -> None:
+    for name in ("base.squashfs", "mine.squashfs"):
+        (place / name).touch()
+    overlay = {"base": {"kind": "uenv", "image": "./base.squashfs"}, "mount": "/user-tools", "name": "mine"}
+    monkeypatch.setattr("uenvtool.venv.info.described", lambda path: overlay)
+    text = script(cli, *UENV, *(how if "--venv" in how else ("--image", "./base.squashfs", *how)), *TRAIN)
+    (place / "job.sh").write_text(text)
+    named = "sbcast --force ./base" if "--stage" in how else "#SBATCH --uenv=./base"
+    (place / "other.sh").write_text(text.replace(named, named.replace("base", "other")))
+
+    made, edited = cli("job", "check", "job.sh"), cli("job", "check", "other.sh")
+
+    assert "NCCL_PROTO" not in text, "the recipe's NCCL needs no way out"
+    assert made.code == 0, made.stdout
+    assert "error[tuning-guard]" in edited.stdout
+
+
 @pytest.mark.parametrize("job", JOBS)
 def test_a_person_can_read_it(cli: Cli, job: str) -> None:
     lines = script(cli, *JOBS[job], *TRAIN).splitlines()

@@ -115,7 +115,8 @@ def planned(request: JobRequest) -> Job:
     plan = plan_job(
         request, system, uarch, runtime,
         image=image, overlay=overlay, facts={**system.facts(uarch), **(settings.versions if settings else {})},
-        settings=settings.for_job(inside=inside) if settings else (), again=_again(request, system.name),
+        settings=settings.for_job(inside=inside) if settings else (),
+        recipe=_untold(request.recipe, image) if runtime.job.image == UENV else "", again=_again(request, system.name),
     )  # fmt: skip
     _refuse_unmounted(plan)
     texts = job_files(plan, _activation(plan, settings))
@@ -156,6 +157,11 @@ def _settings(
             system.name, uarch=uarch, runtime=runtime.name, recipe=recipe, facts=facts, workarounds=chosen
         )
     return settings_of([system], [runtime], uarch=uarch, facts=facts, workarounds=chosen)
+
+
+def _untold(recipe: str | None, image: str) -> str:
+    """Return the recipe of a uenv that is named beside it; empty if there is none, or the uenv's label tells it."""
+    return recipe if recipe and recipe_of_label(image) != recipe else ""
 
 
 def _published(name: str, system: System, uarch: str) -> str:

@@ -68,7 +68,7 @@ class JobPlan:
     directives: the options of sbatch, each with its value and reason. tasks: of Slurm a node. ranks: processes of
     the training a node. cores: of a task. settings: variables that the job sets, in order. gpu: the vendor of the GPUs.
     binding: of a rank to the cores beside its GPU. local: the disk of a node. extended: for an image with a network
-    stack of its own. again: what makes the job again.
+    stack of its own. recipe: of an image whose name does not tell it. again: what makes the job again.
     """
 
     request: JobRequest
@@ -90,6 +90,7 @@ class JobPlan:
     gpu: str
     binding: Binding | None
     local: Local | None
+    recipe: str
     again: str
     directives: tuple[Explained, ...] = ()
 
@@ -158,11 +159,12 @@ def plan_job(
     overlay: Overlay | None,
     settings: Sequence[Setting],
     facts: Facts,
+    recipe: str,
     again: str,
 ) -> JobPlan:
     """Return the plan of a job. Raises BadInput for what the system or runtime cannot do, and says what it can.
 
-    facts: what is known of the versions, for the binding.
+    facts: what is known of the versions, for the binding. recipe: see JobPlan.
     """
     use, knowledge = runtime.job, system.jobs.of(runtime.name)
     node = system.nodes[uarch]
@@ -178,7 +180,7 @@ def plan_job(
         request=request, knowledge=knowledge, system=system.name, runtime=runtime, use=use, command=command,
         nodes=nodes, ranks=ranks, tasks=tasks, cores=node.cores * ranks // most // tasks if most else 0,
         time=request.time or defaults.get("time", ""), name=request.name or _name_of(command.words), image=image,
-        overlay=overlay, extended=extended, settings=tuple(settings), again=again,
+        overlay=overlay, extended=extended, settings=tuple(settings), recipe=recipe, again=again,
         gpu=node.gpu.vendor if node.gpu else "", local=system.jobs.local,
         binding=binding if binding and binding.when.holds(facts) else None,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from uenvtool.core.lines import (
     mountable,
     yaml_mapping,
 )
+from uenvtool.job.check.parts import MADE_FOR
 from uenvtool.job.launch import LAUNCHERS
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, KUBERNETES, UENV, JobPlan
 from uenvtool.job.request import SRUN, TORCHRUN
@@ -77,6 +78,7 @@ def _batch_script(plan: JobPlan) -> str:
         DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
         COMMAND=bash_words(plan.command.words),
         AGAIN=in_comment(plan.again),
+        MADE_FOR=in_comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else "",
         CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else _exports(plan),
         IN_LOGS=_in_logs(plan),

@@ -17,8 +17,8 @@ from uenvtool.job.check.parts import Source
 from uenvtool.job.check.request import CheckRequest
 from uenvtool.job.check.show import code_quality, difference, report, sarif, summary
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.kinds import RULES
-from uenvtool.knowledge.locate import shown
+from uenvtool.knowledge.kinds import RECIPE, RULES
+from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime
@@ -213,8 +213,8 @@ def runtime_of(source: Source) -> str | None:
 
 
 def recipe_of(source: Source) -> str | None:
-    """Return the recipe of the uenv that a script loads, if one of its name and version is known."""
-    return recipe_of_label(source.uenv)
+    """Return the recipe of the uenv that a script loads, as it was made for it or by the label, if it is known."""
+    return source.recipe if source.recipe in available(RECIPE) else recipe_of_label(source.uenv)
 
 
 def _versions(source: Source, system: System) -> Facts:

@@ -14,7 +14,14 @@ from uenvtool.core.value import value_class
 BATCH: Final = "batch"
 STEP: Final = "step"
 """Scopes: the batch script itself, and what srun or a container runs."""
-_NAMED = re.compile(r"^[^#\n]*(?:--uenv[= ]|\buenv image inspect [^\n]*?)[\"']?([\w-]+/v?\d[\w.:%@-]*)", re.MULTILINE)
+_NAMED = re.compile(
+    r"^[^#\n]*(?:(?:--uenv[= ]|\buenv image inspect [^\n]*?)[\"']?([\w-]+/v?\d[\w.:%@-]*)"
+    r"|\bsbcast --force ([^\s\"$]+))",
+    re.MULTILINE,
+)
+MADE_FOR: Final = "# uenvtool: recipe={} uenv={}"
+"""What `uenvtool job` writes down where nothing else in the script tells the recipe of its uenv."""
+_MADE_FOR = re.compile(f"^{MADE_FOR.format('(?P<recipe>.+)', '(?P<uenv>.+)')}$", re.MULTILINE)
 OUTER: Final = "\ue000"
 """Stands for a `$` that the batch script expands before a step starts. The character is of a private area."""
 
@@ -122,10 +129,16 @@ class Source:
 
     @property
     def uenv(self) -> str:
-        """Return the label of the uenv that its options name, or that it copies; empty if it names none."""
-        named = (part.text for part in self.of("directive", "uenv"))
+        """Return the label or file of the uenv that its options name, or that it copies; empty if it names none."""
+        named = (part.text.partition(",")[0] for part in self.of("directive", "uenv"))
         found = _NAMED.search(self.text)
-        return next(named, found[1] if found else "")
+        return next(named, found[1] or found[2] if found else "")
+
+    @property
+    def recipe(self) -> str:
+        """Return the recipe that `uenvtool job` wrote down; empty where the script now loads another uenv."""
+        found = _MADE_FOR.search(self.text)
+        return found["recipe"] if found and found["uenv"] == self.uenv else ""
 
 
 class Lines:

@@ -2,7 +2,7 @@
 @DIRECTIVES@
 command=(@COMMAND@)
 # Made by uenvtool, again: @AGAIN@
-
+@MADE_FOR@
 set -e      # a step that fails ends the job with its exit code
 ulimit -c 0 # no core dumps, one from each rank that crashes
 
