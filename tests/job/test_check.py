@@ -78,6 +78,9 @@ FLAWS = {
     "cores-not-asked": FOUR + "#SBATCH --uenv=x\nsrun python train.py\n",
     "time-limit-missing": "#SBATCH -N 1\npython x.py\n",
     "option-without-value": "#SBATCH --nodes=\n",
+    "dos-line-ends": ONE + "python t.py # a\r\n",
+    "typographic-dash": "#SBATCH \u2013nodes=2\n",
+    "no-break-space": "#SBATCH\u00a0--nodes=2\n",
     "failure-hidden": HEAD + "srun -c 8 python train.py\necho done\n",
     "wait-hides-failure": FOUR + "srun python a.py &\nsrun python b.py &\nwait\n",
     "tee-hides-failure": "torchrun train.py 2>&1 | tee log\nexit $?\n",
@@ -260,6 +263,8 @@ QUIET = {
     "conda in a login shell": ONE.replace("bash", "bash -l") + "conda activate x\n",
     "the tasks of an array": ONE + "#SBATCH --array=0-15:3%4\n",
     "a usage text": "echo 'Usage: job.sh <ACCOUNT>'\n",
+    "a dash and a no-break space that Slurm takes": ONE
+    + "#SBATCH --job-name=a\u2013b --comment=\"a \u2013\u00a0b\" # x \u2013y\u00a0z\necho 'a \u2013b\u00a0c'\n",
 }
 
 
@@ -305,6 +310,15 @@ MISSED = {
     "placeholder, options": ONE + "srun <SLURM OPTIONS> python t.py\n",
     "token-in-script, wandb login": ONE + "wandb login " + "0123456789abcdef" * 2 + "01234567\n",
     "venv-unpacked, conda": HEAD + "conda activate train\nsrun -c 8 python t.py\n",
+    "typographic-dash, an option further on": ONE + "#SBATCH --mem=1G \u2014qos=x\n",
+    "typographic-dash, a short option": ONE + "#SBATCH \u2013p x\n",
+    "typographic-dash, within a name": ONE + "#SBATCH --cpus\u2013per-task=2\n",
+    "typographic-dash, of an array": ONE + "#SBATCH --array=0\u20133\n",
+    "no-break-space, behind a value": ONE + "#SBATCH --mem=1G\u00a0\n",
+    "no-break-space, of no width": ONE + "#SBATCH \u200b--mem=1G\n",
+    "no-break-space, in a command": ONE + "srun\u00a0python t.py\n",
+    "no-break-space, before an option": "#!/bin/bash\n\u00a0#SBATCH --nodes=1\n",
+    "dos-line-ends, in a script within one": "sbatch <<E\r\n#!/bin/bash\r\n#SBATCH -N 1\r\nls\r\nE\r\n",
     "option-without-value, and a blank": ONE + "#SBATCH --mem= 64G\n",
     "node-alone, standalone": TWO + "srun torchrun --standalone --nproc-per-node=4 t.py\n",
     "node-alone, localhost": TWO + "srun python -m torch.distributed.run --nnodes 2 --master_addr localhost t.py\n",

@@ -174,7 +174,7 @@ def test_an_option_that_stands_above_too_is_a_choice_and_not_mended(cli: Cli, wr
     assert file.read_text() == "#SBATCH --mem=1G\nls\n#SBATCH --mem=2G\n"
 
 
-@pytest.mark.parametrize("content", [b"set -x cat $0\r\n", b"set -x cat $0 # \xff\n"])
+@pytest.mark.parametrize("content", [b"set -x cat $0 # \xff\n", b'image = "$X"\r\n'])
 def test_fix_refuses_what_it_would_not_write_as_it_was(cli: Cli, write: Write, content: bytes) -> None:
     file = write("job.sh", content)
 
@@ -182,6 +182,46 @@ def test_fix_refuses_what_it_would_not_write_as_it_was(cli: Cli, write: Write, c
 
     assert (answer.code, file.read_bytes()) == (2, content)
     assert "cannot mend it in place" in answer.stderr
+
+
+TYPESET = {
+    "#SBATCH --time=1:0:0\r\nsrun a \\\r\n b\r\n": "#SBATCH --time=1:0:0\nsrun a \\\n b\n",
+    "#SBATCH \u2013time=1:0:0 \u2013-mem=1G -\u2013qos=x\n": "#SBATCH --time=1:0:0 --mem=1G --qos=x\n",
+    "#SBATCH\u00a0--time=1:0:0\u202f--mem=1G\u00a0\n": "#SBATCH --time=1:0:0 --mem=1G \n",
+    "#SBATCH \u2013p x\n": "#SBATCH \u2013p x\n",
+    "#SBATCH --mem\u200b=1G\n": "#SBATCH --mem\u200b=1G\n",
+    "\u00a0#SBATCH --mem=1G\n": "\u00a0#SBATCH --mem=1G\n",
+}
+"""What a page, a text processor or Windows made of a script, and what --fix makes of it; where it cannot, the same."""
+
+
+@pytest.mark.parametrize("text", TYPESET)
+def test_fix_takes_out_what_a_page_or_windows_put_in(cli: Cli, write: Write, text: str) -> None:
+    file = write("job.sh", text.encode())
+
+    answer = cli("job", "check", "--fix", file)
+
+    assert file.read_bytes().decode() == TYPESET[text]
+    assert answer.code == int(text == TYPESET[text]), answer.stdout
+
+
+def test_fix_of_one_rule_keeps_the_line_ends(cli: Cli, write: Write) -> None:
+    file = write("job.sh", b"#!/bin/bash\r\nset -x cat $0\r\n")
+
+    cli("job", "check", "--fix", "--select", "set-x-cat", file)
+
+    assert file.read_bytes() == b"#!/bin/bash\r\nset -x; cat $0\r\n"
+
+
+def test_a_flaw_has_its_place_whatever_the_line_ends(cli: Cli, write: Write) -> None:
+    text = "#!/bin/bash\n#SBATCH --time=1:0:0\nexport A=1 \\\n  CUDA_LAUNCH_BLOCKING=1\npkill -f x\n"
+    one, other = (
+        json.loads(cli("job", "check", "--json", write("job.sh", content.encode())).stdout)
+        for content in (text, text.replace("\n", "\r\n"))
+    )
+
+    assert one == [each for each in other if each["rule"] != "dos-line-ends"]
+    assert len(one) + 1 == len(other) == 3
 
 
 def test_fix_follows_a_link(cli: Cli, write: Write, place: Path) -> None:

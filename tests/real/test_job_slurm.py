@@ -522,3 +522,27 @@ def test_without_uenvtool_nobody_looks_why_a_run_failed(site: Site, place: Path)
     assert "JobState=FAILED" in job
     assert "stop: uenvtool is not on the PATH of this node, and nobody looks why training failed" in output
     assert runs(place) == 1
+
+
+REFUSED = {
+    "dos-line-ends": ("#!/bin/bash\r\n#SBATCH --nodes=2\r\nhostname\r\n", "DOS line breaks"),
+    "typographic-dash": ("#!/bin/bash\n#SBATCH \u2013nodes=2\nhostname\n", "Invalid directive"),
+    "no-break-space": ("#!/bin/bash\n#SBATCH --nodes=2\u00a0\nhostname\n", "is not a valid node count"),
+}
+
+
+@pytest.mark.parametrize("rule", sampled(REFUSED))
+def test_a_script_of_a_page_or_of_windows_is_refused_and_taken_when_it_is_mended(
+    slurm: Slurm, cli: Cli, place: Path, rule: str
+) -> None:
+    text, message = REFUSED[rule]
+    (place / "job.sh").write_bytes(text.encode())
+
+    before = slurm.run("sbatch", "--test-only", "job.sh", cwd=place)
+    found = cli("job", "check", "--fix", "job.sh")
+    after = slurm.run("sbatch", "--test-only", "job.sh", cwd=place)
+
+    assert before.returncode != 0
+    assert message in before.stderr
+    assert found.code == 0, found.stdout
+    assert after.returncode == 0, after.stderr

@@ -17,7 +17,7 @@ from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_fi
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)
 """The worst first: the job fails or computes something else; it costs time or nodes; advice, shown with --all."""
-KINDS = ("directive", "late", "variable", "command", "last", "entry", "line")
+KINDS = ("directive", "sbatch", "late", "variable", "command", "last", "entry", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
 
@@ -29,6 +29,7 @@ class Look:
     """
 
     directive: Pattern | None = None
+    sbatch: Pattern | None = None
     late: Pattern | None = None
     variable: Pattern | None = None
     command: Pattern | None = None
@@ -48,7 +49,7 @@ class Look:
 
     def matches(self, name: str, text: str, scope: str) -> bool:
         """Tell if a part of this kind is one that the rule looks for. A line is searched for the name."""
-        found = self.name.search(text) if self.kind == "line" else self.name.fullmatch(name)
+        found = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
         return (
             found is not None
             and self.scope in ("", scope)

@@ -451,6 +451,15 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
+def dos_line_ends(context: Context) -> Iterator[Found]:
+    """Yield the first line of those that end as on Windows, with all of their ends."""
+    returns = context.source.carriage_returns
+    if returns:
+        start = context.source.text.rfind("\n", 0, returns[0]) + 1
+        edits = tuple((place, place + 1, "") for place in returns)
+        yield Found(offset=start, end=returns[0], detail=f"{len(returns)} of them", edits=edits)
+
+
 def output_folders(context: Context) -> Iterator[Found]:
     """Yield folders of the job's output that Slurm does not make, one finding a folder."""
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
@@ -598,8 +607,8 @@ _SEARCHES: Sequence[Finder] = (
     syntax_error, overwritten, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
     node_alone, node_rank_of_batch_script, ends_at_once, one_gpu_for_all, more_ranks_than_gpus,
     lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, glued_bracket, escaped_in_single_quotes,
-    late_options, output_folders, rank_before_step, conda_without_hook, rank_for_all_tasks, rank_variable, world_size,
-    rank_of_batch_script, hook_variant, required_options,
+    late_options, dos_line_ends, output_folders, rank_before_step, conda_without_hook, rank_for_all_tasks,
+    rank_variable, world_size, rank_of_batch_script, hook_variant, required_options,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

@@ -73,7 +73,8 @@ class Finding:
 def read_source(text: str, shown: str) -> Source:
     """Return a file as an EDF if it is named `.toml` or is of that form, else as a batch script."""
     looks_like_edf = not text.startswith("#!") and "#SBATCH" not in text and _EDF.search(text) is not None
-    return read_edf(text, shown) if PurePath(shown).suffix == ".toml" or looks_like_edf else read_script(text, shown)
+    is_edf = PurePath(shown).suffix == ".toml" or looks_like_edf
+    return read_edf(text.replace("\r\n", "\n"), shown) if is_edf else read_script(text, shown)
 
 
 def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
@@ -113,7 +114,8 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
     above = lines.line(line - 1) if line > 1 else ""
     is_meant = bool(_MEANT.search(text) or _MEANT.match(above)) and rule.severity == WARNING
     severity = rule.severity if holds and found.is_certain and not is_meant else HINT
-    fix = _edited_line(context.source.text, edits, found.offset) if edits and not rule.secret else found.fix or rule.fix
+    edited = _edited_line(context.source.text, edits, found.offset) if edits and not rule.secret else ""
+    fix = edited if edited not in ("", text.strip()) else found.fix or rule.fix
     return Finding(
         rule=rule,
         severity=severity,

@@ -48,10 +48,10 @@ def check(request: CheckRequest) -> Result:
         source = read_source(text, name)
         here = _flaws(source, rules, request.system, folder=file.parent)
         if request.fix or request.diff:
-            new = fixed(text, here)
-            changes.append(without(secrets(text, here), difference(name, text, new)))
-            if request.fix and new != text:
-                _rewrite(file, text, new)
+            old, new = source.text, fixed(source.text, here)
+            changes.append(without(secrets(old, here), difference(name, old, new)))
+            if request.fix and new != old:
+                _rewrite(file, old, new)
                 source = read_source(new, name)
                 here = _flaws(source, rules, request.system, folder=file.parent)
         if request.shellcheck:
@@ -112,13 +112,15 @@ def _text(file: Path) -> str:
         raise BadInput("this is no text", Position(shown(file)), "name a batch script or EDF")
     if file.suffix == ".py" or re.match(rb"#!\s*\S*(env\s+)?\S*python", data):
         raise BadInput("this is a Python program", Position(shown(file)), "name the batch script that starts it")
-    return data.decode("utf-8", "replace").replace("\r\n", "\n")
+    return data.decode("utf-8", "replace")
 
 
 def _rewrite(file: Path, old: str, new: str) -> None:
     """Write a mended script in its place. Raises BadInput for one that would lose bytes by it."""
     if is_stream(file) or read_named(file, MAX_BYTES) != old.encode():
-        raise BadInput("cannot mend it in place", Position(shown(file)), "--fix takes files of UTF-8 with LF line ends")
+        raise BadInput(
+            "cannot mend it in place", Position(shown(file)), "--fix takes files of UTF-8, and EDFs with LF line ends"
+        )
     write(file.resolve(), new, keep_mode=True)
 
 

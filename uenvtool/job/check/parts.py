@@ -21,7 +21,7 @@ _NAMED = re.compile(
 )
 MADE_FOR: Final = "# uenvtool: recipe={} uenv={}"
 """What `uenvtool job` writes down where nothing else in the script tells the recipe of its uenv."""
-_MADE_FOR = re.compile(f"^{MADE_FOR.format('(?P<recipe>.+)', '(?P<uenv>.+)')}$", re.MULTILINE)
+_MADE_FOR = re.compile("^" + MADE_FOR.format(r"(?P<recipe>.+)", r"(?P<uenv>\S+)"), re.MULTILINE)
 OUTER: Final = "\ue000"
 """Stands for a `$` that the batch script expands before a step starts. The character is of a private area."""
 
@@ -62,7 +62,7 @@ class Command:
 class Part:
     """One part of a file.
 
-    kind: directive, late, variable, command, last, entry or line, see knowledge/rule.py. name: of the option,
+    kind: directive, sbatch, late, variable, command, last, entry or line, see knowledge/rule.py. name: of the option,
     variable, command or key. text: its value, or the whole command. offset, end: where it stands in the file's text.
     words: of a command. step: the offset of the command that starts the step it runs in, -1 outside. path: the
     branches and loops around it. exported: what a variable's programs see. literal: it stands in single quotes.
@@ -111,7 +111,7 @@ class Source:
     shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses.
     syntax: an error of the file's own language, as offset and message. given: the variables that it is started with,
     as far as they are known. inner: scripts that it writes to submit them. foreign: the scheduler of directives that
-    are not looked at.
+    are not looked at. carriage_returns: where a line of a script ends as on Windows.
     """
 
     shown: str
@@ -122,6 +122,7 @@ class Source:
     given: Mapping[str, str] = field(default_factory=dict)
     inner: tuple[Source, ...] = ()
     foreign: str = ""
+    carriage_returns: tuple[int, ...] = ()
 
     def of(self, kind: str, *names: str) -> Iterator[Part]:
         """Yield the parts of a kind; with names, those that have one of them."""
@@ -156,7 +157,7 @@ class Lines:
         """Return the text of a line, without its end."""
         start = self._starts[number - 1]
         end = self._text.find("\n", start)
-        return self._text[start : end if end >= 0 else len(self._text)]
+        return self._text[start : end if end >= 0 else len(self._text)].removesuffix("\r")
 
 
 lines_of = functools.lru_cache(maxsize=4)(Lines)

@@ -28,7 +28,7 @@ SHORT_OPTIONS = {
     "w": "nodelist",
 }
 """The short options of sbatch and their long names (sbatch(1))."""
-_DIRECTIVE = re.compile(r"^#SBATCH(?=[ \t-])[ \t]*(.*)", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^#SBATCH(?!\w)[ \t]*(.*)", re.MULTILINE)
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
@@ -42,7 +42,11 @@ _DEEPEST = 4
 
 def read_script(text: str, shown: str) -> Source:
     """Return the parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
-    return _source(text, range(len(text)), text, shown)
+    returns = [found.start() for found in re.finditer("\r\n", text)]
+    offsets = range(len(text)) if not returns else sorted(set(range(len(text))).difference(returns))
+    return dataclasses.replace(
+        _source(text.replace("\r\n", "\n"), offsets, text, shown), carriage_returns=tuple(returns)
+    )
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
@@ -98,10 +102,14 @@ def _blanked(text: str, pieces: Sequence[Piece]) -> str:
 
 
 def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
-    """Yield the options of the #SBATCH lines; `late` behind the first command, where sbatch stops reading."""
+    """Yield the #SBATCH lines and their options; `late` behind the first command, where sbatch stops reading."""
     for line in _DIRECTIVE.finditer(text):
         kind = "directive" if offsets[line.start()] < first_command else "late"
-        for option in _OPTION.finditer(re.split(r"[ \t]#", line[1])[0]):
+        words = re.split(r"[ \t]#", line[1])[0]
+        if words and kind == "directive":
+            begin, end = line.start(1), line.start(1) + len(words)
+            yield Part(kind="sbatch", name="", text=words, offset=offsets[begin], end=offsets[end - 1] + 1)
+        for option in _OPTION.finditer(words):
             name, value = _named(option)
             start = line.start(1) + option.start()
             end = start + len(option[0].rstrip())
