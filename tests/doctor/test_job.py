@@ -65,11 +65,13 @@ class Accounting:
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
 
-    def keeps(self, script: str, environ: Mapping[str, str], submitted: str = "sbatch job.sh") -> None:
+    def keeps(
+        self, script: str, environ: Mapping[str, str], submitted: str = "sbatch job.sh", end: str = "FAILED|1:0"
+    ) -> None:
         lines = "".join(f"{name}={value}\n" for name, value in environ.items())
         (self.folder / "script").write_text(block("Batch Script for 4711", script))
         (self.folder / "environment").write_text(block("Environment used for 4711 (must be batch to display)", lines))
-        (self.folder / "row").write_text(f"FAILED|1:0|nid[001-002]|{self.place}|4711|4711|u|train|{submitted}\n")
+        (self.folder / "row").write_text(f"{end}|nid[001-002]|{self.place}|4711|4711|u|train|{submitted}\n")
 
 
 @pytest.fixture
@@ -121,6 +123,17 @@ def test_script_output_environment_and_end_of_a_job_are_put_together(
     }
     assert found["unseen"] == []
     assert "hf_abcdefghijklmnop" not in json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("RUNNING|0:0", None), ("PENDING|0:0", None), ("COMPLETED|0:0", "0:0"), ("TIMEOUT|0:0", "0:0")]
+)
+def test_a_job_has_an_exit_code_when_it_has_ended(cli: Cli, accounting: Accounting, end: str, code: str | None) -> None:
+    accounting.keeps(SCRIPT.format(more=":"), ENVIRONMENT, end=end)
+
+    facts = report(cli)["facts"]
+
+    assert (facts["state"], facts.get("exit code")) == (end.partition("|")[0], code)
 
 
 def test_a_job_that_failed_and_had_all_that_it_needs_is_never_called_good(cli: Cli, accounting: Accounting) -> None:

@@ -79,5 +79,7 @@ def test_the_rank_that_is_at_another_line_is_named(
     assert "train.py:7" in found["detail"], found
     assert "7 are at train.py:10" in found["detail"], found
     assert any("RAS" in line for line in report["unseen"]), report["unseen"]
+    assert report["facts"]["state"] == "RUNNING"
+    assert "exit code" not in report["facts"]
     state = slurm.run("squeue", "--noheader", "--format=%T", "--jobs", job).stdout.strip()
     assert state == "RUNNING"

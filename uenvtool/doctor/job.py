@@ -30,7 +30,9 @@ from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT
 from uenvtool.knowledge.tuning import DEFAULT
 
-GOOD_STATES = ("COMPLETED", "COMPLETING", "CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
+LIVE_STATES = ("CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUSPENDED")
+"""The states of a job that has not ended; the exit code that Slurm has for it, 0:0, is none yet."""
+GOOD_STATES = ("COMPLETED", "COMPLETING", *LIVE_STATES)
 FAILED = "failed"
 """What is known of a job that failed, if nothing says why."""
 ENDS = {"OUT_OF_MEMORY": "out-of-memory-host", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
@@ -76,7 +78,7 @@ def examine_job(
         logs = joined([logs, examine_running(job, nodes)])
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
     findings = [*found.values(), *_flaws(record, system, found)]
-    facts = [(label, record.facts[name]) for name, label in LABELS.items() if name in record.facts]
+    facts = list(_facts(record.facts))
     unseen = [*logs.unseen, *record.unseen]
     if record.environment is not None:
         tuned, why_not = _tuned(record.environment, script, system=system, runtime=runtime, recipe=recipe)
@@ -94,6 +96,19 @@ def examine_job(
         ranks=merged([*logs.ranks, *_ranks(nodes, options, logs)]),
         quotes=logs.quotes,
     )
+
+
+def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield what Slurm says of a job itself, each with its label; its exit code when it has ended."""
+    is_live = _state(facts) in LIVE_STATES
+    for name, label in LABELS.items():
+        if name in facts and not (is_live and name == "ExitCode"):
+            yield label, facts[name]
+
+
+def _state(facts: Mapping[str, str]) -> str:
+    """Return the state of a job without what Slurm adds to it, such as who cancelled it."""
+    return facts.get("JobState", "").partition(" ")[0]
 
 
 def _ranks(nodes: Sequence[str], options: Mapping[str, str], logs: Examination) -> Iterator[RankView]:
@@ -159,7 +174,7 @@ def _dumps(record: JobRecord, script: Source | None) -> Iterator[Path]:
 
 def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
     """Return what the state of the job says by itself; that it failed only if its output does not say why."""
-    state = facts.get("JobState", "").partition(" ")[0]
+    state = _state(facts)
     name = ENDS.get(state)
     if name is None and state not in (*GOOD_STATES, "") and not any(f.known.severity == BROKEN for f in logs.findings):
         name = FAILED
