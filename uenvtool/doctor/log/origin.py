@@ -27,7 +27,10 @@ _LABEL = re.compile(
 )
 ERROR, WARNING, INFORMATION = range(3)
 """The levels of lines."""
-_WARNS = re.compile(r"\b\w*Warning: |\[WARNING\]|\bWARNING[:\[]|Failed to import \w+ plugin|if it is not a singleton")
+_WARNS = re.compile(
+    r"\b\w*Warning: |\[WARNING\]|\bWARNING[:\[]|Failed to import \w+ plugin|if it is not a singleton|"
+    r"ignore this (?:warning|message)"
+)
 """How programs mark what they go on with: Python's warnings and logging, libibverbs. NCCL's WARN is an error."""
 _SHELL = re.compile(
     r"^(?:\S*sh|cp|mv|rm|ln|ls|cat|cd|chmod|mkdir|grep|tar|sed|source|export|stat|touch): "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import Block
@@ -137,7 +137,7 @@ class Tail:
             is_ignored = is_ignored or IGNORED in line
             if not _speaks(line):
                 steps += _steps(line)
-            elif is_ignored:
+            elif is_ignored or (is_of_shell(line) and _goes_on(lines[number + 1 :])):
                 is_ignored = False
             else:
                 found, steps = [*(found if steps < ENOUGH else []), (number, line)], 0
@@ -201,6 +201,11 @@ def shortened(text: str, most: int) -> str:
     """Return a text on one line, of at most so many characters, cut behind a word."""
     text = " ".join(text.split())
     return text if len(text) <= most else f"{text[: most - 4].rpartition(' ')[0] or text[: most - 4]} ..."
+
+
+def _goes_on(lines: Sequence[str]) -> bool:
+    """Tell if a log goes on behind what a shell complained of, as the shell does."""
+    return sum(map(bool, map(str.strip, lines))) >= MANY
 
 
 def _steps(line: str) -> int:

@@ -165,7 +165,8 @@ def _as_warned(findings: list[Finding], shown: Mapping[str, Sighting], seen: Sig
     if not warned:
         return findings
     others = [one for one in broken if one not in warned]
-    if all(one.known.fallback for one in others) and (others or last_words(seen.tails)):
+    last = last_words(seen.tails)
+    if all(one.known.fallback for one in others) and (others or (last and last.is_last)):
         return [*(one for one in findings if one not in others), *others]
     return [replace(one, known=replace(one.known, severity=RISK)) if one in warned else one for one in findings]
 
