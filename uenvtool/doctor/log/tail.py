@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -147,12 +148,7 @@ class Tail:
         behind = lines[number + 1 :]
         is_last = not any(map(str.strip, behind[LAST_LINES - 1 :])) and not any(map(_WELL.search, behind))
         is_last = is_last and bool(_STATES.search(line)) and not is_of_shell(line)
-        return LastWords(
-            text=shortened(without_secrets(line), SHOWN),
-            place=f"{self.log}:{self.line + number}",
-            weight=weight(line),
-            is_last=is_last,
-        )
+        return self._words(number, line, is_last=is_last)
 
     def telling(self) -> Iterator[LastWords]:
         """Yield the lines that tell something of a failure, each kind once, and where a crash was."""
@@ -164,10 +160,12 @@ class Tail:
             kind = "a frame" if frame else kind_of(line)
             if kind not in seen and (frame or _tells(line)):
                 seen.add(kind)
-                text = shortened(without_secrets(line), SHOWN)
-                yield LastWords(
-                    text=text, place=f"{self.log}:{self.line + number}", weight=weight(line) + 2 * bool(frame)
-                )
+                yield self._words(number, line, more=PLAIN * bool(frame))
+
+    def _words(self, number: int, line: str, *, more: int = 0, is_last: bool = False) -> LastWords:
+        """Return a line of this number as it is shown. more: weight that it has beyond its words."""
+        text, place = shortened(without_secrets(line), SHOWN), f"{self.log}:{self.line + number}"
+        return LastWords(text=text, place=place, weight=weight(line) + more, is_last=is_last)
 
     def _lines_after(self, offset: int) -> list[str]:
         start = self.data.find(b"\n", offset - self.offset) + 1 or len(self.data) if offset >= self.offset else 0
@@ -205,7 +203,7 @@ def shortened(text: str, most: int) -> str:
 
 def _goes_on(lines: Sequence[str]) -> bool:
     """Tell if a log goes on behind what a shell complained of, as the shell does."""
-    return sum(map(bool, map(str.strip, lines))) >= MANY
+    return len(list(itertools.islice(filter(str.strip, lines), MANY))) == MANY
 
 
 def _steps(line: str) -> int:
@@ -225,19 +223,17 @@ def _tells(line: str) -> bool:
     return bool(_SPEAKS.search(line) or _TELLS.search(line))
 
 
-def quotes(tails: Iterable[Tail], quoted: Iterable[str]) -> tuple[LastWords, ...]:
-    """Return the few lines that say most of a failure, in their order; none of those that are quoted already."""
-    quoted = list(quoted)
-    lines = [words for tail in tails for words in tail.telling() if not is_told(words.text, quoted)]
+def quotes(tails: Iterable[Tail], kinds: Sequence[str]) -> tuple[LastWords, ...]:
+    """Return the few lines that say most of a failure, in their order; kinds: of the lines that are shown already."""
+    lines = [words for tail in tails for words in tail.telling() if not is_told(words.text, kinds)]
     best = sorted(lines, key=lambda words: -words.weight)[:MOST_QUOTES]
     return tuple(words for words in lines if words in best)
 
 
-def is_told(line: str, quoted: Iterable[str]) -> bool:
-    """Tell if what is quoted has all of a line, or most of it."""
+def is_told(line: str, kinds: Sequence[str]) -> bool:
+    """Tell if the lines of these kinds have all of a line, or most of it."""
     kind = kind_of(line)
-    known = filter(None, map(kind_of, quoted))
-    return not kind or any(kind in text or (text in kind and len(text) >= MOST_OF * len(kind)) for text in known)
+    return any(kind in other or (other in kind and len(other) >= MOST_OF * len(kind)) for other in kinds)
 
 
 def last_words(tails: Iterable[Tail]) -> LastWords | None:

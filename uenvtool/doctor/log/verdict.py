@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.origin import INFORMATION, WARNING, is_of_shell, without_label
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, Tail, is_told, last_words, quotes, weight
+from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, Tail, is_told, kind_of, last_words, quotes, weight
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
@@ -70,9 +70,10 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     failed = [one for one in found.findings if one.known.severity == BROKEN or one.known.id == UNCLEAR]
     if not failed:
         return found
-    details = [one.detail for one in found.findings]
-    first = [(one.place, one.text) for one in failed[:1] if not is_told(one.text, details)]
-    more = quotes([*_before_tails(failed[0], seen), *seen.tails], [*details, *(text for _, text in first)])
+    kinds = [kind_of(one.detail) for one in found.findings]
+    first = [(one.place, one.text) for one in failed[:1] if one.text and not is_told(one.text, kinds)]
+    kinds += [kind_of(text) for _, text in first]
+    more = quotes([*_before_tails(failed[0], seen), *seen.tails], kinds)
     return replace(found, quotes=(*first, *((words.place, words.text) for words in more)))
 
 
