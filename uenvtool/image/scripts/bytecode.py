@@ -31,20 +31,17 @@ def main(root: str, list_path: str, kind: str, data: str = "", start: str = "0")
     with open(list_path, "rb") as stream:
         names = stream.read().split(b"\0")[:-1]
     lengths = []
-    gathered = []
-    for name in names:
-        path = os.path.join(os.fsencode(root), name)
-        cached = cache_path(path)
-        content = bytecode(path, os.fsdecode(name), cached, kind == "checked")
-        lengths.append(len(content))
-        if content and data:
-            gathered.append(content)
-        elif content:
-            put(cached, content)
-    if data:
-        with open(data, "wb") as stream:
-            stream.seek(int(start))
-            stream.writelines(gathered)
+    with open(data or os.devnull, "wb") as gathered:
+        gathered.seek(int(start))
+        for name in names:
+            path = os.path.join(os.fsencode(root), name)
+            cached = cache_path(path)
+            content = bytecode(path, os.fsdecode(name), cached, kind == "checked")
+            lengths.append(len(content))
+            if data:
+                gathered.write(content)
+            elif content:
+                put(cached, content)
     sys.stdout.write(" ".join([str(sys.implementation.cache_tag), *map(str, lengths)]) + "\n")
 
 
@@ -58,7 +55,7 @@ def cache_path(path: bytes) -> bytes:
 def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes:
     """Return the bytecode of a module; nothing if it is no Python: as compileall, this leaves such files alone."""
     try:
-        with open(path, "rb") as stream:
+        with open(path, "rb", buffering=0) as stream:
             source = stream.read()
             status = os.fstat(stream.fileno())
         digest = importlib.util.source_hash(source)
@@ -76,7 +73,7 @@ def bytecode(path: bytes, name: str, cached: bytes, checked: bool) -> bytes:
 def reusable(cached: bytes, name: str, stamps: set[bytes]) -> bytes | None:
     """Return the code in a file that this script wrote for this very source, else None."""
     try:
-        with open(cached, "rb") as stream:
+        with open(cached, "rb", buffering=0) as stream:
             content = stream.read()
     except OSError:
         return None
