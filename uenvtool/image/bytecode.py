@@ -46,7 +46,7 @@ def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, i
     python: the command that starts it. modules: paths relative to `folder`, with their sizes in bytes. Each bundle's
     file begins with room for the definitions of its contents. Raises ToolFailed if Python does not run.
     """
-    start = header_bytes(_cache_name(name, LONGEST_TAG) for name in modules)
+    start = header_bytes([_cache_name(name, LONGEST_TAG) for name in modules])
     bundles = []
     for data, lengths in _compile(python, folder, modules, scratch, "unchecked", start=start):
         content, offset = _mapped(data), start
@@ -61,8 +61,8 @@ def gather(python: Sequence[str | Path], folder: Path, modules: Mapping[bytes, i
 
 def _cache_name(name: bytes, tag: bytes) -> bytes:
     """Return where a module's bytecode belongs (PEP 3147), relative as the module's name is."""
-    folder, base = os.path.split(name)
-    return os.path.join(folder, b"__pycache__", base[:-2] + tag + b".pyc")
+    folder, slash, base = name.rpartition(b"/")
+    return b"%b%b__pycache__/%b%b.pyc" % (folder, slash, base[:-2], tag)
 
 
 def python_version(python: Path) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -103,9 +103,9 @@ def file_definitions(tree: Tree, names: Iterable[bytes], epoch: int, *, sparse_f
         offset += entry.size
 
 
-def header_bytes(names: Iterable[bytes]) -> int:
+def header_bytes(names: Sequence[bytes]) -> int:
     """Return the most bytes that the definitions of these files take, with the mark; all these names are quotable."""
-    return sum(len(quoted(name)) + _NUMBERS_BYTES for name in names) + len(MARK)
+    return len(quoted(b"/".join(names))) + len(names) * _NUMBERS_BYTES + len(MARK)
 
 
 def write_bundle_header(tree: Tree, bundle: Bundle, epoch: int, *, sparse_field: bool) -> None:
