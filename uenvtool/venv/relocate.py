@@ -24,6 +24,7 @@ NOTES = tuple(f"{RECORD_FOLDER}/{name}".encode() for name in (IMAGE_NOTE, MANIFE
 _SCRIPT = re.compile(
     rb"#!(/[^\n]*/)bin/python[0-9.]*\n|#!/bin/sh\n'''exec' (\"?/[^\n]*/)bin/python[0-9.]*\"? \"\$0\" \"\$@\"\n' '''\n"
 )
+_MAY_NAME_ITS_PLACE = re.compile(rb"bin/[^/]+|pyvenv\.cfg|.*\.dist-info/[^/]+|.*\.pth", re.DOTALL)
 _RELOCATABLE = b"""#!/bin/sh\n'''exec' "$(dirname -- "$(realpath -- "$0")")"/'python' "$0" "$@"\n' '''\n"""
 
 
@@ -49,7 +50,7 @@ def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[
     """
     built_at, quoted = os.fsencode(folder), os.fsencode(shlex.quote(str(folder)))
     found = {}
-    for name, text in _texts(folder, entries, _may_name_its_place):
+    for name, text in _texts(folder, entries, _MAY_NAME_ITS_PLACE.fullmatch):
         if built_at in text or quoted in text:
             found[name] = _moved(text, name, built_at, os.fsencode(mount))
     records = {}
@@ -63,16 +64,11 @@ def rewritten(folder: Path, entries: Mapping[bytes, Entry], mount: str) -> dict[
 
 
 def _texts(
-    folder: Path, entries: Mapping[bytes, Entry], is_wanted: Callable[[bytes], bool]
+    folder: Path, entries: Mapping[bytes, Entry], is_wanted: Callable[[bytes], object]
 ) -> Iterator[tuple[bytes, bytes]]:
     for name, entry in entries.items():
         if entry.kind == "f" and entry.size <= LARGEST and is_wanted(name):
             yield name, (folder / os.fsdecode(name)).read_bytes()
-
-
-def _may_name_its_place(name: bytes) -> bool:
-    folder, base = os.path.split(name)
-    return folder == b"bin" or name == b"pyvenv.cfg" or folder.endswith(b".dist-info") or base.endswith(b".pth")
 
 
 def _line(line: bytes, site: bytes, changed: Mapping[bytes, bytes]) -> bytes:
