@@ -89,33 +89,24 @@ def parsed_run(text: str) -> Run | None:
     """Return the run that a line keeps; None if it keeps none."""
     try:
         data = json.loads(text)
-        rows = [{name: value for name, value in row.items() if name != "verdict"} for row in data["rows"]]
+        measured = [
+            {name: float(value) for name, value in row.items() if name not in ("bytes", "verdict")}
+            for row in data["rows"]
+        ]
         return Run(
-            test=str(data["test"]),
-            rows=tuple(Row(**{name: float(value) for name, value in row.items()} | _size(row)) for row in rows),
+            rows=tuple(Row(bytes=int(row["bytes"]), **its) for row, its in zip(data["rows"], measured, strict=True)),
             figures=tuple(
-                Figure(busbw=float(one["busbw"]), source=str(one["source"]), **_size(one)) for one in data["figures"]
+                Figure(bytes=int(one["bytes"]), busbw=float(one["busbw"]), source=str(one["source"]))
+                for one in data["figures"]
             ),
             nodes=int(data["nodes"]),
             ranks=int(data["ranks"]),
-            network=str(data["network"]),
-            name=str(data["name"]),
-            date=str(data["date"]),
-            image=str(data["image"]),
-            hosts=str(data["hosts"]),
-            facts=_texts(data["facts"]),
-            variables=_texts(data["variables"]),
+            facts={name: str(value) for name, value in data["facts"].items()},
+            variables={name: str(value) for name, value in data["variables"].items()},
+            **{name: str(data[name]) for name in ("test", "network", "name", "date", "image", "hosts")},
         )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         return None
-
-
-def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(text) for name, text in data.items()}
-
-
-def _size(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"bytes": int(row["bytes"])}
 
 
 def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Figure, ...]:
