@@ -32,6 +32,7 @@ FILE_NAME = "store.squashfs"
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 TAR = "application/vnd.oci.image.layer.v1.tar"
 """The type that oras gives a file for which none is named."""
+TITLE, REFERENCE = "org.opencontainers.image.title", "org.opencontainers.image.ref.name"
 EMPTY = b"{}"
 ANSWER_SECONDS = 60
 NOT_THERE = re.compile(r"\b(manifest|name|repository|tag|artifact|image)( \S+)? (unknown|not found)\b")
@@ -107,7 +108,7 @@ def push(image: Path, sha256: str, reference: str) -> None:
         files.fill(folder, {f"blobs/sha256/{sum_}": content for sum_, content in artifacts.blobs.items()})
         files.link(folder / "blobs" / "sha256" / sha256, os.path.abspath(image))
         index = [
-            _named(_described(manifest.encode(), MANIFEST), name)
+            _described(manifest.encode(), MANIFEST, **{REFERENCE: name})
             for name, manifest in (("image", artifacts.image), ("meta", artifacts.metadata))
         ]
         layout = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
@@ -124,16 +125,12 @@ def name_again(reference: str, tag: str) -> None:
 
 def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artifacts:
     """Return what is pushed for an image of this sum and size, with these files in its folder `meta`."""
-    layer = {"mediaType": TAR, "digest": f"sha256:{sha256}", "size": size, "annotations": _titled(FILE_NAME)}
+    layer = {"mediaType": TAR, "digest": f"sha256:{sha256}", "size": size, "annotations": {TITLE: FILE_NAME}}
     image = _manifest(SQUASHFS, layer)
     unpacked = _tar(metadata)
     packed = gzip.compress(unpacked, mtime=0)
-    about = {
-        "io.deis.oras.content.digest": f"sha256:{_sha256(unpacked)}",
-        "io.deis.oras.content.unpack": "true",
-        **_titled("meta"),
-    }
-    attached = {**_described(packed, f"{TAR}+gzip"), "annotations": about}
+    about = {"io.deis.oras.content.digest": f"sha256:{_sha256(unpacked)}", "io.deis.oras.content.unpack": "true"}
+    attached = _described(packed, f"{TAR}+gzip", **about, **{TITLE: "meta"})
     subject = _described(image.encode(), MANIFEST)
     meta = _manifest(META, attached, subject=subject)
     blobs = [EMPTY, packed, image.encode(), meta.encode()]
@@ -170,16 +167,9 @@ def _manifest(kind: str, layer: Mapping[str, Any], **more: Any) -> str:
     return _json({**head, "layers": [layer], **more})
 
 
-def _described(content: bytes, media_type: str) -> dict[str, Any]:
-    return {"mediaType": media_type, "digest": f"sha256:{_sha256(content)}", "size": len(content)}
-
-
-def _titled(name: str) -> dict[str, str]:
-    return {"org.opencontainers.image.title": name}
-
-
-def _named(described: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {**described, "annotations": {"org.opencontainers.image.ref.name": name}}
+def _described(content: bytes, media_type: str, **annotations: str) -> dict[str, Any]:
+    described = {"mediaType": media_type, "digest": f"sha256:{_sha256(content)}", "size": len(content)}
+    return {**described, "annotations": annotations} if annotations else described
 
 
 def _json(data: Mapping[str, Any]) -> str:
