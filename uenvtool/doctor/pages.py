@@ -18,7 +18,7 @@ from uenvtool.doctor.network import Run, compared
 from uenvtool.doctor.nodes import ranges
 from uenvtool.doctor.plot import HEIGHT, WIDTH, shapes, svg
 from uenvtool.doctor.request import DoctorRequest
-from uenvtool.doctor.runs import keep, read_runs
+from uenvtool.doctor.runs import WHAT_IS_READ, keep, read_runs
 
 SCRIPT = Path(__file__).parent / "doctor.js"
 PAGE, DRAWING = ".html", ".svg"
@@ -57,8 +57,7 @@ def compare(paths: Sequence[Path], request: DoctorRequest) -> Result:
 
 def _some(runs: Sequence[Run]) -> Sequence[Run]:
     if not runs:
-        hint = "the tables of nccl-tests, of PyTorch's all_reduce_bench and of OSU's benchmarks are read"
-        raise BadInput("no test of the network is in the log", hint=hint)
+        raise BadInput("no test of the network is in the log", hint=WHAT_IS_READ)
     return runs
 
 

@@ -17,6 +17,7 @@ from uenvtool.knowledge.locate import shown
 MOST_BYTES = 1 << 26
 START = b'{"date": '
 """How a file of kept runs begins; a log does not."""
+WHAT_IS_READ = "the tables of nccl-tests, of PyTorch's all_reduce_bench and of OSU's benchmarks are read"
 
 
 def kept(path: Path) -> list[Run]:
@@ -58,8 +59,7 @@ def read_runs(paths: Sequence[Path], *, system: str | None) -> Iterator[Run]:
             continue
         found = examine_logs([path], system=system).runs
         if not found:
-            hint = "the tables of nccl-tests, of PyTorch's all_reduce_bench and of OSU's benchmarks are read"
-            raise BadInput("no test of the network is in it", Position(shown(path)), hint)
+            raise BadInput("no test of the network is in it", Position(shown(path)), WHAT_IS_READ)
         yield from found
 
 
