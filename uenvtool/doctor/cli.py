@@ -41,9 +41,7 @@ def doctor(request: DoctorRequest) -> Result | None:
             from uenvtool.doctor.pages import write
 
             notes = tuple(write(examination, request, what=what))
-        return report(
-            examination, what=what, notes=notes, system=request.system, fix=request.fix, verbose=request.verbose
-        )
+        return report(examination, request, what=what, notes=notes)
 
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:

@@ -10,6 +10,7 @@ from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.network import table
+from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.usable import skipped_file_notes
@@ -21,21 +22,12 @@ MOST_LINES, FEWEST_LINES = 18, 6
 More than the fewest take a line each."""
 
 
-def report(
-    examination: Examination,
-    *,
-    what: str,
-    notes: Iterable[str] = (),
-    system: str | None = None,
-    fix: bool = False,
-    verbose: bool = False,
-) -> Result:
+def report(examination: Examination, request: DoctorRequest, *, what: str, notes: Iterable[str]) -> Result:
     """Return the answer; the exit code is NO if a finding is more than a note.
 
-    what: what was looked at. notes: what was written. system: the one that is named, for the commands. fix: only the
-    commands that mend what was found. verbose: each finding whole, and all.
+    what: what was looked at. notes: what was written.
     """
-    findings = worst_first(_mended(finding, system) for finding in examination.findings)
+    findings = worst_first(_mended(finding, request.system) for finding in examination.findings)
     data = {
         "findings": [finding.data() for finding in findings],
         "facts": dict(examination.facts),
@@ -43,12 +35,12 @@ def report(
         "unseen": list(examination.unseen),
         **({"runs": [run.data() for run in examination.runs]} if examination.runs else {}),
     }
-    measured = tuple(table(run, whole=verbose) for run in examination.runs)
+    measured = tuple(table(run, whole=request.verbose) for run in examination.runs)
     code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
-    if fix:
+    if request.fix:
         return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
     head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
-    if verbose:
+    if request.verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
         return Result(
