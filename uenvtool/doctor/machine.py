@@ -18,12 +18,9 @@ CONFIGURATION = Path("/etc/ld.so.conf.d")
 MEMORY = "/dev/shm"  # noqa: S108  only looked at
 
 
-def cores() -> int | None:
+def cores() -> int:
     """Return the cores that this process may use: those that it is bound to, and no more than its group's share."""
-    try:
-        bound = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):
-        return os.cpu_count()
+    bound = len(os.sched_getaffinity(0))
     quota, _, period = _text(CPU_LIMIT).strip().partition(" ")
     if quota.isdecimal() and period.isdecimal() and int(period):
         return max(1, min(bound, -(-int(quota) // int(period))))
