@@ -84,7 +84,7 @@ def judged(
             least = min(last[rank] for rank in behind)
             ahead = {rank for rank, number in last.items() if number > least}
             blocked |= dict.fromkeys(ahead, group.name)
-    partners = dict(_without_partner(dumps, groups))
+    partners = dict(_without_partner(dumps))
     blocked |= {rank: call.name for rank, call in partners.values()}
     first = {rank: at for rank, at in late.items() if rank not in blocked}
     found += [(BEHIND, *text) for text in _late(first, by_rank, place)]
@@ -209,7 +209,7 @@ def _disagreement(group: _Group, place: _Place) -> tuple[str, set[int]] | None:
     return None
 
 
-def _without_partner(dumps: Sequence[RankDump], groups: Sequence[_Group]) -> Iterator[tuple[int, tuple[int, Call]]]:
+def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int, Call]]]:
     """Yield each rank that does not answer a send or receive in which another waits, with that."""
     members = {name: _numbers(group.ranks) for dump in dumps for name, group in dump.groups.items()}
     open_calls = {dump.rank: {(name, call.name) for name, call in dump.waits} for dump in dumps}

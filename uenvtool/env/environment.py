@@ -164,7 +164,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
             for name in recipe.global_variants
             for value in variants.get(name, ())
         ),
-        packages=tuple(_packages(brought, system, facts, mpi, compilers, _languages(recipe, compilers), hard, soft)),
+        packages=tuple(_packages(brought, system, mpi, compilers, _languages(recipe, compilers), hard, soft)),
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
         cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
@@ -302,7 +302,6 @@ def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Const
 def _packages(
     brought: Mapping[str, SystemPackage],
     system: System,
-    facts: Facts,
     mpi: Root | None,
     compilers: Sequence[Compiler],
     virtual: Mapping[str, Constraint],

@@ -17,12 +17,12 @@ MEMORY_PREFIX = "uenvtool-"
 
 
 @contextlib.contextmanager
-def scratch_folder(prefix: str = "uenvtool-") -> Iterator[Path]:
+def scratch_folder() -> Iterator[Path]:
     """Yield a temporary folder of this process, removed at the end whatever happens."""
     import tempfile
 
     with write_errors(Path(tempfile.gettempdir())):
-        folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+        folder = tempfile.TemporaryDirectory(prefix="uenvtool-", ignore_cleanup_errors=True)
     with folder as name:
         yield Path(name)
 
