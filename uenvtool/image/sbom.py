@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import operator
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @value_class
-class Listed:
+class Bill:
     """What a bill is written of. time: seconds since 1970. is_image: it is an image, and no lock."""
 
     name: str
@@ -60,10 +61,10 @@ def _is_lock(path: Path) -> bool:
         return stream.read(64).lstrip().startswith(b"{")
 
 
-def _of_image(path: Path) -> Listed:
+def _of_image(path: Path) -> Bill:
     contents = read(path)
     uenv = contents.uenv
-    return Listed(
+    return Bill(
         name=uenv.name if uenv else path.stem,
         description=uenv.description if uenv else "",
         file=path.name,
@@ -73,10 +74,10 @@ def _of_image(path: Path) -> Listed:
     )
 
 
-def _of_lock(path: Path) -> Listed:
+def _of_lock(path: Path) -> Bill:
     """Return the packages of a lock, those of the system too; a lock has no time, so it gets that of every image."""
     lock = read_lock(path)
-    return Listed(
+    return Bill(
         name=path.resolve().parent.name,
         description=f"resolved by Spack {lock.spack}",
         file=path.name,
@@ -103,23 +104,23 @@ def packages_of(lock: Lock) -> list[Package]:
     )
 
 
-def render(listed: Listed) -> str:
+def render(bill: Bill) -> str:
     """Return the text. Its serial number is a sum of what it lists."""
     from cyclonedx.model.bom import Bom
     from cyclonedx.output.json import JsonV1Dot6
 
-    components = [_component(package) for package in listed.packages]
-    whole = _whole(listed)
-    names = [f"{package.kind}:{package.name}@{package.version}" for package in listed.packages]
-    digest = hashlib.sha256("\n".join([listed.file, *names]).encode("utf-8", "surrogateescape")).hexdigest()
+    components = [_component(package) for package in bill.packages]
+    whole = _whole(bill)
+    names = [f"{package.kind}:{package.name}@{package.version}" for package in bill.packages]
+    digest = hashlib.sha256("\n".join([bill.file, *names]).encode("utf-8", "surrogateescape")).hexdigest()
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_OID, digest))
     bom.metadata.component = whole
-    bom.metadata.timestamp = datetime.fromtimestamp(listed.time, tz=timezone.utc)
+    bom.metadata.timestamp = datetime.fromtimestamp(bill.time, tz=timezone.utc)
     for component in components:
         bom.components.add(component)  # in their order, so that the library compares each with the last alone
-    for dependency in dependencies(whole, components, listed.packages):
+    for dependency in dependencies(whole, components, bill.packages):
         bom.dependencies.add(dependency)
-    for cve, affected in known_vulnerabilities(listed.packages).items():
+    for cve, affected in known_vulnerabilities(bill.packages).items():
         bom.vulnerabilities.add(_vulnerability(cve, affected))
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
@@ -140,13 +141,10 @@ def dependencies(whole: Component, components: Sequence[Component], packages: Se
         for part, needs in zip(parts.values(), (package.needs for package in packages), strict=True)
     ]
     everything = Dependency(ref=whole.bom_ref)
-    for part in sorted(parts.values(), key=_address):
+    address = operator.attrgetter("ref.value")
+    for part in sorted(parts.values(), key=address):
         everything.dependencies.add(part)
-    return sorted([everything, *needing], key=_address)
-
-
-def _address(dependency: Dependency) -> str:
-    return str(dependency.ref.value)
+    return sorted([everything, *needing], key=address)
 
 
 def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
@@ -188,15 +186,15 @@ def _reference(package: Package) -> str:
     return f"{package.kind}:{package.folder}"
 
 
-def _whole(listed: Listed) -> Component:
+def _whole(bill: Bill) -> Component:
     """Return the image or the environment itself, of which the packages are a part."""
     from cyclonedx.model.component import Component, ComponentType
 
     return Component(
-        name=listed.name,
-        type=ComponentType.CONTAINER if listed.is_image else ComponentType.PLATFORM,
-        bom_ref=f"{'image' if listed.is_image else 'lock'}:{listed.name}",
-        description=listed.description or None,
+        name=bill.name,
+        type=ComponentType.CONTAINER if bill.is_image else ComponentType.PLATFORM,
+        bom_ref=f"{'image' if bill.is_image else 'lock'}:{bill.name}",
+        description=bill.description or None,
     )
 
 
