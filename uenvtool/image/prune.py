@@ -113,11 +113,11 @@ def _found(folders: Sequence[Path]) -> Iterator[Candidate]:
         if path.is_symlink():
             continue
         if _is_store(path):
-            used = max(_time(path / name) for name in (WORK, DATABASE, f"{ENVIRONMENT}/{LOCK}"))
+            used = max(files.modified(path / name) for name in (WORK, DATABASE, f"{ENVIRONMENT}/{LOCK}"))
             yield Candidate(path=path, kind="store", used=used, bytes=_size(path), kept=_why_stays(path))
         elif path.suffix == ".squashfs" and _is_ours(path):
             kept = "mounted here" if _is_mounted(path) else ""
-            yield Candidate(path=path, kind="image", used=_time(path), bytes=path.stat().st_size, kept=kept)
+            yield Candidate(path=path, kind="image", used=files.modified(path), bytes=path.stat().st_size, kept=kept)
 
 
 def _is_store(path: Path) -> bool:
@@ -192,13 +192,6 @@ def _removed(candidate: Candidate, progress: Progress) -> Candidate:
             why = error.problems[0].message if isinstance(error, ToolFailed) else str(error)
             return replace(candidate, kept=f"{NOT_REMOVED}{why}")
     return candidate
-
-
-def _time(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _size(folder: Path) -> int:

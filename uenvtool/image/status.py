@@ -117,18 +117,10 @@ def _begun(store: Path, packages: Sequence[Package]) -> list[Build]:
         folder = store / STAGE / f"spack-stage-{package.name}-{package.version}-{package.hash}"
         if folder.is_dir() or folder.name in logs or package.hash in failures:
             log = logs.get(folder.name, folder / "spack-build-out.txt")
-            is_failed = package.hash in failures
-            found.append(Build(package=package, log=log, idle_seconds=_idle_seconds(log, folder), failed=is_failed))
+            now = time.time()
+            idle = max(0.0, now - (files.modified(log) or files.modified(folder) or now))
+            found.append(Build(package=package, log=log, idle_seconds=idle, failed=package.hash in failures))
     return found
-
-
-def _idle_seconds(*paths: Path) -> float:
-    for path in paths:
-        try:
-            return max(0.0, time.time() - path.stat().st_mtime)
-        except OSError:
-            continue
-    return 0.0
 
 
 def _is_locked(store: Path) -> bool:

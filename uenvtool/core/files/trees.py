@@ -68,6 +68,14 @@ def mark_used(path: Path) -> None:
         os.utime(path)
 
 
+def modified(path: Path) -> float:
+    """Return when a file was last written, in seconds since 1970; 0 if that cannot be seen."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def remove_file(path: Path) -> None:
     """Remove a file, if it exists."""
     path.unlink(missing_ok=True)
