@@ -259,22 +259,24 @@ def fetch(caches: Sequence[Cache], key: Key, target: Path, progress: Progress) -
 
 def store(
     caches: Sequence[Cache], image: Path, key: Key, progress: Progress, *, sha256: str | None = None
-) -> Iterator[str]:
-    """Put an image and its marker, if it has one, into caches; a sentence for each that has another one.
+) -> tuple[str, ...]:
+    """Put an image and its marker, if it has one, into caches; give a sentence for each that has another one.
 
     sha256: of the image, if that is known. Raises ToolFailed if a cache does not take it; BadInput if the
     marker is another image's.
     """
     if not caches:
-        return
+        return ()
     sha256 = sha256 or file_sha256(image)
     marked = tested_sha256(image)
     if marked not in (None, sha256):
         raise BadInput(f"{marker_of(image)} has the sum of another image", hint="test this one, and mark it again")
+    others = []
     for cache in caches:
         with progress(f"putting {key} into {cache.shown}"):
             if not cache.store(image, key, sha256, marked is not None):
-                yield f"{cache.shown} has another image of these inputs, which stays: another run built it"
+                others.append(f"{cache.shown} has another image of these inputs, which stays: another run built it")
+    return tuple(others)
 
 
 def mark_tested(
@@ -295,7 +297,7 @@ def mark_tested(
     notes = (require_passed(reframe, image),) if reframe else ()
     digest = file_sha256(image)
     marker = mark(image, digest)
-    warnings = tuple(store(caches, image, Key(name=name, inputs=inputs), progress, sha256=digest))
+    warnings = store(caches, image, Key(name=name, inputs=inputs), progress, sha256=digest)
     data = {"image": str(image), "sha256": digest, "marker": str(marker)}
     return Result(data=data, text=str(marker), warnings=warnings, notes=notes)
 
