@@ -139,30 +139,30 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
     recipe = load_recipe(request.recipe)
     choice = choose(recipe, request.system, request.uarch)
     environment = plan_environment(recipe, choice.system, choice.uarch)
-    kind = "envs" if request.format == SPACK else "stackinator"
-    if request.output and not request.output.is_absolute() and request.output != usual_folder(environment, kind):
-        environment = dataclasses.replace(environment, output=request.output.as_posix())
+    usual = usual_folder(environment, "envs" if request.format == SPACK else "stackinator")
+    folder = request.output or usual
+    if folder != usual and not folder.is_absolute():
+        environment = dataclasses.replace(environment, output=folder.as_posix())
     request = dataclasses.replace(request, **site_here().defaults(request.spack, request.repos))
-    result = _answer(environment, request, progress)
+    result = _answer(environment, folder, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
     return dataclasses.replace(result, notes=(note, *result.notes))
 
 
-def _answer(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
+def _answer(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Result:
     if request.format != SPACK:
-        return _stackinator_recipe(environment, request)
-    folder = request.output or usual_folder(environment)
+        return _stackinator_recipe(environment, folder, request)
     if request.dry_run:
         texts = render(environment)
         return Result(data={"folder": str(folder), "files": texts}, file=texts[MANIFEST])
     if request.plan:
         from uenvtool.env.plan import show_plan
 
-        return show_plan(environment, request, progress)
+        return show_plan(environment, folder, request, progress)
     if request.sources or request.mirror:
         from uenvtool.env.sources import list_sources
 
-        return list_sources(environment, request, progress)
+        return list_sources(environment, folder, request, progress)
     if request.check:
         check_environment(environment, folder)
         return _unchanged(folder)
@@ -258,11 +258,10 @@ def _new_lock(
     return lock, f"resolved by Spack {spack.version} ({spack.found_by})"
 
 
-def _stackinator_recipe(environment: Environment, request: BuildRequest) -> Result:
+def _stackinator_recipe(environment: Environment, folder: Path, request: BuildRequest) -> Result:
     from uenvtool.env.stackinator import check_recipe, write_recipe
 
     version = STACKINATOR[request.format]
-    folder = request.output or usual_folder(environment, "stackinator")
     if request.check:
         check_recipe(environment, version, folder)
         return _unchanged(folder)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position, ToolFailed
 from uenvtool.core.files import read_bytes, remove_file
@@ -16,7 +17,7 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.folder import LOG
 from uenvtool.env.install import usual_stores
 from uenvtool.env.installable import read_installable
-from uenvtool.env.next_steps import build_again, build_image, usual_folder
+from uenvtool.env.next_steps import build_again, build_image
 from uenvtool.env.program import find_spack, repository_folders
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.sources import Source, downloaded_bytes, sources_of
@@ -46,14 +47,13 @@ class BuildOrder:
         return sum(len(wave) for wave in self.waves)
 
 
-def show_plan(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
+def show_plan(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Result:
     """Return what is built, in which order, on which cores and disk, and the downloads if Spack is here to list them.
 
     A download's size is known if it was downloaded before, or is in the mirror that the request names; how long a
     package takes, if one of its name lies in a store of this user's. Raises BadInput if the environment is not resolved
     yet.
     """
-    folder = request.output or usual_folder(environment)
     resolved = read_installable(folder)
     try:
         order = build_order(resolved.lock)

@@ -15,7 +15,7 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failed_install
 from uenvtool.env.folder import LOG
 from uenvtool.env.installable import Installable, read_installable
-from uenvtool.env.next_steps import build_again, build_image, usual_folder
+from uenvtool.env.next_steps import build_again, build_image
 from uenvtool.env.program import Spack, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.resolve import machine, node_answers, places, resolving
@@ -40,13 +40,12 @@ class Source:
         return self.sha256 or (f"commit {self.commit}" if self.commit else "nothing")
 
 
-def list_sources(environment: Environment, request: BuildRequest, progress: Progress) -> Result:
-    """Return the downloads of a resolved environment; into the mirror as well if the request names one.
+def list_sources(environment: Environment, folder: Path, request: BuildRequest, progress: Progress) -> Result:
+    """Return the downloads of a resolved environment in a folder; into the mirror as well if the request names one.
 
     Raises BadInput if the environment is not resolved yet, ToolMissing without Spack, ToolFailed if
     Spack fails.
     """
-    folder = request.output or usual_folder(environment)
     resolved = read_installable(folder)
     spack = find_spack(request.spack)
     if spack is None:
