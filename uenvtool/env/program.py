@@ -34,7 +34,7 @@ class Spack:
         return "spack" if self.found_by == "PATH" else shlex.quote(str(self.program))
 
 
-REPOSITORY = "https://github.com/spack/spack.git"
+SPACK_URL = "https://github.com/spack/spack.git"
 """Where Spack is; a recipe may pin another."""
 
 

@@ -24,7 +24,7 @@ from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.mirrors import keyring, require_key
 from uenvtool.env.next_steps import usual_folder
-from uenvtool.env.program import REPOSITORY, Spack, deviations, find_spack, repository_folders, spack_is_missing
+from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.together import together
 from uenvtool.image.cache import (
@@ -85,7 +85,7 @@ class ImagePlan:
     def spack(self) -> Spack:
         """What installs it. Raises ToolMissing if it is not here."""
         if self.found_spack is None:
-            pin = GitPin(url=REPOSITORY, tag=f"v{self.environments[0].lock.spack}")
+            pin = GitPin(url=SPACK_URL, tag=f"v{self.environments[0].lock.spack}")
             folders = (os.fspath(one.folder) for one in self.environments)
             words = ["uenvtool", "image", "build", *folders, "-o", os.fspath(self.target)]
             raise spack_is_missing(pin, shlex.join(words))
@@ -314,7 +314,7 @@ def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
     """Say what was used to install and is not what the environment was resolved with."""
     pinned = pins(plan.request)
     repos = repository_folders(plan.request.repos, pinned)
-    spack = GitPin(url=REPOSITORY, tag=f"v{plan.environments[0].lock.spack}")
+    spack = GitPin(url=SPACK_URL, tag=f"v{plan.environments[0].lock.spack}")
     return deviations(plan.spack, spack, repos, pinned).seen
 
 

@@ -19,7 +19,7 @@ from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
 from uenvtool.env.install import ENVIRONMENT, WITH_MOUNT
 from uenvtool.env.installable import Installable
 from uenvtool.env.manifest import MANIFEST, REFRAME
-from uenvtool.env.program import REPOSITORY as SPACK_URL
+from uenvtool.env.program import SPACK_URL
 from uenvtool.env.together import repos_of, texts_of
 from uenvtool.image import bytecode
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
