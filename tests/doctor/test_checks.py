@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.core.session import Job, View
-from uenvtool.doctor.checks import CHECKS, as_findings, faults
+from uenvtool.doctor.checks import CHECKS, faults
+from uenvtool.doctor.finding import as_findings
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.system import concrete_systems, load_system

@@ -10,6 +10,7 @@ from typing import Any
 from uenvtool.core.value import value_class
 from uenvtool.doctor.network import Run
 from uenvtool.doctor.nodes import folded, ranges
+from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 
 
@@ -60,6 +61,13 @@ class Finding:
             "nodes": folded(self.nodes) or None,
             "ranks": ranges(self.ranks) or None,
         }
+
+
+def as_findings(found: Iterable[Fault], known: Mapping[str, KnownFinding]) -> list[Finding]:
+    """Return faults with what is known of each."""
+    return [
+        Finding(known=known[fault.id], detail=without_secrets(fault.detail), commands=fault.commands) for fault in found
+    ]
 
 
 def worst_first(findings: Iterable[Finding]) -> list[Finding]:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from uenvtool.core.session import current_job, in_container, loaded_views
 from uenvtool.doctor import machine
-from uenvtool.doctor.checks import as_findings, faults, libraries
-from uenvtool.doctor.finding import Examination, Fault, Finding, worst_first
+from uenvtool.doctor.checks import faults, libraries
+from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
 from uenvtool.doctor.on_disk import on_disk
 from uenvtool.doctor.python import Answer, start_asking
 from uenvtool.doctor.secrets import without_secrets

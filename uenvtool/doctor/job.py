@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
-from uenvtool.doctor.checks import as_findings, faults
+from uenvtool.doctor.checks import faults
 from uenvtool.doctor.files import examine_files
-from uenvtool.doctor.finding import Examination, Fault, Finding, RankView, joined, merged, worst_first
+from uenvtool.doctor.finding import Examination, Fault, Finding, RankView, as_findings, joined, merged, worst_first
 from uenvtool.doctor.nodes import expanded
 from uenvtool.doctor.ranks import SAME
 from uenvtool.doctor.running import examine_running
