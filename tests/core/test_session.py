@@ -42,7 +42,9 @@ def test_an_image_may_have_a_colon_in_its_path() -> None:
     assert mounted_images({"UENV_MOUNT_LIST": "/a:b.squashfs:/mnt"}) == {"/mnt": "/a:b.squashfs"}
 
 
-def test_programs_are_found_in_the_view_whose_root_is_elsewhere(tmp_path: Path) -> None:
+def test_programs_are_found_in_the_view_whose_root_is_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "view" / "bin" / "some-squashfs-tool"
     program.parent.mkdir(parents=True)
     program.write_text("#!/bin/sh\n")
@@ -51,7 +53,9 @@ def test_programs_are_found_in_the_view_whose_root_is_elsewhere(tmp_path: Path) 
     meta.mkdir(parents=True)
     (meta / "env.json").write_text(json.dumps({"views": {"v": {"root": f"{tmp_path}/view"}}}))
 
-    assert find_program(program.name, {"UENV_VIEW": f"{tmp_path}/mount:n:v"}) == str(program)
+    monkeypatch.setenv("UENV_VIEW", f"{tmp_path}/mount:n:v")
+
+    assert find_program(program.name) == str(program)
 
 
 def test_a_container_is_known_by_its_variables_and_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

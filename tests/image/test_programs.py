@@ -31,19 +31,23 @@ def fake(folder: Path, version: str) -> None:
 @pytest.mark.parametrize(
     ("version", "compression", "time_option"), [("4.5", "gzip", "-all-time"), ("4.7.5", "zstd", "-inode-time")]
 )
-def test_what_a_version_can_do_is_asked_of_it(tmp_path: Path, version: str, compression: str, time_option: str) -> None:
+def test_what_a_version_can_do_is_asked_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, compression: str, time_option: str
+) -> None:
     fake(tmp_path / "bin", version)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
 
-    found = programs.find_programs({"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+    found = programs.find_programs()
 
     assert (found.compression, found.time_option) == (compression, time_option)
 
 
-def test_a_version_that_takes_no_stream_is_refused(tmp_path: Path) -> None:
+def test_a_version_that_takes_no_stream_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake(tmp_path / "bin", "4.4")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
 
     with pytest.raises(ToolMissing, match=r"is too old: squashfs-tools 4\.5 or later"):
-        programs.find_programs({"PATH": f"{tmp_path}/bin:/usr/bin:/bin"})
+        programs.find_programs()
 
 
 def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,23 +55,29 @@ def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkey
     fake(mount / "special" / "bin", "4.7.5")
     (mount / "meta").mkdir()
     (mount / "meta" / "env.json").write_text(json.dumps({"views": {"default": {"root": str(mount / "special")}}}))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("UENV_VIEW", f"{mount}:pytorch:default")
 
-    found = programs.find_program("mksquashfs", {"PATH": str(tmp_path), "UENV_VIEW": f"{mount}:pytorch:default"})
+    found = programs.find_program("mksquashfs")
 
     assert found == str(mount / "special" / "bin" / "mksquashfs")
 
 
-def test_a_view_is_where_views_usually_are_where_the_image_does_not_say(tmp_path: Path) -> None:
+def test_a_view_is_where_views_usually_are_where_the_image_does_not_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fake(tmp_path / "env" / "develop" / "bin", "4.5")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("UENV_VIEW", f"/nowhere:a:b,{tmp_path}:pytorch:develop")
 
-    found = programs.find_program("unsquashfs", {"PATH": "", "UENV_VIEW": f"/nowhere:a:b,{tmp_path}:pytorch:develop"})
+    found = programs.find_program("unsquashfs")
 
     assert found == str(tmp_path / "env" / "develop" / "bin" / "unsquashfs")
 
 
 def test_missing_programs_are_named_with_the_ways_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing, match="no-such-squashfs is not on PATH") as caught:
-        programs.find_program("no-such-squashfs", {"PATH": str(tmp_path)})
+        programs.find_program("no-such-squashfs")
 
     assert caught.value.exit_code == ExitCode.MISSING
     assert "apt install squashfs-tools" in str(caught.value)

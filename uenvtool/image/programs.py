@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolMissing
@@ -50,10 +50,10 @@ class Programs:
             yield "this mksquashfs has no zstd: packing with gzip, which is larger and slower to read"
 
 
-def find_programs(environ: Mapping[str, str] | None = None) -> Programs:
+def find_programs() -> Programs:
     """Find both programs, not too old, on PATH or in the views of the loaded uenvs. Raises ToolMissing."""
-    mksquashfs = find_program("mksquashfs", environ)
-    unsquashfs = find_program("unsquashfs", environ)
+    mksquashfs = find_program("mksquashfs")
+    unsquashfs = find_program("unsquashfs")
     found = re.search(r"version (\d+)\.(\d+)", _output(mksquashfs, "-version"))
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version < OLDEST:
@@ -68,12 +68,11 @@ def find_programs(environ: Mapping[str, str] | None = None) -> Programs:
     )
 
 
-def find_program(name: str, environ: Mapping[str, str] | None = None) -> str:
+def find_program(name: str) -> str:
     """Find a program of squashfs-tools. Raises ToolMissing with the ways to get it."""
-    environ = os.environ if environ is None else environ
     folders = [
-        environ.get("PATH", os.defpath),
-        *(f"{view.root}/bin" for view in loaded_views(environ)),
+        os.environ.get("PATH", os.defpath),
+        *(f"{view.root}/bin" for view in loaded_views(os.environ)),
         "/usr/sbin",
         "/sbin",
     ]
