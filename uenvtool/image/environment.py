@@ -316,7 +316,9 @@ def _view(environment: Installable, name: str, folder: Path, own: Sequence[str])
     """
     root = environment.root_of(name)
     found = _inspected(environment.manifest, folder)
-    paths = {variable: [_below(root, part) for part in parts] for variable, parts in found.items()}
+    paths = {
+        variable: [root if part == "." else f"{root}/{part}" for part in parts] for variable, parts in found.items()
+    }
     if own:
         paths.setdefault("PATH", []).extend(own)
     for variable, folders in (environment.manifest.get("env_vars") or {}).get("prepend_path", {}).items():
@@ -378,7 +380,3 @@ def _externals(environments: Sequence[Installable]) -> dict[str, Any]:
             kept["externals"] += [one for one in settings["externals"] if one not in kept["externals"]]
             kept |= {"buildable": settings["buildable"]} if "buildable" in settings else {}
     return found or {"all": {}}
-
-
-def _below(root: str, part: str) -> str:
-    return root if part == "." else f"{root}/{part}"

@@ -182,12 +182,9 @@ def _unknown_values(tree: Node) -> Iterator[Problem]:
 
 
 def _words(entry: Node) -> list[Node]:
-    inner = next(entry.value[key] for key in ("run", "value") if key in entry.value) if _is_mapping(entry) else entry
-    return inner.value if isinstance(inner.value, list) else [inner]
-
-
-def _is_mapping(node: Node) -> bool:
-    return isinstance(node.value, dict)
+    if isinstance(entry.value, dict):
+        entry = next(entry.value[key] for key in ("run", "value") if key in entry.value)
+    return entry.value if isinstance(entry.value, list) else [entry]
 
 
 def _unknown_names(word: Node, known: Collection[str]) -> Iterator[Problem]:

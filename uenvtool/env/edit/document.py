@@ -131,12 +131,9 @@ class Document:
         if index == 0:
             return self._with(start, end, "")
         comma = _COMMA.match(self.text, self.end(items[index - 1]))
-        shorter = self._with_text(start, end, "")
+        shorter = self._with(start, end, "").text
         at = comma.end() - 1 if comma else start
         return Document(shorter[:at] + shorter[at + 1 :])
-
-    def _with_text(self, start: int, end: int, text: str) -> str:
-        return self.text[:start] + text + self.text[end:]
 
     def _line_start(self, index: int) -> int:
         return self.text.rfind("\n", 0, index) + 1
