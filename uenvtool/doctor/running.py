@@ -6,13 +6,12 @@ import io
 import os
 import re
 import shutil
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import UenvtoolError
-from uenvtool.core.words import listed
+from uenvtool.core.words import grouped, listed
 from uenvtool.doctor import ras
 from uenvtool.doctor.finding import Examination, Finding, RankView
 from uenvtool.doctor.log.scan import Scanner, read_logs
@@ -43,14 +42,16 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     seen = examined(read_logs([("NCCL's RAS", io.BytesIO(now))] if now else [], Scanner(known)), known)
     numbers, stacks = _stacks(job, nodes)
     lines = dict(_lines(stacks))
-    alike = _alike(lines)
+    by_line = grouped((line, rank) for rank, (_, line) in lines.items())
+    alike = sorted(by_line.items(), key=lambda item: len(item[1]))  # the fewest first
     others = [finding for finding in seen.findings if finding.known.id != DIFFERS]  # those that stay behind are told
     behind = ras.behind(status, known.findings[BEHIND])
     findings = [*others, *behind, *_odd(alike, lines, known.findings[ODD])]
     unseen = [] if "Job summary" in status else [NO_RAS.format(node=nodes[0])]
     silent = [rank for rank in numbers if rank not in lines]
     unseen += ([NOT_READ.format(ranks=ranges(silent))] if silent else []) if lines else [NO_STACKS]
-    facts = (("lines of the ranks", _shown(alike)),) if lines else ()
+    shown = listed([f"rank {ranges(those)} at {line}" for line, those in alike], 4)
+    facts = (("lines of the ranks", shown),) if lines else ()
     ranks = tuple(RankView(rank=rank, node=node, state=f"at {line}") for rank, (node, line) in sorted(lines.items()))
     return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen), ranks=ranks)
 
@@ -82,18 +83,6 @@ def _lines(text: str) -> Iterator[tuple[int, tuple[str, str]]]:
         own = [place for _, place in frames if not _PACKAGES.search(place)]
         if frames:
             yield int(rank), (node, (own or [place for _, place in frames])[0])
-
-
-def _alike(lines: Mapping[int, tuple[str, str]]) -> list[tuple[str, list[int]]]:
-    """Return the lines with the ranks that are there, the fewest first."""
-    by_line: dict[str, list[int]] = defaultdict(list)
-    for rank, (_, line) in lines.items():
-        by_line[line].append(rank)
-    return sorted(by_line.items(), key=lambda item: len(item[1]))
-
-
-def _shown(alike: Sequence[tuple[str, list[int]]]) -> str:
-    return listed([f"rank {ranges(ranks)} at {line}" for line, ranks in alike], 4)
 
 
 def _odd(

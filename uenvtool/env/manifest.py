@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from uenvtool.core import quoting
+from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
 from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
@@ -330,10 +331,7 @@ def _view(environment: Environment) -> list[str]:
         root = environment.root_of(other.name)
         lines += [*beside(f"  {other.name}:", other.reason), f"    root: {scalar(root)}", *indented(linked(other), 4)]
     if view.prefix_paths:
-        folders: dict[str, list[str]] = {}
-        for variable, paths in view.prefix_paths.items():
-            for path in paths:
-                folders.setdefault(path, []).append(variable)
+        folders = grouped((path, variable) for variable, paths in view.prefix_paths.items() for path in paths)
         lines += ["modules:", "  prefix_inspections:"]
         lines += [f"    {scalar(path)}: {flow(variables)}" for path, variables in folders.items()]
     return lines

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
 from uenvtool.core.value import value_class
-from uenvtool.core.words import listed
+from uenvtool.core.words import grouped, listed
 from uenvtool.image import elf
 from uenvtool.image.cache import has_mark_of_another, marker_of
 from uenvtool.image.contents import Contents
@@ -300,10 +300,7 @@ def package_problems(contents: Contents) -> Iterator[str]:
 
 def build_folder_problems(using: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each folder of a build that files use. using: file to build folder."""
-    files: dict[str, list[str]] = {}
-    for name, folder in using.items():
-        files.setdefault(folder, []).append(name)
-    for folder, names in files.items():
+    for folder, names in grouped((folder, name) for name, folder in using.items()).items():
         yield f"{folder}, where it was built, is named by {listed(names, _MOST_NAMES)}"
 
 
