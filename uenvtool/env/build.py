@@ -182,11 +182,8 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
         env_folder.write_environment(folder, texts, purpose=environment.purpose)
         spack_here = spack if spack and can_resolve(spack, environment) else None
-        if (
-            env_folder.lock_is_of(folder, texts)
-            and not request.concretize
-            and not _is_to_be_replaced(folder, spack_here)
-        ):
+        is_made = env_folder.lock_is_of(folder, texts) and not request.concretize
+        if is_made and not (spack_here and without_wrapper(read_lock(folder / LOCK))):  # that would not install
             lock, state = _kept_lock(environment, folder)
         elif spack_here is None:
             lock, state = _unresolved(environment, folder, spack, request)
@@ -203,12 +200,6 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         next_steps=next_steps(environment, folder, spack=spack, resolved=lock is not None, repos=repos),
         unseen=found.unseen,
     )
-
-
-def _is_to_be_replaced(folder: Path, spack: Spack | None) -> bool:
-    """Tell whether a lock would not install and Spack can make a better one."""
-    path = folder / LOCK
-    return spack is not None and bool(without_wrapper(read_lock(path)))
 
 
 def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str]:
@@ -278,20 +269,15 @@ def _unchanged(folder: Path) -> Result:
 
 def check_environment(environment: Environment, folder: Path) -> None:
     """Raise AnswerIsNo, with the diff, if an environment on disk is not what its inputs give."""
-    expected = render(environment)
+    expected, lock = render(environment), folder / LOCK
+    table = {TABLE: render_table(environment, read_lock(lock))} if lock.is_file() else {}
     files.check_generated(
         folder,
-        {**expected, **_expected_table(environment, folder)},
+        {**expected, **table},
         again=build_again(environment, folder),
         kept=(LOCK, TABLE),
         remarks=[*_remarks_on_lock(folder, expected)],
     )
-
-
-def _expected_table(environment: Environment, folder: Path) -> dict[str, str]:
-    """Return the table of the lock in a folder, by its name; nothing if there is no lock."""
-    path = folder / LOCK
-    return {TABLE: render_table(environment, read_lock(path))} if path.is_file() else {}
 
 
 def _remarks_on_lock(folder: Path, texts: Mapping[str, str]) -> Iterator[str]:
