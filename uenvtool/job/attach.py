@@ -66,9 +66,8 @@ def ranks_of(job: str, environ: Mapping[str, str], *, seconds: int | None = None
         raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
     limit = ["timeout", str(seconds)] if seconds else []
     step = [*limit, "srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
-    answer = tools.run(
-        [*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=_plain(environ)
-    )
+    plain = {name: value for name, value in environ.items() if not name.startswith("UENV_")}  # its plugin mounts again
+    answer = tools.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
     if answer.code != 0:
         raise ToolFailed(f"no step can be started in job {job}: {answer.stderr.strip()}", hint="srun --overlap does it")
     found = [Rank(**json.loads(line)) for line in answer.stdout.splitlines() if line.startswith("{")]
@@ -82,11 +81,6 @@ def step_words(job: str, rank: Rank, *, has_terminal: bool) -> list[str]:
     terminal = ["--pty"] if has_terminal else []
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodelist={rank.node}", "--nodes=1", "--ntasks=1"]
     return [*step, "--cpu-bind=none", *uenvs, *terminal, "bash", "-c", _script("beside-rank.sh"), str(rank.pid)]
-
-
-def _plain(environ: Mapping[str, str]) -> dict[str, str]:
-    """Leave out what a loaded uenv sets, which its plugin would mount again for the step."""
-    return {name: value for name, value in environ.items() if not name.startswith("UENV_")}
 
 
 def _script(name: str) -> str:
