@@ -69,7 +69,7 @@ def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def _lacking(plugins: tuple[str, ...], folders: Sequence[str]) -> Iterator[str]:
-    """Return the libraries that the first plugin needs, neither where it says nor where the loader looks."""
+    """Yield the libraries that the first plugin needs, neither where it says nor where the loader looks."""
     for plugin in plugins[:1]:
         needed = needs_of(plugin)
         yield from (library for library in needed.libraries if not _resolved(plugin, needed, library, folders))
@@ -122,7 +122,7 @@ def _caches(
 
 
 def mounts() -> dict[str, str]:
-    """Mount points to the kinds of their file systems (proc_pid_mountinfo(5))."""
+    """Return mount points with the kinds of their file systems (proc_pid_mountinfo(5))."""
     try:
         lines = MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:

@@ -12,7 +12,7 @@ from uenvtool.knowledge.options import ThisSystemName
 
 @value_class
 class DoctorRequest:
-    """Look at logs, else at a job that Slurm knows, else at all ranks of this job, else at this shell."""
+    """A request to look at logs, else at a job that Slurm knows, else at all ranks of this job, else at this shell."""
 
     files: Annotated[tuple[Path, ...], Argument(metavar="[FILE...]", help="Logs; - is a pipe.", allow_dash=True)] = ()
     log: Annotated[tuple[Path, ...], Option(metavar="FILE", help="A job's output, also as gzip.", allow_dash=True)] = ()

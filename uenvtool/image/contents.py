@@ -211,7 +211,7 @@ def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
 
 
 def _of_spack(contents: Contents) -> Iterator[Package]:
-    """Return the bytes of the files below each prefix, which follow each other, so that few names are parsed."""
+    """Yield what Spack installed, with its size."""
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 

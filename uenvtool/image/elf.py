@@ -98,7 +98,7 @@ def _needs(content: Content, symbols: bool) -> Needs:
 
 
 def _segments(content: Content, order: str) -> Iterator[tuple[int, int, int, int]]:
-    """Give kind, offset, address and size in the file of each segment."""
+    """Yield kind, offset, address and size in the file of each segment."""
     (start,) = struct.unpack_from(order + "Q", content, 32)
     size, count = struct.unpack_from(order + "HH", content, 54)
     for number in range(count):
@@ -116,7 +116,7 @@ def _dynamic(content: Content, order: str, start: int, size: int) -> Iterator[tu
 
 
 def _symbols(content: Content, order: str, texts: _Texts) -> tuple[frozenset[bytes], frozenset[bytes]]:
-    """Give the symbols that a library defines, and those that it needs of others."""
+    """Return the symbols that a library defines, and those that it needs of others."""
     (start,) = struct.unpack_from(order + "Q", content, 40)
     entry, count = struct.unpack_from(order + "HH", content, 58)
     defined, undefined = set(), set()

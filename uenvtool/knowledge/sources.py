@@ -21,8 +21,8 @@ from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sour
 from uenvtool.knowledge.usable import skipped_file_notes
 
 MOST_BYTES = 4_000_000
-MOST_FILES = 3
 """How large a file of a source may be."""
+MOST_FILES = 3
 GAP = r"\s.{0,1000}?\s"
 """What `...` stands for in the words of a source."""
 RAW = "https://raw.githubusercontent.com"

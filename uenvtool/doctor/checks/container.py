@@ -28,7 +28,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
 
 
 def _along(here: Snapshot) -> Iterator[str]:
-    """Return the variables that an activation set on the host, and this container's tuning does not set.
+    """Yield the variables that an activation set on the host, and this container's tuning does not set.
 
     What its tuning does set is compared with it elsewhere. One that a hook is to set hides that the hook is off.
     """

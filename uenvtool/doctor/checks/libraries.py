@@ -56,14 +56,14 @@ def _plugin(network: str, seen: OnDisk) -> Iterator[Fault]:
 
 
 def _provider(wanted: str, offered: frozenset[str] | None) -> Iterator[Fault]:
-    """Find a network that libfabric is to take and does not offer; a list with `^` in front names what it leaves."""
+    """Yield a network that libfabric is to take and does not offer; a list with `^` in front names what it leaves."""
     if wanted and offered is not None and not wanted.startswith("^") and not set(re.split("[,;]", wanted)) & offered:
         names = ", ".join(sorted(offered)) or "nothing"
         yield Fault("provider-missing", f"FI_PROVIDER={wanted}, and libfabric offers {names}")
 
 
 def _driver(here: Snapshot) -> Iterator[Fault]:
-    """Find a torch for a newer CUDA than the driver knows: drivers run older ones, and all of their major version."""
+    """Yield a torch for a newer CUDA than the driver knows: drivers run older ones, and all of their major version."""
     for package in here.python.packages if here.python else ():
         match = _CUDA.search(f"+{package.version.partition('+')[2]}" if package.name == "torch" else package.name)
         if match and 0 < here.on_disk.driver_cuda < int(match[1] or match[2]):
