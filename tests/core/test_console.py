@@ -246,6 +246,20 @@ def test_on_a_terminal_commands_to_go_on_with_and_differences_stay_as_they_are(
     assert shown.out == f"a: {'b ' * 40}\n"
 
 
+@pytest.mark.usefixtures("narrow")
+def test_on_a_terminal_what_is_said_of_a_command_stands_below_it_where_both_do_not_fit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    console.show(Result(next=("uenv start pytorch.squashfs  # where uenv is", "uenvtool job  # here")))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "next:",
+        "  uenv start pytorch.squashfs",
+        "  # where uenv is",
+        "  uenvtool job  # here",
+    ]
+
+
 def test_a_row_is_whole_where_no_terminal_is(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [("x" * 300, "words " * 100)]
 

@@ -25,6 +25,8 @@ BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
 USUAL_COLUMNS = 80
 LEAST_COLUMN = 30
 """With less room beside the others, the last column of a table stands below them."""
+REMARK = "  # "
+"""What stands between a command and what is said of it."""
 COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
 BEGINNINGS = {"error:": RED, "warning:": YELLOW, "hint:": DIM}
 """The first words of what is told on stderr, and their colours."""
@@ -56,9 +58,15 @@ def show(result: Result, *, as_json: bool = False) -> int:
 
 
 def note(text: str = "") -> None:
-    """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole."""
+    """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole.
+
+    The remark of a command that is longer than a line has the next one: a terminal would break its words.
+    """
     columns = _columns(sys.stderr)
-    lines = (line if _QUOTED.match(line) else _fitted(line, columns) for line in printable(text).split("\n"))
+    lines = (
+        _remark_below(line, columns) if _QUOTED.match(line) else _fitted(line, columns)
+        for line in printable(text).split("\n")
+    )
     _write_stderr("\n".join(map(_painted_line, lines)))
 
 
@@ -183,6 +191,13 @@ def _below(line: str, columns: int, starts: Sequence[int]) -> str:
         return "\n".join(wrapped(line[before:], columns, line[:before], " " * before))
     below = wrapped(line[before:], columns, " " * 4, " " * 4)
     return "\n".join([_below(line[:before].rstrip(), columns, others), *below])
+
+
+def _remark_below(line: str, columns: int) -> str:
+    """Return the line of a command or a difference, its remark below it where both do not fit."""
+    command, _, remark = line.rpartition(REMARK)
+    is_long = 0 < columns < len(line) and line.startswith(" ") and command.strip()
+    return f"{command}\n{REMARK}{remark}" if is_long else line
 
 
 def _cell(text: str) -> str:
