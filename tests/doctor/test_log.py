@@ -617,6 +617,12 @@ def test_the_line_of_a_finding_is_shown_whole_where_the_finding_has_a_part_of_it
     assert quoted(line + "\n") == [line]
 
 
+def test_a_long_line_that_a_finding_has_but_for_its_end_is_not_shown_again() -> None:
+    line = "torch.OutOfMemoryError: CUDA out of memory. " + "Of these, some more is free. " * 20
+
+    assert quoted(f"[rank3]: {line}\n") == []
+
+
 def test_what_ranks_say_alike_is_shown_once_without_secrets_and_few_lines_in_all() -> None:
     ranks = "".join(f"[rank{rank}] lost the widget 0x{rank:x} of hf_{'a' * 34}\n" for rank in range(99))
     kinds = "".join(f"widget {name} is missing\n" for name in "abcdefg")

@@ -191,8 +191,8 @@ def weight(line: str) -> int:
 
 
 def kind_of(line: str) -> str:
-    """Return what lines share that say the same for another rank, time or address."""
-    return _VARIES.sub("", line).strip()
+    """Return what lines share that say the same for another rank, time or address, also where they were cut."""
+    return _VARIES.sub("", line).strip(" :.")
 
 
 def shortened(text: str, most: int) -> str:
