@@ -56,8 +56,8 @@ def test_a_variable_that_one_node_has_otherwise_or_not_at_all_is_named() -> None
     other = [report(rank, NCCL_CROSS_NIC="0" if rank == 5 else "1") for rank in range(8)]
     unset = [report(rank, **({} if rank < 4 else {"NCCL_CROSS_NIC": "1"})) for rank in range(12)]
 
-    assert lines(other) == ["rank-differs: NCCL_CROSS_NIC is 0 on nid0002; elsewhere 1 on rank 5"]
-    assert lines(unset) == ["rank-differs: NCCL_CROSS_NIC is unset on nid0001; elsewhere 1 on rank 0-3"]
+    assert lines(other) == ["rank-differs: NCCL_CROSS_NIC is 0 on nid0002 (rank 5); elsewhere 1"]
+    assert lines(unset) == ["rank-differs: NCCL_CROSS_NIC is unset on nid0001 (rank 0-3); elsewhere 1"]
 
 
 def test_ranks_that_are_silent_are_named_with_their_nodes_before_all_else() -> None:
@@ -89,7 +89,7 @@ def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:
         "rank-differs",
         "core-dumps-on",
     ]
-    assert "NCCL_NET is Socket on nid001944; elsewhere AWS Libfabric" in answer.stdout
+    assert "NCCL_NET is Socket on nid001944 (rank 7777); elsewhere AWS Libfabric" in answer.stdout
 
 
 def step(rank: int, size: int) -> dict[str, str]:

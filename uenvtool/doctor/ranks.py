@@ -257,9 +257,13 @@ def _differing(reports: Sequence[RankReport], known: Mapping[str, KnownFinding])
         if len(by_value) > 1:
             usual = max(by_value, key=lambda value: len(by_value[value]))
             others = [value for value in by_value if value != usual]
-            shown = listed([f"{value} on {_nodes_of(by_value[value])}" for value in others], 3)
+            shown = listed([f"{value} {_place_of(by_value[value])}" for value in others], 3)
             odd = frozenset(report.rank for value in others for report in by_value[value])
             yield Finding(known=known[DIFFERS], detail=f"{name} is {shown}; elsewhere {usual}", ranks=odd)
+
+
+def _place_of(reports: Sequence[RankReport]) -> str:
+    return f"on {_nodes_of(reports)} (rank {ranges(report.rank for report in reports)})"
 
 
 def _nodes_of(reports: Iterable[RankReport]) -> str:
