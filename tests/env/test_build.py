@@ -557,6 +557,13 @@ def test_killed_at_any_step_no_file_is_half_and_the_next_build_goes_on(recipe: P
 
 
 class TestCheck:
+    def test_a_lock_that_is_not_there_is_told_with_the_command_that_makes_it(self, cli: Cli, recipe: Path) -> None:
+        cli("build", "small")
+
+        shown = cli("build", "small", "--check").stderr
+
+        assert "spack.lock is missing; `uenvtool build small --system clariden --concretize` makes it" in shown
+
     def test_a_drift_is_told_as_a_diff(self, cli: Cli, recipe: Path, spack: Callable[..., Path]) -> None:
         cli("build", "small", "--spack", spack(SOLVES))
         recipe.write_text(SMALL.replace("hdf5@1.14", "hdf5@1.12"))

@@ -276,17 +276,17 @@ def check_environment(environment: Environment, folder: Path) -> None:
         {**expected, **table},
         again=build_again(environment, folder),
         kept=(LOCK, TABLE),
-        remarks=[*_remarks_on_lock(folder, expected)],
+        remarks=[*_remarks_on_lock(folder, expected, build_again(environment, folder))],
     )
 
 
-def _remarks_on_lock(folder: Path, texts: Mapping[str, str]) -> Iterator[str]:
+def _remarks_on_lock(folder: Path, texts: Mapping[str, str], again: str) -> Iterator[str]:
     path = folder / LOCK
     if not path.is_file():
-        yield f"{path} is missing; `uenvtool build RECIPE --concretize` makes it"
+        yield f"{path} is missing; `{again} --concretize` makes it"
         return
     if not env_folder.lock_is_of(folder, texts):
-        yield f"{path} is of other inputs, or was changed; `uenvtool build RECIPE` makes it again"
+        yield f"{path} is of other inputs, or was changed; `{again}` makes it again"
     if unwrapped := without_wrapper(read_lock(path)):
         yield f"{path} has no compiler-wrapper for {len(unwrapped)} packages, which would find none of their libraries"
 
