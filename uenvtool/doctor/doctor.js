@@ -32,7 +32,7 @@ function findings(data, ranks) {
       el("summary", {}, one.detail ? `${one.what}: ${one.detail}` : one.what))},
     {head: "Where", value: where, cell: (one) => touched.has(one.at)
       ? el("button", {type: "button", class: "link", click: () => ranks.only(one.at)}, where(one)) : where(one)},
-  ], found, {caption: `${found.length} findings`, text: (one) => [one.severity, one.id, one.what, one.detail, one.text, where(one)].join(" ")});
+  ], found, {caption: `${found.length} finding${found.length === 1 ? "" : "s"}`, text: (one) => [one.severity, one.id, one.what, one.detail, one.text, where(one)].join(" ")});
 }
 
 function bandwidth(drawing, runs) {
