@@ -648,7 +648,7 @@ def test_of_a_run_that_is_well_nothing_is_said(log: str) -> None:
         ("cp: cannot stat '/x': No such file or directory", "a\n" * 60 + "the widget crashed\n", "file-missing"),
         ('            raise ValueError("num_heads must be divisible by num_kv_heads")', "a\n", ""),
         ("Relative norm of error 0.000279251 iterations 13", "", ""),
-        ("error test failures = 187", "", ""),
+        ("error test failures =   187", "", ""),
         ("max error: 2.5e-15, relative error", "", ""),
         ("Cannot compute the accuracy: single-run mode.", "", "unclear"),
     ],

@@ -39,7 +39,7 @@ _HARMLESS = re.compile(
     r"fall(?:ing|s)? ?back|fallback|skipp|not installed|couldn't infer|"
     r"warn|info|debug|ignor|retry|deprecat|error_file|fail\w*[\w ]{0,40}['\"]?: *(?:0\b|none|<)|"
     r"error (?:\w+ ){0,2}(?:norm|rate|estimat\w+|bounds?|toleran\w+|bars?|correction|metrics?|control|fails)\b|"
-    r"failures? ?[=:] ?\d|"
+    r"failures? *[=:] *\d|"
     r"(?:norm|abs\w*|rel\w*|max\w*|average|avg|mean|min\w*|std|standard|rms\w*|final|l2|numerical|training|validation|"
     r"test|prediction|truncation|estimated)[ _](?:of )?(?:the )?errors?\b|errors?\b[\W\d]*[-+]?\d+\.?\d*e[-+]\d|"
     r"internal process shutdown"
