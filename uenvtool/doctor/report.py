@@ -35,7 +35,7 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
         "unseen": list(examination.unseen),
         **({"runs": [run.data() for run in examination.runs]} if examination.runs else {}),
     }
-    measured = tuple(table(run, whole=request.verbose) for run in examination.runs)
+    beside = (*(table(run, whole=request.verbose) for run in examination.runs), *_quoted(examination))
     code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
     if request.fix:
         return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
@@ -43,10 +43,7 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
     if request.verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
         skipped = skipped_file_notes(FINDINGS)
-        return Result(
-            data=data, text=text, tables=(*measured, *_quoted(examination)), notes=(*skipped, *notes), exit_code=code
-        )
-    beside = (*measured, *_quoted(examination))
+        return Result(data=data, text=text, tables=beside, notes=(*skipped, *notes), exit_code=code)
     most = max(MOST_LINES - sum(len(one.rows) + 2 for one in beside), FEWEST_LINES)
     rows = [(finding.known.severity, finding.known.id, line_of(finding)) for finding in findings[:most]]
     more = [f"{len(findings) - most} more findings: --verbose shows all"] if len(findings) > most else []

@@ -269,14 +269,14 @@ def _unchanged(folder: Path) -> Result:
 
 def check_environment(environment: Environment, folder: Path) -> None:
     """Raise AnswerIsNo, with the diff, if an environment on disk is not what its inputs give."""
-    expected, lock = render(environment), folder / LOCK
+    expected, lock, again = render(environment), folder / LOCK, build_again(environment, folder)
     table = {TABLE: render_table(environment, read_lock(lock))} if lock.is_file() else {}
     files.check_generated(
         folder,
         {**expected, **table},
-        again=build_again(environment, folder),
+        again=again,
         kept=(LOCK, TABLE),
-        remarks=[*_remarks_on_lock(folder, expected, build_again(environment, folder))],
+        remarks=[*_remarks_on_lock(folder, expected, again)],
     )
 
 

@@ -103,13 +103,13 @@ class Sightings:
             last=old.last,
         )
 
-    def went_on(self, name: str, steps: int = ENOUGH, *, any_line: bool = False) -> bool:
-        """Tell if the run made so many steps behind the last sign of a finding, in each log that has one.
+    def went_on(self, name: str, steps: int = ENOUGH) -> bool:
+        """Tell if the run made so many steps behind the last sign of a finding, in each log that has one."""
+        return all(self.tails[log - 1].progress_after(at) >= steps for log, at in self.findings[name].last.items())
 
-        any_line: a line of any kind is a step.
-        """
-        places = self.findings[name].last.items()
-        return all(self.tails[log - 1].progress_after(at, any_line=any_line) >= steps for log, at in places)
+    def goes_on(self, name: str) -> bool:
+        """Tell if many lines of any kind stand behind the last sign of a finding, in each log that has one."""
+        return all(self.tails[log - 1].goes_on_after(at) for log, at in self.findings[name].last.items())
 
     def ends_well(self, name: str) -> bool:
         """Tell if nothing behind the last sign of a finding speaks of a failure, in each log that has one."""

@@ -121,10 +121,13 @@ class Tail:
         line -= block.data.count(b"\n", start, at)
         return cls(log=log, line=line, offset=block.offset + start, data=block.data[start : at + NEAR_BYTES])
 
-    def progress_after(self, offset: int, *, any_line: bool = False) -> int:
-        """Return how many lines of progress stand behind the line of a place; any_line: that are not empty."""
-        lines = self._lines_after(offset)
-        return sum(map(_steps, lines)) if not any_line else sum(map(bool, map(str.strip, lines)))
+    def progress_after(self, offset: int) -> int:
+        """Return how many lines of progress stand behind the line of a place."""
+        return sum(map(_steps, self._lines_after(offset)))
+
+    def goes_on_after(self, offset: int) -> bool:
+        """Tell if a log goes on behind the line of a place, as it does where a shell complained."""
+        return _goes_on(self._lines_after(offset))
 
     def last_words(self, offset: int = -1) -> LastWords | None:
         """Return the line that says most of a failure, if a training does not go on behind it; else nothing.
@@ -202,7 +205,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def _goes_on(lines: Sequence[str]) -> bool:
-    """Tell if a log goes on behind what a shell complained of, as the shell does."""
+    """Tell if many lines of any kind stand there: a shell goes on by itself behind a command that failed."""
     return len(list(itertools.islice(filter(str.strip, lines), MANY))) == MANY
 
 

@@ -186,7 +186,7 @@ def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
         return False
     steps = ENOUGH if known.fallback and known.id != ENDED else MANY
     is_shell = known.id == FAILED or is_of_shell(seen.findings[known.id].text)
-    went_on = seen.went_on(known.id, steps) or (is_shell and seen.went_on(known.id, MANY, any_line=True))
+    went_on = seen.went_on(known.id, steps) or (is_shell and seen.goes_on(known.id))
     return went_on and seen.ends_well(known.id)
 
 
