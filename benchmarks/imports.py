@@ -16,6 +16,8 @@ from packing import MODULES, Images, environment
 from side_by_side import Comparison, Place, Way
 
 OURS, STALE = "uenvtool's image", "an image with Stackinator's options"
+ROUNDS = {1: 5, 4: 3, 16: 3, 64: 2}
+"""How often a number of processes: a round of 64 imports 768 times."""
 
 
 def comparisons(place: Place) -> Iterator[Comparison]:
@@ -52,7 +54,8 @@ def _comparison(places: Mapping[str, Path], modules: list[str], count: int) -> C
     goals = {OURS: 1.05}
     cold = [_cold(label, folder, modules, count, goals.get(label)) for label, folder in places.items()]
     warm = [Way(f"{label}, warm", _imports(folder, modules, count), _kept) for label, folder in places.items()]
-    return Comparison(f"Import in {count} process{'es' if count > 1 else ''}", [*cold, *warm], " ".join(modules))
+    title = f"Import in {count} process{'es' if count > 1 else ''}"
+    return Comparison(title, [*cold, *warm], " ".join(modules), rounds=ROUNDS[count])
 
 
 def _cold(label: str, folder: Path, modules: list[str], count: int, goal: float | None) -> Way:
