@@ -1,11 +1,12 @@
-# Finds a Python for uenvtool: `find_python` sets $python, or says in one line which one is needed and how to get it.
+# Finds a Python for uenvtool: `find_python [MODULE]` sets $python, or says in one line which one is needed and how to get
+# it. MODULE is one that it must have: without ensurepip, as Debian's has it, no environment can be made.
 # For sh as it is on a login node; scripts/install reads it, and scripts/pyz puts it in front of the single file.
 find_python() {
     seen=
     for python in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3.1[0-3] \
         /opt/cray/pe/python/3.1[0-3]*/bin/python3 "$HOME"/.local/share/uv/python/cpython-3.1[0-3]*/bin/python3; do
         program=$(command -v "$python" 2>/dev/null) || continue
-        found=$(env -u PYTHONHOME -u PYTHONPATH "$program" -I -c "$ask" 2>/dev/null) || continue
+        found=$(env -u PYTHONHOME -u PYTHONPATH "$program" -I -c "$ask" "$@" 2>/dev/null) || continue
         case $found in
         *" 3.1"[0-3]" /user-environment"* | /user-environment*" 3.1"[0-3]" "*)
             [ "${PYTHON:-}" = "$python" ] || { inside=$program && continue; }
@@ -29,6 +30,15 @@ find_python() {
     python=
     echo "uenvtool: needs Python 3.10 to 3.13;${seen:- none is here,} get one with \`module load cray-python\` (or your" \
         "site's), \`uv python install 3.12\` or conda, and name it: PYTHON=/path/of/python3" >&2
+    case $seen in *-without-ensurepip*) echo "uenvtool: on Debian and Ubuntu, \`apt install python3-venv\` will do" >&2 ;; esac
     return 1
 }
-ask='import sys; print(sys.executable, "%d.%d" % sys.version_info[:2], getattr(sys, "base_prefix", sys.prefix))'
+ask='
+import sys
+version = "%d.%d" % sys.version_info[:2]
+for name in sys.argv[1:]:
+    try:
+        __import__(name)
+    except ImportError:
+        version += "-without-" + name
+print(sys.executable, version, getattr(sys, "base_prefix", sys.prefix))'

@@ -49,6 +49,24 @@ def test_an_old_python_is_told_which_one_is_needed_and_leaves_nothing(home: Path
     assert written(home) == []
 
 
+def test_a_python_that_cannot_make_an_environment_is_told_what_it_lacks(home: Path, place: Path) -> None:
+    python = place / "python3"  # as Debian's, until python3-venv is there
+    lacks = "import sys; sys.modules['ensurepip'] = None"
+    python.write_text(f'#!/bin/sh\nshift 2\ncode="{lacks}\n$1"\nshift\nexec {sys.executable} -I -c "$code" "$@"\n')
+    python.chmod(0o755)
+
+    ran = run(home, python=str(python))
+
+    assert ran.returncode == 1
+    needs, remedy = ran.stderr.splitlines()
+    version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    assert needs.startswith(
+        f"uenvtool: needs Python 3.10 to 3.13; {python} is {version}-without-ensurepip, get one with"
+    )
+    assert remedy == "uenvtool: on Debian and Ubuntu, `apt install python3-venv` will do"
+    assert written(home) == []
+
+
 @pytest.mark.parametrize(
     "first",
     ["/usr/bin/python3 3.6 /usr", "/user-environment/env/default/bin/python3 3.11 /usr", "/a 3.13 /user-environment"],
