@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 from uenvtool.core.words import canonical, grouped
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
-from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, is_build_only, name_of_spack, text_of_spack
 
@@ -171,7 +170,7 @@ def _change(update: ListUpdate) -> str:
 def read(image: Path) -> Contents:
     """Return what an image is made of. Raises BadInput if it is no image, or its descriptions are too large."""
     head = require_image(image)
-    entries = listing(find_program("unsquashfs"), image)
+    entries = listing(image)
     names = by_name(entries)
     described = [DATABASE, *(name for name in names if name.endswith(RECORD))]
     if ENV in names and names[ENV].size <= LARGEST_TEXT:

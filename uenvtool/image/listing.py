@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +12,13 @@ from typing import BinaryIO, NamedTuple
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.image.programs import find_program
 
 MEMORY_BYTES = 4 << 30
 """What unsquashfs may use for an image; the tables of ten million files take less."""
 LARGEST_LISTING = 256 << 20
 """Bytes of the listing of an image; that of two million files is shorter."""
 FILE, FOLDER, SYMLINK = "-", "d", "l"
-KINDS = {kind.encode(): kind for kind in (FILE, FOLDER, SYMLINK)}
 _PIECE_BYTES = 1 << 18
 
 
@@ -38,30 +39,31 @@ class Listed(NamedTuple):
     target: bytes = b""
 
 
-def listing(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> list[Listed]:
-    """Return every name in an image but its root, or only those on the way to and below some. Raises as `listed`."""
-    return list(listed(unsquashfs, image, below))
+def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
+    """Return every name in an image but its root, or only those on the way to and below some.
+
+    Raises ToolMissing without unsquashfs, BadInput if the image cannot be read, or lists more than LARGEST_LISTING.
+    """
+    token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
+    words: list[str | Path] = [find_program("unsquashfs"), *limits(), "-lln", "-d", token.decode(), image, *below]
+    env = {**os.environ, "TZ": "UTC0"}  # with a zone of the machine's it looks at /etc/localtime for every name
+    with damage_said_of(image), tools.reading(words, env=env, memory_bytes=MEMORY_BYTES) as stream:
+        return list(_entries(_pieces(stream, image), token))
+
+
+@contextlib.contextmanager
+def damage_said_of(image: Path) -> Iterator[None]:
+    """Raise BadInput for an image that unsquashfs cannot read to its end."""
+    try:
+        yield
+    except ToolFailed as error:
+        reason = error.problems[0].message
+        raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
 
 
 def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
     """Return the names of an image as text, each with what it is; the last one counts of a name that is there twice."""
     return {entry.name.decode("utf-8", "surrogateescape"): entry for entry in entries}
-
-
-def listed(unsquashfs: str, image: Path, below: Sequence[str] = ()) -> Iterator[Listed]:
-    """Yield the same as `listing`, one by one: an image has many, and unsquashfs goes on while they are looked at.
-
-    Raises BadInput if the image cannot be read, or lists more than LARGEST_LISTING.
-    """
-    token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
-    words: list[str | Path] = [unsquashfs, *limits(), "-lln", "-d", token.decode(), image, *below]
-    env = {**os.environ, "TZ": "UTC0"}  # with a zone of the machine's it looks at /etc/localtime for every name
-    try:
-        with tools.reading(words, env=env, memory_bytes=MEMORY_BYTES) as stream:
-            yield from _entries(_pieces(stream, image), token)
-    except ToolFailed as error:
-        reason = error.problems[0].message
-        raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
 
 
 def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
@@ -92,4 +94,4 @@ def _entry(attributes: bytes, text: bytes) -> Listed:
     size = int(number) if number.isdigit() else 0  # a device has two numbers, with a comma
     if kind == b"l":  # its size is the length of what it points at
         return Listed(text[: len(text) - size - len(b" -> ")], SYMLINK, size, text[len(text) - size :])
-    return Listed(text, KINDS.get(kind) or kind.decode(), size)
+    return Listed(text, kind.decode(), size)

@@ -73,8 +73,7 @@ def read_texts(
     together have more than LARGEST_TEXTS bytes.
     """
     require_image(image)
-    unsquashfs = find_program("unsquashfs")
-    held = by_name(listing(unsquashfs, image, names)) if known is None else known
+    held = by_name(listing(image, names)) if known is None else known
     small = [name for name in names if _is_text(name, held, largest)]
     total = sum(held[name].size for name in small)
     if total > LARGEST_TEXTS:
@@ -83,7 +82,7 @@ def read_texts(
         return {}
     with files.working_folder(total) as scratch:
         copy = scratch / "copy"
-        _extract(unsquashfs, image, copy, small)
+        _extract(image, copy, small)
         return {name: text for name in small if (text := _text(copy / name, largest)) is not None}
 
 
@@ -116,17 +115,16 @@ def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _f
     full, or cannot hold it. The folder is then as it was.
     """
     require_image(image)
-    unsquashfs = find_program("unsquashfs")
     target = Path(os.path.abspath(folder))
     if os.path.islink(target) or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
         raise BadInput(f"{folder} exists", hint="name a folder that does not exist yet")
-    entries = listing(unsquashfs, image)
+    entries = listing(image)
     _refuse_wrong_entries(image, entries)
     with files.workplace(target) as work:
         _require_space(image, sum(entry.size for entry in entries), work)
         private = files.private_folder(work / "private")  # others' programs are not run while modes are not set
         new = private / "new"
-        _extract(unsquashfs, image, new)
+        _extract(image, new)
         files.take_over(new)
         finish(new)
         if target.is_dir():
@@ -134,10 +132,11 @@ def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _f
         files.publish([files.Replacement(new=new, target=target)])
 
 
-def _extract(unsquashfs: str, image: Path, folder: Path, names: Sequence[str] = ()) -> None:
+def _extract(image: Path, folder: Path, names: Sequence[str] = ()) -> None:
     """Take an image, or some of its files, into a new folder. Raises ToolFailed if unsquashfs fails."""
     options = [*listings.limits(), "-no-progress", "-no-xattrs"]
-    completed = tools.run([unsquashfs, *options, "-d", folder, image, *names], memory_bytes=listings.MEMORY_BYTES)
+    words: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
+    completed = tools.run(words, memory_bytes=listings.MEMORY_BYTES)
     if completed.code != 0 or not folder.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line.strip()]
         reason = lines[0] if lines else f"exit code {completed.code}"

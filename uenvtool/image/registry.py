@@ -22,7 +22,6 @@ from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.core.value import value_class
 from uenvtool.image.listing import FILE, by_name, listing
-from uenvtool.image.programs import find_program
 from uenvtool.image.read import read_texts
 
 SQUASHFS, META = "application/x-squashfs", "uenv/meta"
@@ -139,7 +138,7 @@ def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artif
 
 def metadata_of(image: Path) -> dict[str, bytes]:
     """Return the files below `meta` in an image, by their names."""
-    entries = listing(find_program("unsquashfs"), image, ["meta"])
+    entries = listing(image, ["meta"])
     names = [os.fsdecode(entry.name) for entry in entries if entry.kind == FILE and entry.name.startswith(b"meta/")]
     texts = read_texts(image, names, known=by_name(entries))
     return {name: text.encode("utf-8", "surrogateescape") for name, text in sorted(texts.items())}

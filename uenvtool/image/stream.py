@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -11,8 +10,8 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from uenvtool.core import tools
-from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, limits
+from uenvtool.core.errors import ToolFailed
+from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, damage_said_of, limits
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import read_definition, read_header, unescaped
 
@@ -52,20 +51,10 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
     words: list[str | Path] = [programs.unsquashfs, *options, "-pf", programs.stream, image]
     broken = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
-    with _said_of(image), tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
+    with damage_said_of(image), tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
         header = read_header(stream, lines=1 + len(entries) + broken)
         files = _files_with_line_breaks(header, entries) if broken else _files(header)
         yield from _contents(stream, files, image)
-
-
-@contextlib.contextmanager
-def _said_of(image: Path) -> Iterator[None]:
-    """Raise BadInput for an image that unsquashfs cannot read to its end."""
-    try:
-        yield
-    except ToolFailed as error:
-        reason = error.problems[0].message
-        raise BadInput(f"{image} cannot be read: {reason}", hint="it may be damaged: copy or pack it again") from error
 
 
 def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | Large]:
@@ -134,7 +123,7 @@ def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]])
 
 
 def _pieces(stream: BinaryIO, size: int, name: bytes, image: Path) -> Iterator[bytes]:
-    with _said_of(image):  # whoever reads the pieces gets the error, not `read_contents`
+    with damage_said_of(image):  # whoever reads the pieces gets the error, not `read_contents`
         while size > 0:
             piece = stream.read(min(size, PIECE_BYTES))
             if not piece:

@@ -20,7 +20,6 @@ from uenvtool.image.cache import has_mark_of_another, marker_of
 from uenvtool.image.contents import Contents
 from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV, RECIPE
-from uenvtool.image.programs import find_program
 from uenvtool.image.read import LARGEST_TEXT, read_texts, require_image
 from uenvtool.image.stream import Batch, Large, read_contents
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, parse_lock
@@ -183,7 +182,7 @@ def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes,
     """Return what an image is made of, and what is known of each of its files."""
     head = require_image(image)
     read: dict[bytes, _FileFacts] = {}
-    entries = listing(find_program("unsquashfs"), image)
+    entries = listing(image)
     for found in read_contents(image, entries):
         if isinstance(found, Large):
             read[found.name] = _read_large(found, scanner)
