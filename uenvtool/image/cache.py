@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
@@ -105,27 +104,6 @@ class Key:
         return f"{self}.squashfs"
 
 
-class Cache(Protocol):
-    """A place that stores images."""
-
-    @property
-    def shown(self) -> str:
-        """The cache as a user names it."""
-
-    def fetch(self, key: Key, new: Path) -> str | None:
-        """Copy an image to a new file that nobody reads yet, if it is here.
-
-        Gives the sum that is marked as tested, "" without a mark, None if there is no such image. Raises an
-        error of ours if the cache does not answer or the image is damaged.
-        """
-
-    def store(self, image: Path, key: Key, sha256: str, tested: bool) -> bool:
-        """Put an image here, and that it was tested. False if there is another one of these inputs: it stays.
-
-        Raises ToolFailed if the cache does not take it.
-        """
-
-
 @value_class(kw_only=False)
 class Folder:
     """A folder with files NAME-HASH.squashfs, and NAME-HASH.squashfs.tested beside those that were tested."""
@@ -134,11 +112,15 @@ class Folder:
 
     @property
     def shown(self) -> str:
-        """See Cache."""
+        """The cache as a user names it."""
         return str(self.path)
 
     def fetch(self, key: Key, new: Path) -> str | None:
-        """See Cache."""
+        """Copy an image to a new file that nobody reads yet, if it is here.
+
+        Gives the sum that is marked as tested, "" without a mark, None if there is no such image. Raises an
+        error of ours if the cache does not answer or the image is damaged.
+        """
         if not self.path.is_dir():
             raise BadInput("there is no such folder")
         image = self.path / key.file_name
@@ -148,7 +130,10 @@ class Folder:
         return tested_sha256(image) or ""
 
     def store(self, image: Path, key: Key, sha256: str, tested: bool) -> bool:
-        """See Cache."""
+        """Put an image here, and that it was tested. False if there is another one of these inputs: it stays.
+
+        Raises ToolFailed if the cache does not take it.
+        """
         target = self.path / key.file_name
         refuse_foreign(target)
         if not is_made_of(target, key.inputs):
@@ -164,17 +149,18 @@ class Folder:
 
 @value_class(kw_only=False)
 class Registry:
-    """A registry, with images HOST/PATH/NAME:HASH; the tag HASH-tested is given to those that were tested."""
+    """A registry, with images HOST/PATH/NAME:HASH; the tag HASH-tested is given to those that were tested.
+
+    Its methods are those of Folder.
+    """
 
     address: str
 
     @property
     def shown(self) -> str:
-        """See Cache."""
         return f"{SCHEME}{self.address}"
 
     def fetch(self, key: Key, new: Path) -> str | None:
-        """See Cache."""
         reference = self._reference(key)
         manifest = registry.manifest_at(reference)
         if manifest is None:
@@ -184,7 +170,6 @@ class Registry:
         return sha256 if registry.manifest_at(f"{reference}-tested") == manifest else ""
 
     def store(self, image: Path, key: Key, sha256: str, tested: bool) -> bool:
-        """See Cache."""
         reference = self._reference(key)
         manifest = registry.manifest_at(reference)
         if manifest is None:
@@ -197,6 +182,9 @@ class Registry:
 
     def _reference(self, key: Key) -> str:
         return f"{self.address}/{repository_name(key.name)}:{key.inputs}"
+
+
+Cache = Folder | Registry
 
 
 def repository_name(name: str) -> str:
