@@ -8,7 +8,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
-from uenvtool.core.words import size_text
+from uenvtool.core.words import grouped, size_text
 from uenvtool.image.contents import Contents, read
 from uenvtool.image.listing import FOLDER, SYMLINK
 from uenvtool.image.stream import file_sums
@@ -57,9 +57,7 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[tuple[s
 
 
 def _versions(contents: Contents) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
-    for package in contents.packages:
-        found.setdefault(f"{package.name} ({package.kind})", []).append(package.version)
+    found = grouped((f"{package.name} ({package.kind})", package.version) for package in contents.packages)
     return {name: ", ".join(versions) for name, versions in found.items()}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput, Position
+from uenvtool.core.words import grouped
 from uenvtool.env.after import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
@@ -342,12 +343,8 @@ def _inspected(manifest: Mapping[str, Any], folder: Path) -> dict[str, list[str]
     """Return variable to the folders of the view that it gets, those that exist."""
     own = (manifest.get("modules") or {}).get("prefix_inspections") or {}
     named = {**INSPECTED, **{part.removeprefix("./") or ".": tuple(variables) for part, variables in own.items()}}
-    found: dict[str, list[str]] = {}
-    for part, variables in named.items():
-        if (folder / part).is_dir():
-            for variable in variables:
-                found.setdefault(variable, []).append(part)
-    return found
+    present = {part: variables for part, variables in named.items() if (folder / part).is_dir()}
+    return grouped((variable, part) for part, variables in present.items() for variable in variables)
 
 
 def _variables(environment: Installable, view: str) -> dict[str, str | None]:

@@ -71,9 +71,9 @@ def list_(environ: Mapping[str, str]) -> Result:
 def remove(name: str, environ: Mapping[str, str]) -> Result:
     """Remove the kernel of an overlay, and nothing else. Raises BadInput if there is none of that name."""
     folder = _folder(environ) / name.lower()
-    if name.lower() not in {kernel.name for kernel, _ in _kernels(environ)}:
-        known = ", ".join(kernel.name for kernel, _ in _kernels(environ)) or "none"
-        raise BadInput(f"no kernel of uenvtool's is called {name}", hint=f"known: {known}")
+    known = [kernel.name for kernel, _ in _kernels(environ)]
+    if name.lower() not in known:
+        raise BadInput(f"no kernel of uenvtool's is called {name}", hint=f"known: {', '.join(known) or 'none'}")
     files.remove_file(folder / "kernel.json")
     if not any(folder.iterdir()):
         files.remove_empty_folder(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from uenvtool.core.words import canonical
+from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, Distribution
 from uenvtool.venv.check import as_releases
 from uenvtool.venv.protect import protected
@@ -30,16 +30,11 @@ def outcome(
     unbuilt: versions of what a dry run does not install, since it has no wheel.
     """
     environment = marker_environment(base)
-    askers: dict[str, list[str]] = {}
-    for wanted in request.requirements:
-        askers.setdefault(wanted.name, []).append(wanted.origin)
-    for name in overrides:
-        askers.setdefault(name, []).append("--override")
+    pairs = [(wanted.name, wanted.origin) for wanted in request.requirements]
+    pairs += [(name, "--override") for name in overrides]
     for name, distribution in sorted(new.items()):
-        for requirement in requirements(distribution, environment):
-            askers.setdefault(canonical(requirement.name), []).append(name)
-    for name, who in _of_extras({**base.packages, **new}, new, request, environment):
-        askers.setdefault(name, []).append(who)
+        pairs += [(canonical(found.name), name) for found in requirements(distribution, environment)]
+    askers = grouped([*pairs, *_of_extras({**base.packages, **new}, new, request, environment)])
     counted = as_releases(base, new)
     versions = {**(unbuilt or {}), **{name: package.version for name, package in new.items()}}
     rows = [_row(base.packages.get(name), name, version, askers.get(name, ())) for name, version in versions.items()]

@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -53,9 +53,9 @@ def _in_container(edf: str, target: Path, environ: Mapping[str, str]) -> NoRetur
     if srun is None:
         raise ToolMissing(f"--edf {edf}: srun is not here", hint="run it on a login node of the cluster")
     if "/" in edf or edf.endswith(".toml"):  # else a name that the Container Engine looks for
-        refuse_unmounted(
-            Path(edf), [*_own_folders(), Path.cwd().resolve(), target.absolute().parent.resolve()], environ
-        )
+        own = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1])  # this program and its Python
+        paths = [path.resolve() for path in (*own, Path.cwd(), target.absolute().parent)]
+        refuse_unmounted(Path(edf), paths, environ)
         edf = os.path.abspath(edf)
     option = f"--environment={edf}"
     started_by = f"{STARTED_BY}={shlex.join(['srun', option])}"
@@ -88,11 +88,6 @@ def refuse_unmounted(edf: Path, paths: Sequence[Path], environ: Mapping[str, str
         if not any(path.is_relative_to(place) for place in places):
             hint = f'add "{path}" to its mounts, or work in a folder that is mounted; docs/containers.md says more'
             raise BadInput(f"the container will not have {path}", position or Position(str(edf)), hint)
-
-
-def _own_folders() -> Iterator[Path]:
-    """List the folders of this program and of the Python that runs it."""
-    yield from (path.resolve() for path in (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[1]))
 
 
 def this_command(words: Sequence[str]) -> list[str]:
