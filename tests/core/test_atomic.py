@@ -8,12 +8,13 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import atomic
-from uenvtool.core.files.atomic import Rewrite, locked, rewrite, write, write_all
+from uenvtool.core.files.atomic import locked, rewrite, write, write_all
 
 STRAY = f".left.abc{atomic.STAGED_SUFFIX}"
 
@@ -84,7 +85,7 @@ def test_names_that_a_disk_refuses_are_said_and_the_record_stays(place: Path, mo
 
     monkeypatch.setattr(os, "replace", refused)
     with pytest.raises(ToolFailed, match="Disk quota exceeded") as raised:
-        rewrite(place, order(contents={"a": "new", "b": "new"}))
+        rewritten(place, contents={"a": "new", "b": "new"})
 
     assert str(raised.value.problems[0].hint).startswith("some of the files may be new")
     found = {path.name: path.read_text() for path in place.iterdir()}
@@ -96,9 +97,9 @@ def test_a_program_s_file_that_does_not_reach_the_disk_is_said(place: Path) -> N
         atomic.sync(place / "nothing")
 
 
-def order(**changes: object) -> Rewrite:
-    fields = {"contents": {"a": "new"}, "obsolete": ("old",), "emptied": (), "record": "record"}
-    return Rewrite(**{**fields, "while_writing": "both", "afterwards": "new", **changes})  # type: ignore[arg-type]
+def rewritten(place: Path, **changes: Any) -> None:
+    usual = {"contents": {"a": "new"}, "obsolete": ("old",), "emptied": (), "record": "record"}
+    rewrite(place, **{**usual, "while_writing": "both", "afterwards": "new", **changes})
 
 
 def test_files_are_replaced_and_removed_and_the_record_says_which(place: Path) -> None:
@@ -106,7 +107,7 @@ def test_files_are_replaced_and_removed_and_the_record_says_which(place: Path) -
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text("old")
 
-    rewrite(place, order(obsolete=("old", "gone/x", "never/was"), emptied=("gone/x",)))
+    rewritten(place, obsolete=("old", "gone/x", "never/was"), emptied=("gone/x",))
 
     assert sorted(path.name for path in place.iterdir()) == ["a", "record"]
     assert [(place / name).read_text() for name in ("a", "record")] == ["new", "new"]
@@ -116,7 +117,7 @@ def test_if_all_is_right_the_record_alone_is_written_and_what_is_obsolete_stays(
     for name, text in (("a", "new"), ("old", "old")):
         (place / name).write_text(text)
 
-    rewrite(place, order())
+    rewritten(place)
 
     assert (place / "record").read_text() == "new"
     assert (place / "old").exists()
@@ -137,7 +138,7 @@ def test_a_record_has_its_old_content_if_nothing_could_be_written(
 
     monkeypatch.setattr(atomic, "_staged", full)
     with pytest.raises(ToolFailed, match="cannot write a"):
-        rewrite(place, order())
+        rewritten(place)
 
     assert [(path.name, path.read_text()) for path in place.iterdir()] == ([("record", "old")] if before else [])
 
@@ -149,7 +150,7 @@ def test_a_record_is_copied_where_nothing_can_be_linked(place: Path, monkeypatch
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refused)
-    rewrite(place, order())
+    rewritten(place)
 
     assert sorted((path.name, path.read_text()) for path in place.iterdir()) == [("a", "new"), ("record", "new")]
 
@@ -158,7 +159,7 @@ def test_a_file_that_cannot_be_removed_is_said(place: Path, monkeypatch: pytest.
     (place / "old").mkdir()
 
     with pytest.raises(ToolFailed, match="cannot write"):
-        rewrite(place, order(emptied=("old/x",)))
+        rewritten(place, emptied=("old/x",))
 
 
 def test_of_two_writers_one_is_refused_and_readers_share(place: Path) -> None:

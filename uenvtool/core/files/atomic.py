@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.value import value_class
 
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
@@ -47,45 +46,41 @@ def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
         _replace_all(staged, folder)
 
 
-@value_class
-class Rewrite:
-    """Files that replace others, with a record that is true at every instant.
+def rewrite(
+    folder: Path,
+    contents: Mapping[str, str],
+    *,
+    obsolete: Sequence[str],
+    emptied: Sequence[str],
+    record: str,
+    while_writing: str,
+    afterwards: str,
+) -> None:
+    """Replace and remove files below `folder`, with a record that is true at every instant.
 
     contents: relative name to what is written. obsolete: names that are removed. emptied: names whose
     folders go if nothing is left in them. record: the name of the record. while_writing, afterwards:
     what it says before the first file is touched, and when all is done.
-    """
-
-    contents: Mapping[str, str]
-    obsolete: Sequence[str]
-    emptied: Sequence[str]
-    record: str
-    while_writing: str
-    afterwards: str
-
-
-def rewrite(folder: Path, order: Rewrite) -> None:
-    """Replace and remove files below `folder`.
 
     Raises ToolFailed, with nothing changed, if the disk is full. A disk that takes the files and then refuses their
     names, as btrfs does where a quota is spent, leaves the record that says what is being written.
     """
-    last = {order.record: order.afterwards}
-    if not order.emptied and all(_holds(folder / name, as_bytes(text)) for name, text in order.contents.items()):
+    last = {record: afterwards}
+    if not emptied and all(_holds(folder / name, as_bytes(text)) for name, text in contents.items()):
         write_all(folder, last)
         return
     with contextlib.ExitStack() as stack:
-        with _kept_on_error(folder / order.record):
-            write_all(folder, {order.record: order.while_writing})
-            staged = stack.enter_context(_staged(folder, order.contents))
-            record = stack.enter_context(_staged(folder, last))
+        with _kept_on_error(folder / record):
+            write_all(folder, {record: while_writing})
+            staged = stack.enter_context(_staged(folder, contents))
+            staged_record = stack.enter_context(_staged(folder, last))
         _replace_all(staged, folder, PARTLY)
         with write_errors(folder, PARTLY):
-            for name in order.obsolete:
+            for name in obsolete:
                 (folder / name).unlink(missing_ok=True)
-        for name in order.emptied:
+        for name in emptied:
             remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
-        _replace_all(record, folder, PARTLY)
+        _replace_all(staged_record, folder, PARTLY)
 
 
 @contextlib.contextmanager

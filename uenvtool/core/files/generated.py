@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.files.atomic import Rewrite, as_bytes, locked, rewrite, write, write_errors
+from uenvtool.core.files.atomic import as_bytes, locked, rewrite, write, write_errors
 from uenvtool.core.files.reading import is_open_ended, read_bytes
 from uenvtool.core.value import value_class
 
@@ -220,14 +220,12 @@ def write_generated(
     final = Record(files={**kept, **written}, more=record.more if more is None else more)
     rewrite(
         folder,
-        Rewrite(
-            contents=contents,
-            obsolete=[name for name in obsolete if name in present and owned[name] == digest(present[name])],
-            emptied=obsolete,
-            record=RECORD,
-            while_writing=Record(files=owned, writing=written, more=record.more).text(),
-            afterwards=final.text(),
-        ),
+        contents,
+        obsolete=[name for name in obsolete if name in present and owned[name] == digest(present[name])],
+        emptied=obsolete,
+        record=RECORD,
+        while_writing=Record(files=owned, writing=written, more=record.more).text(),
+        afterwards=final.text(),
     )
 
 
