@@ -87,9 +87,9 @@ def _chosen(environment: Path) -> Iterator[str]:
     try:
         if "uenvtool-base" not in (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace"):
             return
-        from uenvtool.venv.record import parse_record, read_record, record_name
+        from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
 
-        packed = environment / record_name()
+        packed = environment / RECORD_IN_IMAGE
         record = read_record(environment) or parse_record(packed.read_text(encoding="utf-8"), str(packed))
     except (BadInput, OSError, UnicodeDecodeError):
         return

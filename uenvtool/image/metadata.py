@@ -117,13 +117,12 @@ def _view(data: Mapping[str, Any]) -> View:
         description=str(data.get("description") or ""),
         root=str(data["root"]),
         activate=str(data.get("activate") or ""),
-        lists={name: [_update(update) for update in updates] for name, updates in lists.items()},
+        lists={
+            name: [ListUpdate(op=str(one["op"]), paths=tuple(map(str, one.get("value") or ()))) for one in updates]
+            for name, updates in lists.items()
+        },
         scalars={name: None if text is None else str(text) for name, text in (values.get("scalar") or {}).items()},
     )
-
-
-def _update(data: Mapping[str, Any]) -> ListUpdate:
-    return ListUpdate(op=str(data["op"]), paths=tuple(map(str, data.get("value") or ())))
 
 
 def packed_json(mount: str, **facts: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
 
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolMissing
@@ -43,11 +42,6 @@ class Programs:
     def stream(self) -> str:
         """The name that `unsquashfs -pf` writes to its standard output by."""
         return "-" if self.version >= (4, 6) else "/dev/stdout"
-
-    def shortcomings(self) -> Iterator[str]:
-        """Name what an image of these programs lacks, in a sentence each."""
-        if self.compression != "zstd":
-            yield "this mksquashfs has no zstd: packing with gzip, which is larger and slower to read"
 
 
 def find_programs() -> Programs:

@@ -26,7 +26,7 @@ from uenvtool.image.tree import Tree, walk
 from uenvtool.venv import howto
 from uenvtool.venv.howto import VIEW
 from uenvtool.venv.overlay import CONFIG
-from uenvtool.venv.record import RECORD, OverlayRecord, noted_image, parse_record, read_record, record_name
+from uenvtool.venv.record import RECORD, RECORD_IN_IMAGE, OverlayRecord, noted_image, parse_record, read_record
 from uenvtool.venv.relocate import left_out, rewritten
 from uenvtool.venv.request import VenvRequest, default_image
 from uenvtool.venv.requirements import UserRequirement
@@ -63,8 +63,8 @@ def packed(
     if folder == target or folder in target.parents:
         raise BadInput(f"{target} lies in what is packed", hint="put the image beside the environment")
     programs = find_programs()
-    for sentence in programs.shortcomings():
-        on_note(sentence)
+    if programs.compression != "zstd":
+        on_note("this mksquashfs has no zstd: packing with gzip, which is larger and slower to read")
     with files.workplace(target) as work:
         refuse_foreign(target)
         with files.working_folder(SCRATCH_BYTES) as scratch:
@@ -156,12 +156,12 @@ def _renew_bytecode(folder: Path, python: Path | None) -> bool:
 
 def info(path: Path) -> dict[str, Any]:
     """Read what a packed overlay says of itself. Raises BadInput if the image is not one."""
-    texts = read_texts(path, [ENV, PACKED, record_name()])
+    texts = read_texts(path, [ENV, PACKED, RECORD_IN_IMAGE])
     if PACKED not in texts:
         raise BadInput(f"{path} is not an image that uenvtool packed", hint="`unsquashfs -l` shows what is in it")
     head = superblock(path)
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
-    record = parse_record(texts[record_name()], f"{path}:{record_name()}") if record_name() in texts else None
+    record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
@@ -189,8 +189,8 @@ def refuse_foreign_image(image: Path) -> None:
 
 def read_image_record(image: Path) -> OverlayRecord | None:
     """Read the record in a packed overlay; None if it has none. Raises BadInput if the file is not an image."""
-    text = read_texts(image, [record_name()]).get(record_name())
-    return None if text is None else parse_record(text, f"{image}:{record_name()}")
+    text = read_texts(image, [RECORD_IN_IMAGE]).get(RECORD_IN_IMAGE)
+    return None if text is None else parse_record(text, f"{image}:{RECORD_IN_IMAGE}")
 
 
 def image_of(overlay: Path) -> Path | None:

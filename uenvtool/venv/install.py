@@ -159,7 +159,8 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         on_step("installing")
         files.fill(todo.uv.work, {lock.LOCK: text})
         words: list[str | Path] = ["pip", "install", "--no-deps", "--quiet", "--python", folder / "bin" / "python"]
-        todo.uv.run([*words, "--link-mode", todo.uv.link_mode, "-r", todo.uv.work / lock.LOCK])
+        link_mode = "copy" if plan.settings.has_cache else "hardlink"  # no links into a cache that the user keeps
+        todo.uv.run([*words, "--link-mode", link_mode, "-r", todo.uv.work / lock.LOCK])
         files.remove_file(folder / ".lock")  # of uv, which gives everybody the right to write it
     _refuse_overwritten(folder, own)
     new = installed(site)

@@ -12,11 +12,13 @@ from typing import Any
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
 from uenvtool.core.value import value_class
+from uenvtool.image.metadata import EXTRA
 from uenvtool.venv.overlay import PYTHONPATH, SITE
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 from uenvtool.venv.where import RECORD_FOLDER
 
 RECORD = "uenvtool.json"
+RECORD_IN_IMAGE = f"{EXTRA}/{RECORD}"
 IMAGE_NOTE = "image"
 """The file in PATH/.uenvtool/ that names the overlay's image, relative to the overlay."""
 FORMAT = 1
@@ -91,13 +93,6 @@ class OverlayRecord:
 def recorded_requirement(text: str, origin: str, shown: str) -> UserRequirement:
     """Read what a record or lock says that the user wanted. shown: the record, for what is wrong in it."""
     return replace(parse(text, origin, Position(shown)), position=None)
-
-
-def record_name() -> str:
-    """Return the record's name in an image."""
-    from uenvtool.image.metadata import EXTRA
-
-    return f"{EXTRA}/{RECORD}"
 
 
 def noted_image(folder: Path) -> Path | None:

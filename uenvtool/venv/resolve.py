@@ -101,7 +101,8 @@ class _Resolver:
         try:
             packages = self._compiled(constraints=[*constraints, *bounds])
         except NoSolution as error:
-            problems = self.conflicts_of(error.explanation)
+            pinned = {name: self.base.packages[name] for name in self.pins}
+            problems = conflicts_of_explanation(error.explanation, pinned)
             if problems:
                 raise AnswerIsNo(hint_allow_older(problems, floors)) from None
             forced = True
@@ -224,11 +225,6 @@ class _Resolver:
             requirement = Requirement(line)
             if (canonical(requirement.name), requirement.specifier) in bounds:
                 yield f"  {line}: for {', '.join(names)} in the base"
-
-    def conflicts_of(self, explanation: str) -> list[Problem]:
-        """Say who asks the base for a version that it has not, from uv's explanation of why there is no solution."""
-        packages = {name: package for name, package in self.base.packages.items() if name in self.pins}
-        return conflicts_of_explanation(explanation, packages)
 
 
 def conflicts_of_explanation(explanation: str, packages: Mapping[str, Distribution]) -> list[Problem]:

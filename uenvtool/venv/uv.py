@@ -95,11 +95,6 @@ class Uv:
         except UenvtoolError:
             return self.run(arguments)
 
-    @property
-    def link_mode(self) -> str:
-        """Say how uv puts files into the overlay: never as links into a cache that the user keeps."""
-        return "copy" if self.settings.has_cache else "hardlink"
-
     def building_on(self, base: Base, request: UserRequest) -> Uv:
         """Return uv as it has to be to build on the base; as it is if nothing is built so.
 

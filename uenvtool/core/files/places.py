@@ -155,10 +155,10 @@ def _held(folder: Path, shown: Path) -> int:
 
 def _refuse_of_others(folder: Path, status: os.stat_result) -> None:
     """Raise BadInput if a folder is another user's, or if other users can write into it."""
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise _in_the_way(
-            folder, "is another user's" if status.st_uid != os.geteuid() else "can be written by other users"
-        )
+    if status.st_uid != os.geteuid():
+        raise _in_the_way(folder, "is another user's")
+    if status.st_mode & 0o022:
+        raise _in_the_way(folder, "can be written by other users")
 
 
 def _in_the_way(folder: Path, why: str) -> BadInput:
