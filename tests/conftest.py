@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support import needs, outputs, samples
-from tests.support.bases import loaded, no_base, wheels
+from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
 from uenvtool.knowledge import finding, lock, rule, tuning
@@ -39,7 +39,7 @@ EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
 ONE_EACH = ("real", "faults", "fuzz")
 """Folders of which a run takes the first test of each file; the others are `slow`, unless a file is named."""
-__all__ = ["ROOT", "SMALL", "Answer", "loaded", "no_base", "wheels"]
+__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "no_base", "wheels"]
 
 
 settings.register_profile("no time limit", deadline=None)  # which a busy machine would miss
@@ -93,6 +93,11 @@ class Answer:
     stderr: str
 
 
+Cli = Callable[..., Answer]
+Write = Callable[[str, str | bytes], Path]
+"""The types of the fixtures `cli` and `write`."""
+
+
 @pytest.fixture(scope="session")
 def path_without_uenv(tmp_path_factory: pytest.TempPathFactory) -> str:
     """PATH as it is, but that a folder with a uenv client is one of links to all else in it.
@@ -135,7 +140,7 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """Runs the command line in this process; what it prints with --json is as its schema says."""
 
     def call(*arguments: str | Path) -> Answer:
@@ -149,7 +154,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 
 
 @pytest.fixture
-def write(place: Path) -> Callable[[str, str | bytes], Path]:
+def write(place: Path) -> Write:
     """Writes a file below the current folder."""
 
     def put(name: str, content: str | bytes) -> Path:

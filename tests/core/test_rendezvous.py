@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from tests.activation.test_ranks import STEP
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from tests.job.test_make import JOBS, TRAIN, script
 from uenvtool.activation.template import rank_program
 
-Cli = Callable[..., Answer]
 SHOW = ("sh", "-c", "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $MASTER_PORT")
 
 

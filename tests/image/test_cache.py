@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, spack_that_only_has_a_version
 from tests.support.needs import needs
 from uenvtool.core.errors import BadInput
@@ -18,7 +17,6 @@ from uenvtool.core.result import silent
 from uenvtool.image.cache import Folder, Key, Registry, fetch, is_made_of, named_cache, store
 
 pytestmark = needs("mksquashfs", "unsquashfs")
-Cli = Callable[..., Answer]
 KEY = Key(name="hello", inputs="0123456789ab")
 
 

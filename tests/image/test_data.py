@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.needs import needs
 
-Cli = Callable[..., Answer]
 pytestmark = needs("mksquashfs")
 
 

@@ -10,20 +10,18 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from tests.container.test_pipelines import checked
 from tests.support.kept_images import ENVIRONMENT, inputs, packed_image
 from tests.support.needs import need
 from tests.support.registry import running_registry
 from uenvtool.image.metadata import ENV
 
-Cli = Callable[..., Answer]
 FOLDER = "pipelines/pytorch-2.6/clariden-gh200"
 IMAGE = f"pytorch-2.6-{inputs()}.squashfs"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.image.test_environment import SITE, environment, filled_store, image_of
 from tests.support.kept_images import ENVIRONMENT, inputs, packed_image, spack_that_only_has_a_version
 from tests.support.needs import needs
@@ -21,7 +20,6 @@ from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
 pytestmark = needs("mksquashfs", "unsquashfs")
-Cli = Callable[..., Answer]
 SCRIPT = """\
 #!/bin/sh
 mkdir bin
@@ -90,9 +88,7 @@ def test_one_that_fails_says_its_last_words(environment: Installable, tmp_path: 
     assert "post-install.log" in str(raised.value)
 
 
-def test_what_is_named_is_an_input_and_an_image_without_it_is_another_one(
-    cli: Cli, place: Path, write: Callable[[str, str], Path]
-) -> None:
+def test_what_is_named_is_an_input_and_an_image_without_it_is_another_one(cli: Cli, place: Path, write: Write) -> None:
     spack = spack_that_only_has_a_version(place / "spack")
     plain = packed_image(place / "pytorch.squashfs", inputs())
     words = ("image", "build", ENVIRONMENT, "--tag", "hash", "-o", plain, "--spack", spack)
@@ -126,9 +122,7 @@ def test_what_cannot_be_packed_is_refused(
     assert message in answer.stderr
 
 
-def test_a_script_that_a_recipe_names_is_no_input_of_an_image(
-    cli: Cli, place: Path, write: Callable[[str, str], Path]
-) -> None:
+def test_a_script_that_a_recipe_names_is_no_input_of_an_image(cli: Cli, place: Path, write: Write) -> None:
     write("recipes/mine/setup.sh", f"#!/bin/sh\ntouch {place}/ran\n")
     write("recipes/mine/recipe.yaml", "extends: hello\ndescription: Mine.\ndeployment: {post_install: setup.sh}\n")
 

@@ -8,13 +8,12 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Answer, Cli, Write
 from tests.support.kept_images import packed_image
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
@@ -22,7 +21,6 @@ from uenvtool.image import prune
 from uenvtool.image.metadata import PACKED
 
 pytestmark = needs("mksquashfs", "unsquashfs")
-Cli = Callable[..., Answer]
 HASHES = ("0123456789ab", "123456789abc", "23456789abcd")
 
 
@@ -123,7 +121,7 @@ def test_with_delete_they_are_gone(cli: Cli, stores: Path, words: tuple[str, ...
 
 
 def test_the_stores_of_the_site_or_the_users_own_are_looked_at_if_none_is_named(
-    cli: Cli, stores: Path, write: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch, place: Path
+    cli: Cli, stores: Path, write: Write, monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
     monkeypatch.setenv("UENVTOOL_SITE", str(write("site.yaml", f"stores: {stores}\n")))
     of_the_site = found(cli("image", "prune", "--json"))

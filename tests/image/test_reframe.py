@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.kept_images import packed_image
 from tests.support.needs import needs
 
 pytestmark = needs("mksquashfs", "unsquashfs")
-Cli = Callable[..., Answer]
 
 
 @pytest.fixture

@@ -6,12 +6,11 @@ import json
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from tests.support.kept_images import spack_that_only_has_a_version
 from tests.support.needs import need
 from uenvtool.core import files
@@ -24,7 +23,6 @@ from uenvtool.image.slurm import job_script
 from uenvtool.knowledge.lock import Package
 from uenvtool.knowledge.site import Site
 
-Cli = Callable[..., Answer]
 HOSTILE = "a 'b\" $(touch hacked) \\"
 FOLDER = ROOT / "envs" / "pytorch-2.6" / "clariden-gh200"
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Answer
-from tests.support.overlays import BaseHere, install, wheel
+from tests.conftest import ROOT, Answer, Cli, Loaded, Write
+from tests.support.overlays import install, wheel
 from uenvtool.image.contents import PYTHON, SPACK, Package
 from uenvtool.report.licences import licence_of, module
 
-Cli = Callable[..., Answer]
 RESOLVED = ROOT / "envs/pytorch-2.6/clariden-gh200"
 
 
@@ -80,7 +78,7 @@ def test_a_lock_alone_says_what_is_not_known(cli: Cli, place: Path) -> None:
     assert one(data, "py-torch")["asked"]
 
 
-def test_licences_are_those_of_a_checkout_of_packages(cli: Cli, write: Callable[[str, str], Path]) -> None:
+def test_licences_are_those_of_a_checkout_of_packages(cli: Cli, write: Write) -> None:
     write("checkout/repo.yaml", "repo: {namespace: builtin, api: v2.2}\n")
     write(
         "checkout/packages/py_torch/package.py",
@@ -117,7 +115,7 @@ def test_the_folder_of_a_package_is_spacks() -> None:
 
 
 def test_an_overlay_shows_what_it_has_and_what_it_takes_of_the_base(
-    cli: Cli, place: Path, wheels: Path, loaded: Callable[..., BaseHere]
+    cli: Cli, place: Path, wheels: Path, loaded: Loaded
 ) -> None:
     install(loaded().site, wheel(place.parent / "old", "numpy", "1.0"))
     wheel(wheels, "helper", "1.0", files={"helper/data.bin": "d" * 100_000})

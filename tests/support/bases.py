@@ -17,6 +17,9 @@ LOADED = (
 )
 """How the names of variables begin that show a base."""
 
+Loaded = Callable[..., BaseHere]
+"""The type of the fixture `loaded`."""
+
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -41,7 +44,7 @@ def no_base(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., BaseHere]:
+def loaded(tmp_path: Path, no_base: None, monkeypatch: pytest.MonkeyPatch) -> Loaded:
     """Makes a base and loads it, as a uenv or a container does; on the newest Python of this machine."""
 
     def load(layout: str = "pythonpath", version: str | None = None) -> BaseHere:

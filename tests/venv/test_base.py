@@ -6,13 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
-from tests.support.overlays import BaseHere, install, run, wheel
+from tests.conftest import ROOT, Cli, Loaded, Write
+from tests.support.overlays import install, run, wheel
 from uenvtool.venv.base import read_base
 from uenvtool.venv.reload import this_command
 from uenvtool.venv.where import PLAIN, find, label
@@ -59,7 +58,7 @@ def test_an_image_whose_packages_lie_in_an_environment_is_a_base(
 
 
 @pytest.mark.parametrize("layout", ["pythonpath", "pythonuserbase", "python-venv"])
-def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Callable[..., BaseHere], layout: str) -> None:
+def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Loaded, layout: str) -> None:
     here = loaded(layout)
     install(here.site, wheel(here.root.parent, "tool", "1.0"))
 
@@ -75,9 +74,7 @@ def test_the_view_is_the_base_and_its_symlink_is_not_followed(loaded: Callable[.
 @pytest.mark.parametrize(
     ("layout", "load"), [("conda", "conda activate {root}"), ("module", "module load craype pytorch/2.6.0")]
 )
-def test_an_environment_that_the_host_puts_on_path_is_the_base(
-    loaded: Callable[..., BaseHere], layout: str, load: str
-) -> None:
+def test_an_environment_that_the_host_puts_on_path_is_the_base(loaded: Loaded, layout: str, load: str) -> None:
     here = loaded(layout)
     install(here.site, wheel(here.root.parent, "torch", "2.6.0.post300"))
 
@@ -88,15 +85,13 @@ def test_an_environment_that_the_host_puts_on_path_is_the_base(
     assert found.found.load == load.format(root=here.root)
 
 
-def test_condas_own_environment_without_torch_is_no_base(loaded: Callable[..., BaseHere]) -> None:
+def test_condas_own_environment_without_torch_is_no_base(loaded: Loaded) -> None:
     loaded("conda")
 
     assert find(None, os.environ).kind == PLAIN
 
 
-def test_a_python_of_the_system_or_the_user_is_no_modules(
-    loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_python_of_the_system_or_the_user_is_no_modules(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
     here = loaded("module")
     monkeypatch.setenv("HOME", str(here.root.parent))
 
@@ -104,7 +99,7 @@ def test_a_python_of_the_system_or_the_user_is_no_modules(
 
 
 def test_the_views_packages_are_found_also_where_another_view_unset_its_variables(
-    loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch, place: Path
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
     here = loaded("pythonpath")
     install(here.site, wheel(here.root.parent, "tool", "1.0"))
@@ -124,7 +119,7 @@ def test_the_views_packages_are_found_also_where_another_view_unset_its_variable
 
 
 def test_the_users_own_pythonpath_is_not_the_uenvs(
-    loaded: Callable[..., BaseHere], monkeypatch: pytest.MonkeyPatch, place: Path
+    loaded: Loaded, monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
     here = loaded("pythonpath")
     install(place / "mine", wheel(place, "mine", "1.0"))
@@ -136,7 +131,7 @@ def test_the_users_own_pythonpath_is_not_the_uenvs(
     assert "mine" not in found.packages
 
 
-def test_the_fingerprint_changes_with_what_the_base_has(loaded: Callable[..., BaseHere]) -> None:
+def test_the_fingerprint_changes_with_what_the_base_has(loaded: Loaded) -> None:
     here = loaded("pythonpath")
     prints = []
     for version in ("1.0", "1.0", "1.1"):
@@ -162,7 +157,7 @@ def test_a_python_is_named_by_program_folder_or_name(
 
 
 def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+    loaded: Loaded, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = loaded("pythonpath")
     wheel(wheels, "tool", "2.0")
@@ -205,9 +200,7 @@ def test_what_follows_two_dashes_is_passed_on_as_it_is() -> None:
     ]
 
 
-def test_the_current_folder_is_not_replaced(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer]
-) -> None:
+def test_the_current_folder_is_not_replaced(loaded: Loaded, wheels: Path, cli: Cli) -> None:
     loaded("pythonpath")
 
     for name in (".", "..", "/"):
@@ -230,7 +223,7 @@ def test_the_tool_itself_does_not_take_the_bases_packages(place: Path) -> None:
 
 
 def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], write: Callable[..., Path], place: Path
+    loaded: Loaded, wheels: Path, cli: Cli, write: Write, place: Path
 ) -> None:
     here = loaded("pythonpath")
     install(here.site, wheel(place / "old", "backend", "1.0"))

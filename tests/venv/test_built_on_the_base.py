@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tomlkit
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.overlays import BaseHere, extension_source, install, wheel
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place / "old", "torch", "2.6.0a0+d883142"))
     extension_source(wheels, "ext", "1.0")
@@ -25,7 +24,7 @@ def built_with(folder: str) -> list[str]:
     return [path.read_text() for path in Path(folder).glob("lib/python3*/site-packages/ext.py")]
 
 
-def test_without_the_option_the_message_names_it(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_without_the_option_the_message_names_it(here: BaseHere, cli: Cli) -> None:
     answer = cli("venv", "v", "ext")
 
     assert answer.code == 4
@@ -35,9 +34,7 @@ def test_without_the_option_the_message_names_it(here: BaseHere, cli: Callable[.
 
 
 @pytest.mark.parametrize("words", [["--no-build-isolation", "ext"], ["ext", "--no-build-isolation"]])
-def test_it_is_built_on_the_bases_torch_and_recorded(
-    here: BaseHere, cli: Callable[..., Answer], words: list[str]
-) -> None:
+def test_it_is_built_on_the_bases_torch_and_recorded(here: BaseHere, cli: Cli, words: list[str]) -> None:
     answer = cli("venv", "v", *words)
 
     assert answer.code == 0, answer.stderr
@@ -47,9 +44,7 @@ def test_it_is_built_on_the_bases_torch_and_recorded(
 
 
 @pytest.mark.slow
-def test_it_is_made_again_from_the_lock_and_the_record(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_it_is_made_again_from_the_lock_and_the_record(here: BaseHere, cli: Cli, wheels: Path) -> None:
     assert cli("venv", "v", "--no-build-isolation", "ext").code == 0
     wheel(wheels, "more", "1.0")
     extension_source(wheels, "ext", "1.1")
@@ -65,7 +60,7 @@ def test_it_is_made_again_from_the_lock_and_the_record(
 
 
 def test_the_variables_of_pip_and_uv_for_it_are_recorded(
-    here: BaseHere, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, wheels: Path
+    here: BaseHere, cli: Cli, monkeypatch: pytest.MonkeyPatch, wheels: Path
 ) -> None:
     wheel(wheels, "more", "1.0")
     monkeypatch.setenv("UV_NO_BUILD_ISOLATION", "1")
@@ -78,16 +73,14 @@ def test_the_variables_of_pip_and_uv_for_it_are_recorded(
     assert json.loads(cli("venv", "info", "v", "--json").stdout)["built_on_base"] == [":all:"]
 
 
-def test_a_wheel_is_left_for_the_source(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+def test_a_wheel_is_left_for_the_source(here: BaseHere, cli: Cli, wheels: Path) -> None:
     wheel(wheels, "ext", "1.0", files={"ext.py": "built_with = 'another torch'\n"})
 
     assert cli("venv", "v", "--no-build-isolation", "ext").code == 0
     assert built_with("v") == ["built_with = '2.6.0a0+d883142'\n"]
 
 
-def test_what_the_build_needs_comes_from_the_words_beside_it(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_what_the_build_needs_comes_from_the_words_beside_it(here: BaseHere, cli: Cli, wheels: Path) -> None:
     extension_source(wheels, "ext", "2.0", importing="torch, helping")
     missing = cli("venv", "v", "--no-build-isolation", "ext")
     wheel(wheels, "helping", "1.0")

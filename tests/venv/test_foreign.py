@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.needs import need
 from tests.support.overlays import install, wheel
 from uenvtool.venv.manifest import MANIFEST, foreign, manifest_text
 
-Cli = Callable[..., Answer]
 SITE = "lib/python3.12/site-packages"
 VERSIONS = {"alpha": "1.0"}
 

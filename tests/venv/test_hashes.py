@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tomlkit
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.support.overlays import wheel
 from uenvtool.core.errors import AnswerIsNo, BadInput
 from uenvtool.venv.lock import restrict_to_hashes
 from uenvtool.venv.requirements import read_request
 from uenvtool.venv.resolve import ResolvedPackage
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 SMALL, OLD, NEEDS, OTHER = (f"sha256:{digit * 64}" for digit in "1230")
 LOCK = f"""\
 lock-version = "1.0"

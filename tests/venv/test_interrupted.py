@@ -10,12 +10,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import KILLED, chosen, command, killed_before, steps
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.xdist_group("killed")  # what one kills, another would 
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     for version in ("1.0", "2.0"):
@@ -72,9 +72,7 @@ def begin(*words: str) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(
-    here: BaseHere, place: Path, cli: Callable[..., Answer]
-) -> None:
+def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(here: BaseHere, place: Path, cli: Cli) -> None:
     assert cli("venv", "v", "big==1.0").code == 0
     names = steps("venv", "w", "big==2.0")
 
@@ -95,7 +93,7 @@ def test_a_run_killed_at_any_step_leaves_the_old_overlay_or_the_new(
 
 @pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM, signal.SIGHUP]))
 def test_a_run_that_is_interrupted_cleans_up_at_once(
-    here: BaseHere, place: Path, cli: Callable[..., Answer], number: signal.Signals
+    here: BaseHere, place: Path, cli: Cli, number: signal.Signals
 ) -> None:
     assert cli("venv", "v", "big==1.0").code == 0
 
@@ -136,9 +134,7 @@ def disk(place: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("disk", ["1500k"], indirect=True)
-def test_a_full_disk_is_told_and_the_old_overlay_stays(
-    here: BaseHere, cli: Callable[..., Answer], disk: Path, wheels: Path
-) -> None:
+def test_a_full_disk_is_told_and_the_old_overlay_stays(here: BaseHere, cli: Cli, disk: Path, wheels: Path) -> None:
     wheel(wheels, "tiny", "1.0")
     assert cli("venv", "disk/v", "tiny").code == 0
     before = sorted(disk.rglob("*"))
@@ -152,7 +148,7 @@ def test_a_full_disk_is_told_and_the_old_overlay_stays(
 
 
 def test_a_spent_quota_is_told_and_the_old_overlay_stays(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+    here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel's answer is pretended: a real quota needs another user and a filesystem with quotas."""
     assert cli("venv", "v", "big==1.0").code == 0
@@ -175,7 +171,7 @@ def test_a_spent_quota_is_told_and_the_old_overlay_stays(
 
 @pytest.mark.parametrize("disk", ["1500k"], indirect=True)
 def test_memory_that_is_too_small_is_left_for_the_disk(
-    here: BaseHere, cli: Callable[..., Answer], disk: Path, monkeypatch: pytest.MonkeyPatch, place: Path
+    here: BaseHere, cli: Cli, disk: Path, monkeypatch: pytest.MonkeyPatch, place: Path
 ) -> None:
     monkeypatch.setattr(places, "MEMORY", disk)
     monkeypatch.setattr("uenvtool.venv.make.LEAST_MEMORY", 0)
@@ -189,7 +185,7 @@ def test_memory_that_is_too_small_is_left_for_the_disk(
 
 
 @pytest.mark.parametrize("disk", ["10m"], indirect=True)
-def test_a_read_only_target_is_told(here: BaseHere, cli: Callable[..., Answer], disk: Path) -> None:
+def test_a_read_only_target_is_told(here: BaseHere, cli: Cli, disk: Path) -> None:
     assert cli("venv", "disk/v", "big==1.0").code == 0
     make_read_only(disk)
 
@@ -202,9 +198,7 @@ def test_a_read_only_target_is_told(here: BaseHere, cli: Callable[..., Answer], 
     assert working_version(Path("disk/v"), here) == "1.0"
 
 
-def test_nobody_but_its_owner_may_write_what_an_overlay_has(
-    here: BaseHere, cli: Callable[..., Answer], place: Path
-) -> None:
+def test_nobody_but_its_owner_may_write_what_an_overlay_has(here: BaseHere, cli: Cli, place: Path) -> None:
     """uv leaves a lock file there that everybody may write."""
     before = os.umask(0o022)
     try:

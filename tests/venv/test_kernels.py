@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
-from tests.support.overlays import BaseHere, install, wheel
-
-Cli = Callable[..., Answer]
+from tests.conftest import Cli, Loaded
+from tests.support.overlays import install, wheel
 
 
 @pytest.fixture
-def kernels(loaded: Callable[..., BaseHere], wheels: Path, place: Path, tmp_path: Path) -> Path:
+def kernels(loaded: Loaded, wheels: Path, place: Path, tmp_path: Path) -> Path:
     """A base that has ipykernel; the folder of kernels."""
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "ipykernel", "6.0"))
@@ -61,7 +58,7 @@ def test_another_tools_kernel_is_neither_replaced_nor_removed(kernels: Path, cli
 
 
 def test_an_overlay_without_ipykernel_makes_none_and_says_how_to_get_it(
-    kernels: Path, cli: Cli, loaded: Callable[..., BaseHere], place: Path
+    kernels: Path, cli: Cli, loaded: Loaded, place: Path
 ) -> None:
     site = next(place.parent.glob("base/**/site-packages"))
     for path in site.glob("ipykernel*"):

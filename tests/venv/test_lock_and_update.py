@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import tomlkit
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded, Write
 from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place / "old", "torch", "2.6.0a0+d883142"), wheel(place / "old", "shared", "1.0"))
     wheel(wheels, "shared", "1.0")
@@ -28,7 +27,7 @@ def versions(folder: str | Path) -> dict[str, str]:
     return dict(path.name.removesuffix(".dist-info").split("-") for path in site.glob("*.dist-info"))
 
 
-def test_the_lock_is_a_pylock_with_the_bases_fingerprint(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_the_lock_is_a_pylock_with_the_bases_fingerprint(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "frame")
 
     lock = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()
@@ -41,7 +40,7 @@ def test_the_lock_is_a_pylock_with_the_bases_fingerprint(here: BaseHere, cli: Ca
     assert lock["tool"]["uenvtool"]["requests"] == ["frame"]
 
 
-def test_the_same_overlay_comes_from_its_lock(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+def test_the_same_overlay_comes_from_its_lock(here: BaseHere, cli: Cli, wheels: Path) -> None:
     cli("venv", "v", "frame")
     wheel(wheels, "frame", "2.0", requires=("torch>=2.6", "shared"))
 
@@ -56,7 +55,7 @@ def test_the_same_overlay_comes_from_its_lock(here: BaseHere, cli: Callable[...,
         ).read_text().replace("pylock.toml", "you")
 
 
-def test_a_lock_used_on_another_base_says_so(here: BaseHere, cli: Callable[..., Answer], place: Path) -> None:
+def test_a_lock_used_on_another_base_says_so(here: BaseHere, cli: Cli, place: Path) -> None:
     cli("venv", "v", "frame")
     install(here.site, wheel(place / "old", "extra", "1.0"))
 
@@ -66,9 +65,7 @@ def test_a_lock_used_on_another_base_says_so(here: BaseHere, cli: Callable[..., 
     assert "was made for another base (stack)" in answer.stderr
 
 
-def test_a_lock_for_a_newer_python_and_a_changed_wheel_are_refused(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_a_lock_for_a_newer_python_and_a_changed_wheel_are_refused(here: BaseHere, cli: Cli, wheels: Path) -> None:
     cli("venv", "v", "frame")
     lock = Path("v/.uenvtool/pylock.toml").read_text()
     Path("pylock.newer.toml").write_text(
@@ -88,7 +85,7 @@ def test_a_lock_for_a_newer_python_and_a_changed_wheel_are_refused(
 
 
 def test_a_lock_of_another_tool_leaves_to_the_base_what_the_base_has(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, write: Callable[..., Path]
+    here: BaseHere, cli: Cli, wheels: Path, write: Write
 ) -> None:
     def entry(name: str, version: str) -> str:
         place = (wheels / f"{name}-{version}-py3-none-any.whl").as_uri()
@@ -115,9 +112,7 @@ def test_a_lock_of_another_tool_leaves_to_the_base_what_the_base_has(
         ("\udcff", "not UTF-8"),
     ],
 )
-def test_what_is_no_lock_is_refused(
-    here: BaseHere, cli: Callable[..., Answer], write: Callable[..., Path], text: str, said: str
-) -> None:
+def test_what_is_no_lock_is_refused(here: BaseHere, cli: Cli, write: Write, text: str, said: str) -> None:
     write("pylock.toml", text.encode("utf-8", "surrogateescape"))
 
     answer = cli("venv", "w", "--from", "pylock.toml")
@@ -127,9 +122,7 @@ def test_what_is_no_lock_is_refused(
     assert not Path("w").exists()
 
 
-def test_packages_are_added_to_an_overlay_and_what_is_there_stays(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_packages_are_added_to_an_overlay_and_what_is_there_stays(here: BaseHere, cli: Cli, wheels: Path) -> None:
     cli("venv", "v", "frame")
     wheel(wheels, "frame", "2.0")
     wheel(wheels, "more", "1.0")
@@ -141,9 +134,7 @@ def test_packages_are_added_to_an_overlay_and_what_is_there_stays(
     assert sorted(path.name for path in Path().iterdir()) == ["old", "v"]
 
 
-def test_an_update_takes_new_versions_and_keeps_the_old_overlay(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_an_update_takes_new_versions_and_keeps_the_old_overlay(here: BaseHere, cli: Cli, wheels: Path) -> None:
     cli("venv", "v", "frame")
     wheel(wheels, "frame", "2.0")
 
@@ -156,7 +147,7 @@ def test_an_update_takes_new_versions_and_keeps_the_old_overlay(
 
 
 @pytest.mark.slow
-def test_the_precedence_of_an_overlay_stays(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_the_precedence_of_an_overlay_stays(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "frame", "--precedence", "pythonpath")
     cli("venv", "v", "shared==1.0")
     kept = json.loads(cli("venv", "info", "v", "--json").stdout)["precedence"]
@@ -166,7 +157,7 @@ def test_the_precedence_of_an_overlay_stays(here: BaseHere, cli: Callable[..., A
     assert (kept, changed) == ("pythonpath", "site")
 
 
-def test_nothing_is_not_updated(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_nothing_is_not_updated(here: BaseHere, cli: Cli) -> None:
     answer = cli("venv", "v", "--update")
 
     assert answer.code == 2
@@ -175,7 +166,7 @@ def test_nothing_is_not_updated(here: BaseHere, cli: Callable[..., Answer]) -> N
 
 
 def test_an_update_with_a_changed_file_drops_what_the_file_no_longer_has(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, write: Callable[..., Path]
+    here: BaseHere, cli: Cli, wheels: Path, write: Write
 ) -> None:
     wheel(wheels, "more", "1.0")
     write("req.txt", "frame\nmore\n")
@@ -188,9 +179,7 @@ def test_an_update_with_a_changed_file_drops_what_the_file_no_longer_has(
     assert versions("v") == {"more": "1.0"}
 
 
-def test_what_others_put_into_an_overlay_is_kept_and_told(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
-) -> None:
+def test_what_others_put_into_an_overlay_is_kept_and_told(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
     cli("venv", "v", "frame")
     site = next(Path("v").glob("lib/python3*/site-packages"))
     install(site, wheel(place / "by-hand", "bypip", "1.0"))
@@ -204,7 +193,7 @@ def test_what_others_put_into_an_overlay_is_kept_and_told(
     assert versions("v.previous")["bypip"] == "1.0"
 
 
-def test_a_record_that_was_changed_by_hand_is_told(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_a_record_that_was_changed_by_hand_is_told(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "frame")
     record = Path("v/.uenvtool/uenvtool.json")
     good = record.read_text()
@@ -218,7 +207,7 @@ def test_a_record_that_was_changed_by_hand_is_told(here: BaseHere, cli: Callable
         assert record.read_text() == bad
 
 
-def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "frame")
 
     text = cli("venv", "info", "v")
@@ -231,7 +220,7 @@ def test_info_shows_base_packages_and_settings(here: BaseHere, cli: Callable[...
     assert {each["name"]: each["how"] for each in data["packages"]}["torch"] == "from base"
 
 
-def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "frame")
     record = Path("v/.uenvtool/uenvtool.json")
     data = json.loads(record.read_text())
@@ -243,7 +232,7 @@ def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Callable[..., 
 
 
 def test_an_editable_project_is_seen_before_the_base(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, write: Callable[..., Path], wheels: Path
+    here: BaseHere, cli: Cli, place: Path, write: Write, wheels: Path
 ) -> None:
     write("proj/pyproject.toml", '[project]\nname = "shared"\nversion = "5.0"\n[build-system]\nrequires = []\n'
           'build-backend = "backend"\nbackend-path = ["."]\n')  # fmt: skip

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
-from tests.support.overlays import BaseHere, install, wheel
+from tests.conftest import Cli, Loaded
+from tests.support.overlays import install, wheel
 
 FOR_1 = b"\x7fELF numpy.core._multiarray_umath\x00 _ARRAY_API"
 FOR_BOTH = FOR_1 + b" numpy._core._multiarray_umath\x00"
@@ -31,7 +30,7 @@ def compiled(folder: Path, name: str, version: str, content: bytes, *requires: s
     ],
 )
 def test_a_wheel_built_for_numpy_1_beside_numpy_2_is_refused(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path,
+    loaded: Loaded, wheels: Path, cli: Cli, place: Path,
     base_numpy: str, wanted: list[str], code: int,
 ) -> None:  # fmt: skip
     here = loaded("pythonpath")
@@ -49,7 +48,7 @@ def test_a_wheel_built_for_numpy_1_beside_numpy_2_is_refused(
 
 
 def test_a_newer_numpy_over_a_base_that_is_built_for_numpy_1_is_refused(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
+    loaded: Loaded, wheels: Path, cli: Cli, place: Path
 ) -> None:
     here = loaded("pythonpath")
     install(here.site, wheel(place / "old", "numpy", "1.26.4"), compiled(place / "old", "torch", "2.1.0", FOR_1))

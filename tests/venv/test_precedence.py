@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from _pytest.mark import ParameterSet
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
 from tests.support.pythons import newest, pythons
 from uenvtool.venv.base import Distribution
@@ -77,9 +76,7 @@ def fill_base(here: BaseHere, wheels: Path) -> None:
 
 
 @pytest.fixture
-def overlay(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], request: pytest.FixtureRequest
-) -> tuple[BaseHere, Path]:
+def overlay(loaded: Loaded, wheels: Path, cli: Cli, request: pytest.FixtureRequest) -> tuple[BaseHere, Path]:
     """tool 2 over a base that has tool 1 and inbase 1 and a torch that starts workers."""
     version, layout = request.param
     here = loaded(layout, version)

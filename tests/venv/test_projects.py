@@ -6,20 +6,18 @@ import hashlib
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded, Write
 from tests.support.overlays import BaseHere, inside, install, wheel
 from tests.support.web import served
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.projects import project_lines
 from uenvtool.venv.uv import find_uv
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 PROJECT = """\
 [project]
 name = "mine"
@@ -38,7 +36,7 @@ all = [{include-group = "dev"}]
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     """A base with torch; an index with another torch, which brings a library of its own."""
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))

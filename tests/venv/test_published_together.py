@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.disks import small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.needs import need
@@ -43,7 +43,7 @@ class TestOverlays:
     """With the whole command."""
 
     @pytest.fixture
-    def here(self, loaded: Callable[..., BaseHere], wheels: Path, place: Path, cli: Callable[..., Answer]) -> BaseHere:
+    def here(self, loaded: Loaded, wheels: Path, place: Path, cli: Cli) -> BaseHere:
         """An overlay with its image, and a newer package."""
         need("mksquashfs", "unsquashfs")
         found = loaded("pythonpath")
@@ -53,9 +53,7 @@ class TestOverlays:
         wheel(wheels, "small", "1.1")
         return found
 
-    def test_both_are_new_afterwards_and_the_old_ones_are_kept(
-        self, here: BaseHere, cli: Callable[..., Answer], place: Path
-    ) -> None:
+    def test_both_are_new_afterwards_and_the_old_ones_are_kept(self, here: BaseHere, cli: Cli, place: Path) -> None:
         old = {name: (place / name).stat().st_ino for name in ("v", "v.squashfs")}
 
         answer = cli("venv", "v", "--update", "--squash")
@@ -77,7 +75,7 @@ class TestOverlays:
     def test_a_rename_that_fails_leaves_both_and_the_kept_ones_as_they_were(
         self,
         here: BaseHere,
-        cli: Callable[..., Answer],
+        cli: Cli,
         place: Path,
         monkeypatch: pytest.MonkeyPatch,
         failing: int,
@@ -110,7 +108,7 @@ class TestOverlays:
         assert state(place) == before
 
     def test_packing_that_fails_leaves_both_and_the_kept_ones(
-        self, here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+        self, here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         assert cli("venv", "v", "--update", "--squash").code == 0
         before = state(place)
@@ -131,7 +129,7 @@ class TestOverlays:
         assert state(place) == before
 
     def test_a_disk_that_has_room_for_the_image_alone_keeps_both_old_ones(
-        self, here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+        self, here: BaseHere, cli: Cli, place: Path, wheels: Path
     ) -> None:
         with small_disk(place / "disk", "2500k") as disk:
             assert cli("venv", "disk/v", "small==1.0", "--squash").code == 0
@@ -148,7 +146,7 @@ class TestOverlays:
 
     @pytest.mark.slow
     def test_a_run_killed_at_a_step_of_publishing_leaves_whole_ones(
-        self, here: BaseHere, cli: Callable[..., Answer], place: Path
+        self, here: BaseHere, cli: Cli, place: Path
     ) -> None:
         """Each is the old one or the new one; if the image is the old one beside the new overlay, `info` says so."""
         words = ("venv", "v", "small", "--squash", "--update")

@@ -8,13 +8,13 @@ import io
 import os
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tomlkit
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded, Write
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from tests.support.pythons import python_of
 from tests.support.samples import sampled
@@ -22,16 +22,14 @@ from tests.support.trees import snapshot
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     wheel(wheels, "small", "1.0")
     return found
 
 
-def test_an_error_in_a_requirements_file_names_its_line(
-    here: BaseHere, cli: Callable[..., Answer], write: Callable[..., Path]
-) -> None:
+def test_an_error_in_a_requirements_file_names_its_line(here: BaseHere, cli: Cli, write: Write) -> None:
     lines = ["small"] * 16 + ["numpy = 1.26"] + ["small", "--frobnicate", "small >>2"]
     write("sub/req.txt", "\n".join(lines) + "\n")
     write("top.txt", "# all\n-r sub/req.txt\n")
@@ -66,7 +64,7 @@ def test_an_error_in_a_requirements_file_names_its_line(
         (["info", "."], "is no overlay"),
     ],
 )
-def test_bad_words_are_told(here: BaseHere, cli: Callable[..., Answer], words: list[str], said: str) -> None:
+def test_bad_words_are_told(here: BaseHere, cli: Cli, words: list[str], said: str) -> None:
     answer = cli("venv", *words)
 
     assert answer.code == 2, answer.stderr
@@ -74,7 +72,7 @@ def test_bad_words_are_told(here: BaseHere, cli: Callable[..., Answer], words: l
     assert list(Path().iterdir()) == []
 
 
-def test_a_symlink_is_refused_and_left(here: BaseHere, cli: Callable[..., Answer], place: Path) -> None:
+def test_a_symlink_is_refused_and_left(here: BaseHere, cli: Cli, place: Path) -> None:
     (place / "real").mkdir()
     (place / "real" / "thesis.tex").write_text("years of work")
     (place / "v").symlink_to("real")
@@ -87,9 +85,7 @@ def test_a_symlink_is_refused_and_left(here: BaseHere, cli: Callable[..., Answer
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "venv", "fifo"])
-def test_what_is_not_an_overlay_is_refused_and_left(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, kind: str
-) -> None:
+def test_what_is_not_an_overlay_is_refused_and_left(here: BaseHere, cli: Cli, place: Path, kind: str) -> None:
     if kind == "file":
         (place / "v").write_text("data")
     elif kind == "fifo":
@@ -109,7 +105,7 @@ def test_what_is_not_an_overlay_is_refused_and_left(
     "name",
     sampled(["zweiß 'µ' 雪", "new\nline", "-v", 'say "hi"', "a b", "$HOME", "a;b|c&d", "back\\slash", "it's"], keep=3),
 )
-def test_a_path_of_any_letters_works(here: BaseHere, cli: Callable[..., Answer], wheels: Path, name: str) -> None:
+def test_a_path_of_any_letters_works(here: BaseHere, cli: Cli, wheels: Path, name: str) -> None:
     wheel(
         wheels,
         "speak",
@@ -132,7 +128,7 @@ def test_a_path_of_any_letters_works(here: BaseHere, cli: Callable[..., Answer],
 
 @pytest.mark.parametrize("inside", ["../../../../../evil", "/tmp/uenvtool-evil-file"])
 def test_a_wheel_that_writes_outside_is_refused(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path, inside: str
+    here: BaseHere, cli: Cli, wheels: Path, place: Path, inside: str
 ) -> None:
     wheel(wheels, "evil", "1.0", files={inside: "gotcha"})
     before = {path.name for path in place.parent.iterdir()}
@@ -145,9 +141,7 @@ def test_a_wheel_that_writes_outside_is_refused(
     assert not Path("/tmp/uenvtool-evil-file").exists()
 
 
-def test_a_source_archive_writes_nothing_outside(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
-) -> None:
+def test_a_source_archive_writes_nothing_outside(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
     with tarfile.open(wheels / "evil-1.0.tar.gz", "w:gz") as archive:
         for name in ("evil-1.0/pyproject.toml", *(f"evil-1.0/{'../' * depth}evil-file" for depth in range(1, 12))):
             data = b"[project]\nname = 'evil'\nversion = '1.0'\n"
@@ -176,7 +170,7 @@ def test_a_source_archive_writes_nothing_outside(
     ],
 )
 def test_a_wheel_that_replaces_a_part_of_the_overlay_is_refused(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path, file: str
+    here: BaseHere, cli: Cli, wheels: Path, place: Path, file: str
 ) -> None:
     wheel(wheels, "evil", "1.0", files={file: "#!/bin/sh\necho evil\n"})
 
@@ -186,9 +180,7 @@ def test_a_wheel_that_replaces_a_part_of_the_overlay_is_refused(
     assert list(place.iterdir()) == []
 
 
-def test_nothing_of_a_wheel_runs_while_it_is_installed(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
-) -> None:
+def test_nothing_of_a_wheel_runs_while_it_is_installed(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
     mark = place.parent / "ran"
     code = f"open({str(mark)!r}, 'w').close()\n"
     wheel(
@@ -201,7 +193,7 @@ def test_nothing_of_a_wheel_runs_while_it_is_installed(
     assert not mark.exists()
 
 
-def test_a_broken_wheel_is_told(here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path) -> None:
+def test_a_broken_wheel_is_told(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
     (wheels / "broken-1.0-py3-none-any.whl").write_bytes(b"PK\x03\x04 not a wheel")
 
     answer = cli("venv", "v", "broken")
@@ -211,7 +203,7 @@ def test_a_broken_wheel_is_told(here: BaseHere, cli: Callable[..., Answer], whee
     assert list(place.iterdir()) == []
 
 
-def test_a_wheel_for_another_platform_only_is_told(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+def test_a_wheel_for_another_platform_only_is_told(here: BaseHere, cli: Cli, wheels: Path) -> None:
     wheel(wheels, "winonly", "1.0", tag="cp312-cp312-win_amd64")
 
     answer = cli("venv", "v", "winonly")
@@ -246,7 +238,7 @@ def index(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.parametrize("index", sampled([503, 401, 500, 403], keep=2), indirect=True)
 def test_an_index_that_fails_is_told_and_nothing_is_lost(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, index: str
+    here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, index: str
 ) -> None:
     assert cli("venv", "v", "small").code == 0
     before = snapshot(place)
@@ -293,7 +285,7 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
 
 
 def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
+    here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "small", "2.0", requires=("torch>=2.6",))
     server = Server(("127.0.0.1", 0), Forgetful)
@@ -313,9 +305,7 @@ def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
     assert [(each["version"], len(each["wheels"])) for each in locked] == [("2.0", 1)]
 
 
-def test_no_network_is_told(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_network_is_told(here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
@@ -327,9 +317,7 @@ def test_no_network_is_told(
     assert list(place.iterdir()) == []
 
 
-def test_a_password_of_an_index_is_not_shown(
-    here: BaseHere, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_password_of_an_index_is_not_shown(here: BaseHere, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://me:s3cret@127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
@@ -340,9 +328,7 @@ def test_a_password_of_an_index_is_not_shown(
     assert "s3cret" not in answer.stderr + answer.stdout
 
 
-def test_uv_that_is_missing_is_told(
-    here: BaseHere, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch, place: Path
-) -> None:
+def test_uv_that_is_missing_is_told(here: BaseHere, cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     import uv
 
     def none() -> str:
@@ -356,9 +342,7 @@ def test_uv_that_is_missing_is_told(
     assert "pip install uv" in answer.stderr
 
 
-def test_a_uenv_client_that_is_missing_is_told(
-    no_base: None, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_uenv_client_that_is_missing_is_told(no_base: None, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
 
     answer = cli("venv", "v", "--uenv", "pytorch/v2.6.0:v1")
@@ -372,7 +356,7 @@ def test_a_uenv_client_that_is_missing_is_told(
     [("fails", "import sys; sys.exit('out of order')", "out of order"), ("old", "", "Python 3.9")],
 )
 def test_a_base_that_cannot_serve_is_told(
-    no_base: None, cli: Callable[..., Answer], place: Path, name: str, code: str, said: str
+    no_base: None, cli: Cli, place: Path, name: str, code: str, said: str
 ) -> None:
     program = place.parent / "fakepython"
     if name == "old":
@@ -387,7 +371,7 @@ def test_a_base_that_cannot_serve_is_told(
     assert said in answer.stderr
 
 
-def test_the_image_of_an_overlay_is_named_by_its_folder(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:
+def test_the_image_of_an_overlay_is_named_by_its_folder(cli: Cli, write: Write) -> None:
     write("v.squashfs", "hsqs")
 
     answer = cli("venv", "v.squashfs", "--update")
@@ -396,7 +380,7 @@ def test_the_image_of_an_overlay_is_named_by_its_folder(cli: Callable[..., Answe
     assert "hint: name the overlay's folder: its image is NAME.squashfs beside it" in answer.stderr
 
 
-def test_a_bracket_is_told_as_it_is_written(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:
+def test_a_bracket_is_told_as_it_is_written(cli: Cli, write: Write) -> None:
     write("r.txt", "x[\n-r gone.txt\n")
 
     answer = cli("venv", "v", "--no-base", "-r", "r.txt")

@@ -6,18 +6,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.support.overlays import wheel
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.requirements import MAX_DEPTH, parse, read_request
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 PYPROJECT = """
 [build-system]
 requires = []

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.support.overlays import wheel
 from tests.support.web import served
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 @pytest.fixture

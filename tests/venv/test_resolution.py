@@ -6,12 +6,11 @@ import io
 import json
 import os
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Answer, Cli, Loaded, Write
 from tests.support.overlays import BaseHere, clean_environment, extension_source, inside, install, seen, wheel
 from uenvtool.venv.base import read_base
 from uenvtool.venv.resolve import conflicts_of_explanation
@@ -23,7 +22,7 @@ CUDA = "nvidia-cublas-cu12==12.4.5.8; platform_system == 'Linux'"
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     """A base with a vendor's torch, numpy and a library; wheels of newer ones and of what needs them."""
     found = loaded("pythonpath")
     old = place / "old"
@@ -51,7 +50,7 @@ def packages(answer: Answer) -> dict[str, dict[str, str]]:
     return {each["name"]: each for each in json.loads(answer.stdout)["packages"]}
 
 
-def test_what_the_base_has_is_never_installed_again(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_what_the_base_has_is_never_installed_again(here: BaseHere, cli: Cli) -> None:
     found = packages(cli("venv", "v", "light", "--json"))
 
     assert inside("v") == {"light", "metrics"}
@@ -61,9 +60,7 @@ def test_what_the_base_has_is_never_installed_again(here: BaseHere, cli: Callabl
     assert found["metrics"]["asked_by"] == ["light"]
 
 
-def test_a_version_that_no_index_has_and_the_base_forbids_is_told_with_who_forbids_it(
-    here: BaseHere, cli: Callable[..., Answer]
-) -> None:
+def test_a_version_that_no_index_has_and_the_base_forbids_is_told_with_who_forbids_it(here: BaseHere, cli: Cli) -> None:
     answer = cli("venv", "v", "filelock==9")
 
     assert answer.code == 1
@@ -71,9 +68,7 @@ def test_a_version_that_no_index_has_and_the_base_forbids_is_told_with_who_forbi
     assert not Path("v").exists()
 
 
-def test_what_an_extra_of_a_base_package_brings_is_said(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
-) -> None:
+def test_what_an_extra_of_a_base_package_brings_is_said(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
     web = "webclient ; extra == 'http'"
     install(here.site, wheel(place / "old", "files", "1.0", requires=(web,), extras=("http",)))
     wheel(wheels, "webclient", "1.0")
@@ -86,9 +81,7 @@ def test_what_an_extra_of_a_base_package_brings_is_said(
     assert found["files"]["asked_by"] == ["loader"]
 
 
-def test_a_vendors_pre_release_counts_as_its_release_and_the_table_says_so(
-    here: BaseHere, cli: Callable[..., Answer]
-) -> None:
+def test_a_vendors_pre_release_counts_as_its_release_and_the_table_says_so(here: BaseHere, cli: Cli) -> None:
     answer = cli("venv", "v", "light", "--verbose")
 
     line = next(each for each in answer.stdout.splitlines() if each.startswith("torch "))
@@ -97,9 +90,7 @@ def test_a_vendors_pre_release_counts_as_its_release_and_the_table_says_so(
 
 
 @pytest.mark.parametrize("wanted", ["torch==2.9.0", "torch>=2.7", "triton==3.5.0"])
-def test_a_protected_package_is_not_replaced_by_naming_it(
-    here: BaseHere, cli: Callable[..., Answer], wanted: str
-) -> None:
+def test_a_protected_package_is_not_replaced_by_naming_it(here: BaseHere, cli: Cli, wanted: str) -> None:
     answer = cli("venv", "v", wanted)
 
     assert answer.code == 1
@@ -109,7 +100,7 @@ def test_a_protected_package_is_not_replaced_by_naming_it(
 
 
 def test_an_override_replaces_a_protected_package_and_says_what_it_costs(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+    here: BaseHere, cli: Cli, wheels: Path
 ) -> None:
     wheel(wheels, "torch", "2.9.1", requires=("filelock",))
 
@@ -123,7 +114,7 @@ def test_an_override_replaces_a_protected_package_and_says_what_it_costs(
 
 
 def test_a_library_that_the_base_carries_itself_is_refused_as_a_dependency(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+    here: BaseHere, cli: Cli, wheels: Path
 ) -> None:
     wheel(wheels, "gpuframe", "1.0", requires=("nvidia-cublas-cu12",))
 
@@ -134,9 +125,7 @@ def test_a_library_that_the_base_carries_itself_is_refused_as_a_dependency(
     assert "--override nvidia-cublas-cu12" in answer.stderr
 
 
-def test_an_overridden_torch_brings_its_libraries_and_each_is_warned_of(
-    here: BaseHere, cli: Callable[..., Answer]
-) -> None:
+def test_an_overridden_torch_brings_its_libraries_and_each_is_warned_of(here: BaseHere, cli: Cli) -> None:
     answer = cli("venv", "v", "--override", "torch==2.9.0")
 
     assert answer.code == 0, answer.stderr
@@ -144,13 +133,13 @@ def test_an_overridden_torch_brings_its_libraries_and_each_is_warned_of(
     assert "warning: nvidia-cublas-cu12 12.4.5.8 is not of the base" in answer.stderr
 
 
-def test_what_the_base_itself_lacks_is_not_installed_for_it(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_what_the_base_itself_lacks_is_not_installed_for_it(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "metrics")
 
     assert inside("v") == {"metrics"}
 
 
-def test_a_named_unprotected_package_goes_over_the_bases(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_a_named_unprotected_package_goes_over_the_bases(here: BaseHere, cli: Cli) -> None:
     found = packages(cli("venv", "v", "filelock>=3.1", "--json"))
 
     assert found["filelock"]["how"] == "overridden"
@@ -159,9 +148,7 @@ def test_a_named_unprotected_package_goes_over_the_bases(here: BaseHere, cli: Ca
     assert found["filelock"]["version"] == "3.5"  # viewer of the base wants <4
 
 
-def test_a_conflict_shows_who_asks_for_what_and_the_choices(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_a_conflict_shows_who_asks_for_what_and_the_choices(here: BaseHere, cli: Cli, wheels: Path) -> None:
     wheel(wheels, "modern", "1.0", requires=("filelock>=3.5",))
 
     answer = cli("venv", "v", "modern")
@@ -173,7 +160,7 @@ def test_a_conflict_shows_who_asks_for_what_and_the_choices(
 
 
 def test_an_older_version_that_fits_the_base_stands_first_and_is_said_to_be_older(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+    here: BaseHere, cli: Cli, wheels: Path
 ) -> None:
     wheel(wheels, "light", "2.1", requires=("torch>=2.9",))
 
@@ -189,7 +176,7 @@ def test_an_older_version_that_fits_the_base_stands_first_and_is_said_to_be_olde
 
 @pytest.mark.parametrize(("newest", "chosen"), [("3.0", "2.0"), ("0.12.0", "0.2.5")])
 def test_a_named_package_does_not_go_back_by_a_major_version_unless_that_is_allowed(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, newest: str, chosen: str
+    here: BaseHere, cli: Cli, wheels: Path, newest: str, chosen: str
 ) -> None:
     wheel(wheels, "heavy", newest, requires=("torch>=2.9",))
     wheel(wheels, "heavy", chosen)
@@ -225,7 +212,7 @@ def test_the_words_of_uv_say_who_asks_the_base_for_what(here: BaseHere, words: s
     ]
 
 
-def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Callable[..., Answer], wheels: Path) -> None:
+def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Cli, wheels: Path) -> None:
     wheel(wheels, "heavy", "3.0", requires=("torch>=2.9",))
     wheel(wheels, "heavy", "1.0")
 
@@ -233,7 +220,7 @@ def test_a_lower_bound_says_how_old_a_package_may_be(here: BaseHere, cli: Callab
 
 
 def test_an_older_release_that_has_only_its_source_is_not_gone_back_to_in_silence(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
+    here: BaseHere, cli: Cli, wheels: Path
 ) -> None:
     wheel(wheels, "heavy", "3.1", requires=("torch>=2.9",))
     extension_source(wheels, "heavy", "3.0", importing="json")
@@ -246,9 +233,7 @@ def test_an_older_release_that_has_only_its_source_is_not_gone_back_to_in_silenc
     assert allowed.code == 0, allowed.stderr
 
 
-def test_a_placeholder_without_a_wheel_is_not_gone_back_to(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path
-) -> None:
+def test_a_placeholder_without_a_wheel_is_not_gone_back_to(here: BaseHere, cli: Cli, wheels: Path) -> None:
     """As metatrain 0.0.0 on the index of Python packages: a source whose build fails."""
     wheel(wheels, "heavy", "3.0", requires=("middle>=2",))
     wheel(wheels, "middle", "2.0", requires=("torch>=2.9",))
@@ -265,7 +250,7 @@ def test_a_placeholder_without_a_wheel_is_not_gone_back_to(
     assert "a long log" not in answer.stderr
 
 
-def test_breaking_a_package_of_the_base_is_a_conflict(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_breaking_a_package_of_the_base_is_a_conflict(here: BaseHere, cli: Cli) -> None:
     answer = cli("venv", "v", "filelock==4.0")
 
     assert answer.code == 1
@@ -273,7 +258,7 @@ def test_breaking_a_package_of_the_base_is_a_conflict(here: BaseHere, cli: Calla
     assert "filelock<4" in answer.stderr
 
 
-def test_no_such_version_and_no_such_package_are_told(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_no_such_version_and_no_such_package_are_told(here: BaseHere, cli: Cli) -> None:
     version = cli("venv", "v", "light==7")
     package = cli("venv", "v", "nosuchthing")
 
@@ -286,9 +271,9 @@ def test_no_such_version_and_no_such_package_are_told(here: BaseHere, cli: Calla
 @pytest.mark.parametrize("variable", ["PIP_CONSTRAINT", "UV_CONSTRAINT"])
 def test_constraints_of_the_user_hold(
     here: BaseHere,
-    cli: Callable[..., Answer],
+    cli: Cli,
     wheels: Path,
-    write: Callable[..., Path],
+    write: Write,
     monkeypatch: pytest.MonkeyPatch,
     variable: str,
 ) -> None:
@@ -300,7 +285,7 @@ def test_constraints_of_the_user_hold(
     assert found["metrics"]["version"] == "1.5"
 
 
-def test_a_dry_run_says_the_same_and_makes_nothing(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_a_dry_run_says_the_same_and_makes_nothing(here: BaseHere, cli: Cli) -> None:
     dry = packages(cli("venv", "v", "light", "--dry-run", "--json"))
     assert not Path("v").exists()
 
@@ -310,7 +295,7 @@ def test_a_dry_run_says_the_same_and_makes_nothing(here: BaseHere, cli: Callable
     assert {name: (each["version"], each["how"]) for name, each in dry.items()}.items() >= hows.items()
 
 
-def test_metadata_and_imports_agree_through_the_overlay(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_metadata_and_imports_agree_through_the_overlay(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "light", "filelock==3.5")
     code = (
         "import json, importlib.metadata as m; names = ['light', 'metrics', 'torch', 'filelock', 'viewer', 'numpy']\n"
@@ -325,7 +310,7 @@ def test_metadata_and_imports_agree_through_the_overlay(here: BaseHere, cli: Cal
 
 
 def test_a_base_without_anything_gives_a_plain_environment_and_says_so(
-    no_base: None, wheels: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+    no_base: None, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "alone", "1.0")
     monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
@@ -338,7 +323,7 @@ def test_a_base_without_anything_gives_a_plain_environment_and_says_so(
 
 
 def test_a_narrow_terminal_changes_no_answer(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
+    here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "modern", "1.0", requires=("filelock>=3.5",))
     monkeypatch.setenv("COLUMNS", "40")  # uv breaks its lines there

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded, Write
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, inside, install, wheel
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))
     wheel(wheels, "small", "1.0", requires=("helping",))
@@ -33,7 +32,7 @@ class TestNoBase:
         wheel(wheels, "light", "1.0", requires=("torch",))
 
     def test_nothing_loaded_on_a_uenv_system_is_an_answer(
-        self, torch: None, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+        self, torch: None, cli: Cli, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("CLUSTER_NAME", "clariden")
 
@@ -49,9 +48,7 @@ class TestNoBase:
         assert again.code == 0, again.stderr
         assert inside("v") == {"light", "torch"}
 
-    def test_on_no_known_system_a_plain_environment_is_made_and_said_first(
-        self, torch: None, cli: Callable[..., Answer]
-    ) -> None:
+    def test_on_no_known_system_a_plain_environment_is_made_and_said_first(self, torch: None, cli: Cli) -> None:
         answer = cli("venv", "v", "light")
 
         assert answer.code == 0, answer.stderr
@@ -60,7 +57,7 @@ class TestNoBase:
         assert "the base's torch" not in answer.stderr
 
     def test_a_container_without_torch_gets_none_of_the_index(
-        self, torch: None, wheels: Path, loaded: Callable[..., BaseHere], cli: Callable[..., Answer]
+        self, torch: None, wheels: Path, loaded: Loaded, cli: Cli
     ) -> None:
         loaded("container")
 
@@ -77,9 +74,7 @@ class TestNoBase:
 
 
 @pytest.mark.slow
-def test_an_overlay_that_is_made_again_on_another_base_says_so(
-    here: BaseHere, cli: Callable[..., Answer], place: Path
-) -> None:
+def test_an_overlay_that_is_made_again_on_another_base_says_so(here: BaseHere, cli: Cli, place: Path) -> None:
     first = cli("venv", "v", "other")
     same = cli("venv", "v", "small")
     install(here.site, wheel(place.parent / "old", "more", "1.0"))
@@ -94,7 +89,7 @@ def test_an_overlay_that_is_made_again_on_another_base_says_so(
 class TestRemove:
     """--remove takes a package away, with what only it brought."""
 
-    def test_a_removed_package_goes_with_what_only_it_brought(self, here: BaseHere, cli: Callable[..., Answer]) -> None:
+    def test_a_removed_package_goes_with_what_only_it_brought(self, here: BaseHere, cli: Cli) -> None:
         cli("venv", "v", "small", "other")
 
         answer = cli("venv", "v", "--remove", "small")
@@ -107,9 +102,7 @@ class TestRemove:
             "other"
         ]
 
-    def test_what_another_one_brought_is_not_removed_and_who_asks_is_said(
-        self, here: BaseHere, cli: Callable[..., Answer]
-    ) -> None:
+    def test_what_another_one_brought_is_not_removed_and_who_asks_is_said(self, here: BaseHere, cli: Cli) -> None:
         cli("venv", "v", "small")
 
         helping = cli("venv", "v", "--remove", "helping")
@@ -130,9 +123,7 @@ class TestImage:
     def programs(self) -> None:
         need("mksquashfs", "unsquashfs")
 
-    def test_it_is_said_by_the_run_and_by_info_until_it_is_packed_again(
-        self, here: BaseHere, cli: Callable[..., Answer]
-    ) -> None:
+    def test_it_is_said_by_the_run_and_by_info_until_it_is_packed_again(self, here: BaseHere, cli: Cli) -> None:
         fresh = cli("venv", "hx", "small", "--squash", "images/of-hx.squashfs")
         same = cli("venv", "info", "hx")
 
@@ -150,7 +141,7 @@ class TestImage:
         assert "older" not in same.stderr + after.stderr
         assert of_image.code == 0
 
-    def test_an_image_beside_its_overlay_says_it_itself(self, here: BaseHere, cli: Callable[..., Answer]) -> None:
+    def test_an_image_beside_its_overlay_says_it_itself(self, here: BaseHere, cli: Cli) -> None:
         cli("venv", "hx", "small", "--squash")
         before = cli("venv", "info", "hx.squashfs")
         cli("venv", "hx", "other")
@@ -161,7 +152,7 @@ class TestImage:
         assert "this is older than hx: pack it again with `uenvtool venv hx --squash`" in answer.stderr
 
     def test_an_environment_of_another_tool_is_used_where_it_was_packed(
-        self, loaded: Callable[..., BaseHere], cli: Callable[..., Answer], write: Callable[..., Path]
+        self, loaded: Loaded, cli: Cli, write: Write
     ) -> None:
         loaded("container")
         write("env/pyvenv.cfg", "home = /usr/bin\n")
@@ -172,7 +163,7 @@ class TestImage:
             assert "uenv start" not in answer.stderr  # its Python is not there outside of the container
 
     def test_an_editable_project_in_an_image_has_to_be_there(
-        self, here: BaseHere, cli: Callable[..., Answer], write: Callable[..., Path], place: Path
+        self, here: BaseHere, cli: Cli, write: Write, place: Path
     ) -> None:
         write("proj/pyproject.toml", '[project]\nname = "mine"\nversion = "1"\n[build-system]\nrequires = []\n'
               'build-backend = "b"\nbackend-path = ["."]\n')  # fmt: skip
@@ -204,7 +195,7 @@ build_wheel = build_editable
 class TestTable:
     """What changed stands alone; the run says what the dry run said."""
 
-    def test_a_small_addition_lists_itself_alone(self, here: BaseHere, cli: Callable[..., Answer]) -> None:
+    def test_a_small_addition_lists_itself_alone(self, here: BaseHere, cli: Cli) -> None:
         cli("venv", "v", "small")
 
         answer = cli("venv", "v", "other")
@@ -220,9 +211,7 @@ class TestTable:
             "torch",
         }
 
-    def test_a_dry_run_and_the_run_say_the_same(
-        self, here: BaseHere, cli: Callable[..., Answer], wheels: Path, place: Path
-    ) -> None:
+    def test_a_dry_run_and_the_run_say_the_same(self, here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
         for name in ("numpy", "viewer", "files"):
             web = [f"webclient ; extra == '{extra}'" for extra in ("full", "http")]
             requires = ["numpy"] if name == "viewer" else web if name == "files" else []
@@ -251,7 +240,7 @@ class TestTable:
 class TestWords:
     """A word in the wrong place is asked about."""
 
-    def test_a_package_as_the_only_word_is_asked_about(self, here: BaseHere, cli: Callable[..., Answer]) -> None:
+    def test_a_package_as_the_only_word_is_asked_about(self, here: BaseHere, cli: Cli) -> None:
         asked = cli("venv", "other")
         folder = cli("venv", "./other")
         existing = cli("venv", "other")
@@ -262,7 +251,7 @@ class TestWords:
         assert [folder.code, existing.code, empty.code] == [0, 0, 0], folder.stderr + existing.stderr + empty.stderr
 
     def test_an_environment_of_another_tool_is_named_and_what_to_write(
-        self, here: BaseHere, cli: Callable[..., Answer], write: Callable[..., Path]
+        self, here: BaseHere, cli: Cli, write: Write
     ) -> None:
         write("req.txt", "small\n")
         write(".venv/pyvenv.cfg", "home = /usr/bin\n")

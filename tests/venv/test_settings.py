@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
-from tests.support.overlays import BaseHere, wheel
+from tests.conftest import Cli, Loaded, Write
+from tests.support.overlays import wheel
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.settings import read_settings, with_options
 
@@ -54,7 +53,7 @@ def test_a_second_index_in_pips_file_and_in_the_requirements_are_one_strategy() 
     assert both.count("--index-strategy") == 1
 
 
-def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write: Callable[..., Path]) -> None:
+def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write: Write) -> None:
     home = tmp_path / "h"
     for name, text in {
         "xdg/pip/pip.conf": "[global]\nindex-url = https://system/simple\nfind-links =\n    /a\n    /b\n",
@@ -93,22 +92,22 @@ def test_what_uv_was_told_goes_before_what_pip_was_told() -> None:
     assert "UV_SYSTEM_PYTHON" not in found.environment
 
 
-def test_a_config_file_that_cannot_be_read_is_told_with_its_line(write: Callable[..., Path]) -> None:
+def test_a_config_file_that_cannot_be_read_is_told_with_its_line(write: Write) -> None:
     path = write("pip.conf", "[global]\nindex-url = a\nwhat is this\n")
 
     with pytest.raises(BadInput, match=r"pip\.conf:3:1: not a pip configuration file"):
         read_settings({"PIP_CONFIG_FILE": str(path), "XDG_CONFIG_DIRS": "/nonexistent"})
 
 
-def test_a_percent_sign_in_a_password_is_kept(write: Callable[..., Path]) -> None:
+def test_a_percent_sign_in_a_password_is_kept(write: Write) -> None:
     path = write("pip.conf", "[global]\nindex-url = https://me:a%%40b%2F@host/simple\n")
 
     assert "https://me:a%%40b%2F@host/simple" in arguments({"PIP_CONFIG_FILE": str(path)})
 
 
 def test_the_users_index_and_find_links_are_used_for_real(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path,
-    monkeypatch: pytest.MonkeyPatch, write: Callable[..., Path],
+    loaded: Loaded, wheels: Path, cli: Cli, place: Path,
+    monkeypatch: pytest.MonkeyPatch, write: Write,
 ) -> None:  # fmt: skip
     loaded("pythonpath")
     monkeypatch.delenv("PIP_FIND_LINKS")
@@ -126,7 +125,7 @@ def test_the_users_index_and_find_links_are_used_for_real(
 
 
 def test_pips_required_files_are_installed_too(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], write: Callable[..., Path],
+    loaded: Loaded, wheels: Path, cli: Cli, write: Write,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     loaded("pythonpath")

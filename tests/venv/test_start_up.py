@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
 from tests.support.samples import sampled
@@ -20,7 +19,7 @@ PATHS = "import json, sys; print(json.dumps(sys.path))"
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "tool", "1.0"))
     wheel(wheels, "tool", "2.0", files={"tool/__main__.py": "import tool; print(tool.__version__)\n"})
@@ -41,9 +40,7 @@ def base_folders(folder: Path) -> list[str]:
     return line.partition("= ")[2].split(":")
 
 
-def test_the_order_is_standard_library_overlay_base_rest(
-    here: BaseHere, cli: Callable[..., Answer], place: Path
-) -> None:
+def test_the_order_is_standard_library_overlay_base_rest(here: BaseHere, cli: Cli, place: Path) -> None:
     cli("venv", "v", "tool==2.0")
     (place / "mine").mkdir()
     (place / "added").mkdir()
@@ -58,9 +55,7 @@ def test_the_order_is_standard_library_overlay_base_rest(
     assert found == [*standard, own, *base, str(place / "mine")]  # .pth files of PYTHONPATH are not read
 
 
-def test_pth_files_of_the_bases_own_site_are_read_once(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
-) -> None:
+def test_pth_files_of_the_bases_own_site_are_read_once(loaded: Loaded, wheels: Path, cli: Cli, place: Path) -> None:
     base = loaded("pythonuserbase")
     (place / "added").mkdir()
     (base.site / "base.pth").write_text(f"{place / 'added'}\n")
@@ -75,9 +70,7 @@ def test_pth_files_of_the_bases_own_site_are_read_once(
 
 
 @pytest.mark.parametrize("damage", ["no pyvenv.cfg line", "a folder gone", "a hook that is not there"])
-def test_a_damaged_overlay_still_starts_python(
-    here: BaseHere, cli: Callable[..., Answer], damage: str, place: Path
-) -> None:
+def test_a_damaged_overlay_still_starts_python(here: BaseHere, cli: Cli, damage: str, place: Path) -> None:
     cli("venv", "v", "tool==2.0")
     config = place / "v" / "pyvenv.cfg"
     if damage == "no pyvenv.cfg line":
@@ -96,7 +89,7 @@ def test_a_damaged_overlay_still_starts_python(
         assert "uenv start /images/stack.squashfs" in completed.stderr
 
 
-def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Callable[..., Answer]) -> None:
+def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v")
     words = ["", "a b", "*", "$HOME", "'", '"', "\n", "--", "-c"]
 
@@ -108,7 +101,7 @@ def test_arguments_and_exit_codes_go_through_the_wrapper(here: BaseHere, cli: Ca
     assert json.loads(completed.stdout) == words
 
 
-def test_links_from_elsewhere_lead_to_the_overlay(here: BaseHere, cli: Callable[..., Answer], place: Path) -> None:
+def test_links_from_elsewhere_lead_to_the_overlay(here: BaseHere, cli: Cli, place: Path) -> None:
     cli("venv", "my v", "tool==2.0")
     (place / "bin").mkdir()
     (place / "bin" / "one").symlink_to("../my v/bin/python3")
@@ -120,9 +113,7 @@ def test_links_from_elsewhere_lead_to_the_overlay(here: BaseHere, cli: Callable[
         assert done.stdout == "2.0\n", done.stderr
 
 
-def test_an_overlay_lies_on_an_overlay(
-    here: BaseHere, cli: Callable[..., Answer], wheels: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_overlay_lies_on_an_overlay(here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel(wheels, "more", "1.0", files={"more/__init__.py": "import tool; print(tool.__version__)\n"})
     cli("venv", "one", "tool==2.0")
     for name in ("UENV_VIEW", "UENV_MOUNT_LIST", "PYTHONPATH"):
@@ -135,9 +126,7 @@ def test_an_overlay_lies_on_an_overlay(
     assert paths("two/bin/python")[-1] == base_folders(Path("one"))[-1]
 
 
-def test_pythons_own_venv_and_a_child_environment_work_from_an_overlay(
-    here: BaseHere, cli: Callable[..., Answer]
-) -> None:
+def test_pythons_own_venv_and_a_child_environment_work_from_an_overlay(here: BaseHere, cli: Cli) -> None:
     cli("venv", "v", "tool==2.0")
 
     made = run(["v/bin/python", "-m", "venv", "--without-pip", "child"], clean_environment())
@@ -162,7 +151,7 @@ SHELLS = {
 @pytest.mark.parametrize("before", sampled(["/already/there", None]))
 @pytest.mark.parametrize("precedence", ["site", "pythonpath"])
 def test_activation_sets_and_deactivation_restores(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, shell: str, before: str | None, precedence: str
+    here: BaseHere, cli: Cli, place: Path, shell: str, before: str | None, precedence: str
 ) -> None:
     need(shell)
     assert cli("venv", "my env", "tool==2.0", "--precedence", precedence).code == 0
@@ -186,9 +175,7 @@ def test_activation_sets_and_deactivation_restores(
     assert off == ["/usr/bin:/bin", before, None]
 
 
-def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(
-    here: BaseHere, cli: Callable[..., Answer], place: Path
-) -> None:
+def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(here: BaseHere, cli: Cli, place: Path) -> None:
     cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
 
     done = run(
@@ -199,7 +186,7 @@ def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_activation_starts_no_process(here: BaseHere, cli: Callable[..., Answer], shell: str) -> None:
+def test_activation_starts_no_process(here: BaseHere, cli: Cli, shell: str) -> None:
     need(shell)
     cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
     script = "v/bin/activate.fish" if shell == "fish" else "v/bin/activate"
@@ -211,9 +198,7 @@ def test_activation_starts_no_process(here: BaseHere, cli: Callable[..., Answer]
     assert started(f"source {script}") == started("true")
 
 
-def test_the_overlay_has_the_bases_commands_as_its_own(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path
-) -> None:
+def test_the_overlay_has_the_bases_commands_as_its_own(loaded: Loaded, wheels: Path, cli: Cli, place: Path) -> None:
     base = loaded("pythonuserbase")
     install(base.site, wheel(place / "old", "run", "1.0", files={
         "run/__init__.py": "import json, sys\ndef main():\n    print(json.dumps({'prefix': sys.prefix}))\n"

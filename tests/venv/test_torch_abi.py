@@ -5,12 +5,11 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, install, wheel
 from uenvtool.image.elf import Needs, needs_of
@@ -31,7 +30,7 @@ def library(path: Path, code: str, *links: str | Path) -> Path:
 
 
 @pytest.fixture
-def here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     """A base whose torch has two libraries, the one for CUDA 12."""
     found = loaded("pythonpath")
     install(found.site, wheel(place / "old", "torch", "2.6.0"))
@@ -50,7 +49,7 @@ def extension(place: Path, wheels: Path, code: str, *links: Path, version: str =
 
 
 def test_what_takes_only_what_the_bases_torch_has_is_installed(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+    here: BaseHere, cli: Cli, place: Path, wheels: Path
 ) -> None:
     code = f"void {HELLO}(void); void f(void) {{ {HELLO}(); }}"
     lib = here.site / "torch" / "lib"
@@ -62,7 +61,7 @@ def test_what_takes_only_what_the_bases_torch_has_is_installed(
 
 
 def test_a_symbol_that_the_bases_torch_does_not_have_is_a_conflict(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+    here: BaseHere, cli: Cli, place: Path, wheels: Path
 ) -> None:
     extension(place, wheels, f"void {BYE}(void); void f(void) {{ {BYE}(); }}", here.site / "torch/lib/libc10.so")
 
@@ -80,7 +79,7 @@ def test_a_symbol_that_the_bases_torch_does_not_have_is_a_conflict(
 
 
 def test_a_symbol_that_the_package_brings_itself_is_none_of_torchs(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+    here: BaseHere, cli: Cli, place: Path, wheels: Path
 ) -> None:
     c10 = here.site / "torch" / "lib" / "libc10.so"
     own = library(place / "made" / "libown.so", f"void {BYE}(void) {{}}", c10)
@@ -91,9 +90,7 @@ def test_a_symbol_that_the_package_brings_itself_is_none_of_torchs(
     assert cli("venv", "v", "ext").code == 0
 
 
-def test_another_major_version_of_cuda_is_a_conflict(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
-) -> None:
+def test_another_major_version_of_cuda_is_a_conflict(here: BaseHere, cli: Cli, place: Path, wheels: Path) -> None:
     runtime = library(place / "libs" / "libcudart.so.13", "int cudart;")
     extension(place, wheels, "int f;", here.site / "torch/lib/libc10.so", runtime)
 
@@ -103,9 +100,7 @@ def test_another_major_version_of_cuda_is_a_conflict(
     assert "_C.so is for CUDA 13, and that torch is for CUDA 12" in answer.stderr
 
 
-def test_a_label_of_another_cuda_is_a_conflict(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
-) -> None:
+def test_a_label_of_another_cuda_is_a_conflict(here: BaseHere, cli: Cli, place: Path, wheels: Path) -> None:
     extension(place, wheels, "int f;", here.site / "torch" / "lib" / "libc10.so", version="1.0+cu130")
 
     answer = cli("venv", "v", "ext")
@@ -115,7 +110,7 @@ def test_a_label_of_another_cuda_is_a_conflict(
 
 
 def test_a_library_of_torch_that_is_not_there_is_a_conflict(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+    here: BaseHere, cli: Cli, place: Path, wheels: Path
 ) -> None:
     missing = library(place / "libs" / "libtorch_hip.so", "int hip;")
     extension(place, wheels, "int f;", missing)
@@ -140,7 +135,7 @@ def of_many_torches(place: Path, wheels: Path, *releases: str) -> None:
 
 
 def test_of_libraries_for_many_torches_the_one_for_this_torch_counts(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
+    here: BaseHere, cli: Cli, place: Path, wheels: Path
 ) -> None:
     of_many_torches(place, wheels, "2.5", "2.6", "2.7")
 
@@ -149,9 +144,7 @@ def test_of_libraries_for_many_torches_the_one_for_this_torch_counts(
     assert answer.code == 0, answer.stderr
 
 
-def test_libraries_for_other_torches_alone_are_a_conflict(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
-) -> None:
+def test_libraries_for_other_torches_alone_are_a_conflict(here: BaseHere, cli: Cli, place: Path, wheels: Path) -> None:
     of_many_torches(place, wheels, "2.9", "2.10")
 
     answer = cli("venv", "v", "ext")
@@ -160,9 +153,7 @@ def test_libraries_for_other_torches_alone_are_a_conflict(
     assert "it has libraries for torch 2.9, 2.10 and none for 2.6; the base has torch 2.6.0" in answer.stderr
 
 
-def test_what_does_not_use_torch_may_have_any_cuda(
-    here: BaseHere, cli: Callable[..., Answer], place: Path, wheels: Path
-) -> None:
+def test_what_does_not_use_torch_may_have_any_cuda(here: BaseHere, cli: Cli, place: Path, wheels: Path) -> None:
     extension(place, wheels, "int f;", library(place / "libs" / "libcudart.so.13", "int cudart;"))
 
     assert cli("venv", "v", "ext").code == 0
