@@ -22,11 +22,13 @@ from uenvtool.venv.image import MOUNT, packed
 __all__ = [
     "LAYOUTS",
     "BaseHere",
+    "backend",
     "base",
     "clean_environment",
     "extension_source",
     "install",
     "pack_overlay",
+    "project",
     "run",
     "seen",
     "wheel",
@@ -73,35 +75,55 @@ def wheel(
     return path
 
 
-PROJECT = """
-[build-system]
-requires = []
-build-backend = "backend"
-backend-path = ["."]
-"""
+BUILD_SYSTEM = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 BACKEND = """
 import pathlib, zipfile
-import {importing}
-META = "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\nRequires-Dist: torch\\n"
-WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
+SRC = pathlib.Path(__file__).parent / "src"
+STEM = NAME.replace("-", "_") + "-" + VERSION
+def built(folder, files, requires=""):
+    texts = {
+        "METADATA": f"Metadata-Version: 2.1\\nName: {NAME}\\nVersion: {VERSION}\\n{requires}",
+        "WHEEL": "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(pathlib.Path(folder) / f"{STEM}-py3-none-any.whl", "w") as archive:
+        for name, text in [*files.items(), *((f"{STEM}.dist-info/{name}", text) for name, text in texts.items())]:
+            archive.writestr(name, text)
+    return f"{STEM}-py3-none-any.whl"
 def build_wheel(folder, settings=None, metadata=None):
-    name = "{module}-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        archive.writestr("{module}.py", f"built_with = {{getattr({first}, '__version__', None)!r}}\\n")
-        for file, text in (("METADATA", META), ("WHEEL", WHEEL), ("RECORD", "")):
-            archive.writestr(f"{module}-{version}.dist-info/{{file}}", text)
-    return name
+    return built(folder, {str(path.relative_to(SRC)): path.read_text() for path in SRC.rglob("*.py")})
+def build_editable(folder, settings=None, metadata=None):
+    return built(folder, {f"{NAME}.pth": f"{SRC}\\n"})
 """
+EXTENSION = """
+import {importing}
+def build_wheel(folder, settings=None, metadata=None):
+    text = f"built_with = {{getattr({first}, '__version__', None)!r}}\\n"
+    return built(folder, {{NAME.replace("-", "_") + ".py": text}}, "Requires-Dist: torch\\n")
+"""
+
+
+def backend(name: str, version: str) -> str:
+    """A build backend that packs what lies in src/, or names it in a .pth file."""
+    return f"NAME, VERSION = {name!r}, {version!r}\n{BACKEND}"
+
+
+def project(folder: Path, name: str, version: str = "1", text: str = "") -> Path:
+    """A project with a module of its name that knows its version. text: its tables, if it has more than those."""
+    text = text or f'[project]\nname = "{name}"\nversion = "{version}"\nrequires-python = ">=3.10"\n'
+    (folder / "src" / name).mkdir(parents=True)
+    (folder / "src" / name / "__init__.py").write_text(f"__version__ = {version!r}\n")
+    (folder / "pyproject.toml").write_text(text + BUILD_SYSTEM)
+    (folder / "backend.py").write_text(backend(name, version))
+    return folder
 
 
 def extension_source(folder: Path, name: str, version: str, importing: str = "torch") -> Path:
     """The source of an extension of torch: its build imports torch, or other modules ("torch, other")."""
     module = name.replace("-", "_")
     texts = {
-        "pyproject.toml": PROJECT,
-        "backend.py": BACKEND.format(
-            name=name, module=module, version=version, importing=importing, first=importing.partition(",")[0]
-        ),
+        "pyproject.toml": BUILD_SYSTEM,
+        "backend.py": backend(name, version) + EXTENSION.format(importing=importing, first=importing.partition(",")[0]),
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
     }
     folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, Cli, Loaded, Write
-from tests.support.overlays import install, run, wheel
+from tests.support.overlays import backend, install, run, wheel
 from uenvtool.venv.base import read_base
 from uenvtool.venv.reload import this_command
 from uenvtool.venv.where import PLAIN, find, label
@@ -227,7 +227,7 @@ def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
 ) -> None:
     here = loaded("pythonpath")
     install(here.site, wheel(place / "old", "backend", "1.0"))
-    wheel(wheels, "backend", "2.0", files={"backend/__init__.py": BACKEND})
+    wheel(wheels, "backend", "2.0", files={"backend/__init__.py": backend("built", "1.0")})
     text = "[project]\nname = 'built'\nversion = '1.0'\n[build-system]\nrequires = ['backend>=2']\n"
     write("proj/pyproject.toml", text + "build-backend = 'backend'\n")
 
@@ -235,20 +235,6 @@ def test_a_build_takes_what_it_asks_for_before_what_the_base_has(
 
     assert answer.code == 0, answer.stderr
     assert "built" in answer.stdout
-
-
-BACKEND = """
-import pathlib, zipfile
-def build_wheel(folder, settings=None, metadata=None):
-    name = "built-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        archive.writestr("built.py", "")
-        archive.writestr("built-1.0.dist-info/METADATA", "Metadata-Version: 2.1\\nName: built\\nVersion: 1.0\\n")
-        tags = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-        archive.writestr("built-1.0.dist-info/WHEEL", tags)
-        archive.writestr("built-1.0.dist-info/RECORD", "")
-    return name
-"""
 
 
 def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(

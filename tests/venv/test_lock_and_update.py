@@ -9,7 +9,7 @@ import pytest
 import tomlkit
 
 from tests.conftest import Cli, Loaded, Write
-from tests.support.overlays import BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.overlays import BaseHere, clean_environment, install, project, run, seen, wheel
 
 
 @pytest.fixture
@@ -231,13 +231,8 @@ def test_info_says_that_the_base_is_not_here(here: BaseHere, cli: Cli) -> None:
     assert json.loads(cli("venv", "info", "v", "--json").stdout)["base_is_here"] is False
 
 
-def test_an_editable_project_is_seen_before_the_base(
-    here: BaseHere, cli: Cli, place: Path, write: Write, wheels: Path
-) -> None:
-    write("proj/pyproject.toml", '[project]\nname = "shared"\nversion = "5.0"\n[build-system]\nrequires = []\n'
-          'build-backend = "backend"\nbackend-path = ["."]\n')  # fmt: skip
-    write("proj/src/shared/__init__.py", "__version__ = '5.0'\n")
-    write("proj/backend.py", BACKEND)
+def test_an_editable_project_is_seen_before_the_base(here: BaseHere, cli: Cli, place: Path) -> None:
+    project(place / "proj", "shared", "5.0")
 
     answer = cli("venv", "v", "frame", "-e", "proj")
 
@@ -248,20 +243,3 @@ def test_an_editable_project_is_seen_before_the_base(
     )
     found = seen(["v/bin/python", "-c", code], clean_environment(**here.environment))
     assert found == {"v": "5.0", "m": "5.0"}
-
-
-BACKEND = """
-import pathlib, zipfile
-HERE = pathlib.Path(__file__).parent
-META = "Metadata-Version: 2.1\\nName: shared\\nVersion: 5.0\\n"
-def build_editable(folder, settings=None, metadata=None):
-    name = "shared-5.0-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        archive.writestr("shared.pth", str(HERE / "src") + "\\n")
-        archive.writestr("shared-5.0.dist-info/METADATA", META)
-        tags = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-        archive.writestr("shared-5.0.dist-info/WHEEL", tags)
-        archive.writestr("shared-5.0.dist-info/RECORD", "")
-    return name
-build_wheel = build_editable
-"""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Loaded, Write
-from tests.support.overlays import BaseHere, inside, install, wheel
+from tests.support.overlays import BaseHere, inside, install, project, wheel
 from tests.support.web import served
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.projects import project_lines
@@ -206,28 +206,6 @@ def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, cli: Cli, wri
     assert "uenvtool job --venv v -o train.sh -- python train.py" in answer.stderr
 
 
-BACKEND = """
-import pathlib, zipfile
-HERE = pathlib.Path(__file__).parent
-NAME = HERE.name.replace("-", "_")
-def built(folder, files):
-    wheel = NAME + "-1-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / wheel, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-        for file, text in (
-            ("METADATA", f"Metadata-Version: 2.1\\nName: {NAME}\\nVersion: 1\\n"),
-            ("WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"),
-            ("RECORD", ""),
-        ):
-            archive.writestr(f"{NAME}-1.dist-info/{file}", text)
-    return wheel
-def build_wheel(folder, settings=None, metadata=None):
-    return built(folder, {NAME + ".py": (HERE / "src" / (NAME + ".py")).read_text()})
-def build_editable(folder, settings=None, metadata=None):
-    return built(folder, {NAME + ".pth": str(HERE / "src") + "\\n"})
-"""
-WITH_BUILD = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 ROOT = (
     '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\ndependencies = ["light", "part", "near"]\n'
     '[project.optional-dependencies]\nplot = ["plotter"]\n[dependency-groups]\ndev = ["helper"]\n'
@@ -237,18 +215,11 @@ ROOT = (
 
 
 @pytest.fixture
-def workspace(
-    here: BaseHere, write: Write, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
+def workspace(here: BaseHere, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A project with a member of its workspace, a package beside it, an extra and a group; and its uv.lock."""
-    for folder, text in (
-        ("mine", ROOT + WITH_BUILD),
-        ("mine/parts/part", '[project]\nname = "part"\nversion = "1"\nrequires-python = ">=3.10"\n' + WITH_BUILD),
-        ("near", '[project]\nname = "near"\nversion = "1"\nrequires-python = ">=3.10"\n' + WITH_BUILD),
-    ):
-        write(f"{folder}/pyproject.toml", text)
-        write(f"{folder}/backend.py", BACKEND)
-        write(f"{folder}/src/{Path(folder).name}.py", "one = 1\n")
+    project(place / "mine", "mine", text=ROOT)
+    project(place / "mine" / "parts" / "part", "part")
+    project(place / "near", "near")
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.delenv("PIP_FIND_LINKS")
     index(wheels, place / "index")
@@ -294,7 +265,7 @@ def test_what_is_synced_is_editable_until_it_is_packed(workspace: Path, cli: Cli
     seen_packed = subprocess.run(see, capture_output=True, text=True, check=True).stdout
 
     assert loose.code == 0, loose.stderr
-    assert seen_loose == f"{workspace}/src/mine.py {workspace}/parts/part/src/part.py\n"
+    assert seen_loose == f"{workspace}/src/mine/__init__.py {workspace}/parts/part/src/part/__init__.py\n"
     assert added.code == 0, added.stderr
     assert packed.code == 0, packed.stderr
     assert "editable" not in packed.stderr

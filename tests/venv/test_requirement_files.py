@@ -11,31 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Write
-from tests.support.overlays import wheel
+from tests.support.overlays import project, wheel
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.requirements import MAX_DEPTH, parse, read_request
-
-PYPROJECT = """
-[build-system]
-requires = []
-build-backend = "backend"
-backend-path = ["."]
-[project]
-name = "mine"
-version = "1"
-"""
-BACKEND = """
-import pathlib, zipfile
-WHEEL = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-METADATA = "Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n"
-def build_wheel(folder, settings=None, metadata=None):
-    with zipfile.ZipFile(pathlib.Path(folder) / "mine-1-py3-none-any.whl", "w") as archive:
-        archive.writestr("mine.pth", str(pathlib.Path(__file__).parent) + "\\n")
-        for file, text in (("METADATA", METADATA), ("WHEEL", WHEEL), ("RECORD", "")):
-            archive.writestr(f"mine-1.dist-info/{file}", text)
-    return "mine-1-py3-none-any.whl"
-build_editable = build_wheel
-"""
 
 
 @pytest.fixture
@@ -136,7 +114,7 @@ def test_files_that_double_at_each_step_are_told_once(write: Write, depth: int, 
 def test_a_path_in_a_file_counts_from_the_current_folder(write: Write, place: Path, line: str, text: str) -> None:
     """As pip and uv have it; also when the file lies elsewhere."""
     wheel(Path("files"), "loose", "1.0")
-    write("my proj/pyproject.toml", PYPROJECT)
+    project(place / "my proj", "mine")
     write("sub/r.txt", line.format(here=place) + "\n")
 
     request = read_request([], ["sub/r.txt"], [])
@@ -156,8 +134,7 @@ def test_find_links_of_a_file_lies_beside_it_or_below_the_current_folder(write: 
 
 def test_paths_in_a_file_are_shown_installed_and_made_again(small: Path, cli: Cli, write: Write) -> None:
     wheel(Path("files"), "loose", "1.0")
-    write("my proj/pyproject.toml", PYPROJECT)
-    write("my proj/backend.py", BACKEND)
+    project(Path("my proj"), "mine")
     write("sub/r.txt", "./files/loose-1.0-py3-none-any.whl\n-e ./my proj\n")
 
     dry = cli("venv", "v", "--no-base", "--dry-run", "-r", "sub/r.txt")

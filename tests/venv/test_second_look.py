@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import Cli, Loaded, Write
 from tests.support.needs import need
-from tests.support.overlays import BaseHere, inside, install, wheel
+from tests.support.overlays import BaseHere, inside, install, project, wheel
 
 
 @pytest.fixture
@@ -162,12 +162,8 @@ class TestImage:
             assert "/images/pytorch.sif /user-tools/bin/python script.py" in answer.stderr
             assert "uenv start" not in answer.stderr  # its Python is not there outside of the container
 
-    def test_an_editable_project_in_an_image_has_to_be_there(
-        self, here: BaseHere, cli: Cli, write: Write, place: Path
-    ) -> None:
-        write("proj/pyproject.toml", '[project]\nname = "mine"\nversion = "1"\n[build-system]\nrequires = []\n'
-              'build-backend = "b"\nbackend-path = ["."]\n')  # fmt: skip
-        write("proj/b.py", EDITABLE)
+    def test_an_editable_project_in_an_image_has_to_be_there(self, here: BaseHere, cli: Cli, place: Path) -> None:
+        project(place / "proj", "mine")
 
         answer = cli("venv", "v", "-e", "proj", "--squash")
         told = cli("venv", "info", "v.squashfs")
@@ -175,21 +171,6 @@ class TestImage:
         assert answer.code == 0, answer.stderr
         for each in (answer, told):
             assert f"{place}/proj is editable: that folder has to be there wherever the image is used" in each.stderr
-
-
-EDITABLE = """
-import pathlib, zipfile
-def build_editable(folder, settings=None, metadata=None):
-    name = "mine-1-py3-none-any.whl"
-    with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
-        archive.writestr("mine.pth", "/nowhere\\n")
-        archive.writestr("mine-1.dist-info/METADATA", "Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n")
-        tags = "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n"
-        archive.writestr("mine-1.dist-info/WHEEL", tags)
-        archive.writestr("mine-1.dist-info/RECORD", "")
-    return name
-build_wheel = build_editable
-"""
 
 
 class TestTable:
