@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.errors import BadInput
 
 
 def test_a_new_folder_that_another_run_looks_at_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,16 +32,6 @@ def test_a_new_folder_that_another_run_looks_at_is_left_to_it(tmp_path: Path, mo
 
     os.close(looked_at[0][1])
     assert not folder.exists()
-
-
-def test_of_two_writers_of_one_target_the_second_is_refused(place: Path) -> None:
-    with files.workplace(place / "ov") as work:
-        (work / "new").mkdir()
-
-        with pytest.raises(ToolFailed, match="ov is in use"), files.workplace(place / "ov"):
-            pass
-
-        assert (work / "new").is_dir()
 
 
 @pytest.mark.parametrize("of", ["another", "all", "group"])

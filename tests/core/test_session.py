@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from uenvtool.core.session import Job, container_name, current_job, in_container, loaded_views, mounted_images
-from uenvtool.image.programs import find_program
 
 
 def test_views_are_read_as_the_uenv_client_writes_them(tmp_path: Path) -> None:
@@ -40,22 +39,6 @@ def test_a_view_without_a_root_on_record_lies_where_views_usually_lie(tmp_path: 
 
 def test_an_image_may_have_a_colon_in_its_path() -> None:
     assert mounted_images({"UENV_MOUNT_LIST": "/a:b.squashfs:/mnt"}) == {"/mnt": "/a:b.squashfs"}
-
-
-def test_programs_are_found_in_the_view_whose_root_is_elsewhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program = tmp_path / "view" / "bin" / "some-squashfs-tool"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    meta = tmp_path / "mount" / "meta"
-    meta.mkdir(parents=True)
-    (meta / "env.json").write_text(json.dumps({"views": {"v": {"root": f"{tmp_path}/view"}}}))
-
-    monkeypatch.setenv("UENV_VIEW", f"{tmp_path}/mount:n:v")
-
-    assert find_program(program.name) == str(program)
 
 
 def test_a_container_is_known_by_its_variables_and_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

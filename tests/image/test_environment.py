@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,13 @@ def image_of(store: Path, environment: Installable, target: Path) -> Path:
     return target
 
 
+def unpacked(environment: Installable, place: Path, **more: Any) -> Path:
+    """The folder that the image of an environment unpacks into. more: for the store that it is made of."""
+    store = filled_store(place / "store", environment, **{"when": 1.0, **more})
+    unpack(image_of(store, environment, place / "image.squashfs"), place / "image")
+    return place / "image"
+
+
 REPOS = """\
   repos:
     builtin:
@@ -135,9 +143,7 @@ def test_real_uenv_spack_finds_spack_its_packages_and_the_compiler(
 ) -> None:
     manifest = environment.folder / "spack.yaml"
     manifest.write_text(manifest.read_text() + REPOS.format(pin=pin))
-    store = filled_store(tmp_path / "store", environment, when=1.0)
-    folder = tmp_path / "image"
-    unpack(image_of(store, read_installable(environment.folder), tmp_path / "image.squashfs"), folder)
+    folder = unpacked(read_installable(environment.folder), tmp_path)
     values = json.loads((folder / "meta" / "env.json").read_text())["views"]["spack"]["env"]["values"]["scalar"]
     values = {**values, "UENV_SPACK_CONFIG_PATH": str(folder / "config")}
 
@@ -165,9 +171,7 @@ def test_the_same_bytes_come_from_a_fresh_store_and_one_that_others_used(
 
 
 def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, tmp_path: Path) -> None:
-    store = filled_store(tmp_path / "store", environment, when=1.0)
-    folder = tmp_path / "image"
-    unpack(image_of(store, environment, tmp_path / "image.squashfs"), folder)
+    folder = unpacked(environment, tmp_path)
 
     words = [sys.executable, "-v", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import six", folder / SITE]
     told = subprocess.run(words, capture_output=True, text=True, check=True).stderr
@@ -189,9 +193,7 @@ def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, 
 def test_spacks_database_has_the_locks_packages_as_if_they_came_at_once(
     environment: Installable, tmp_path: Path
 ) -> None:
-    store = filled_store(tmp_path / "store", environment, when=5.0, more={ZLIB: ("zlib", "1.2")})
-    folder = tmp_path / "image"
-    unpack(image_of(store, environment, tmp_path / "image.squashfs"), folder)
+    folder = unpacked(environment, tmp_path, more={ZLIB: ("zlib", "1.2")})
 
     installs = json.loads((folder / ".spack-db" / "index.json").read_text())["database"]["installs"]
 
@@ -202,9 +204,7 @@ def test_spacks_database_has_the_locks_packages_as_if_they_came_at_once(
 
 
 def test_an_image_says_of_itself_what_its_recipe_says(environment: Installable, tmp_path: Path) -> None:
-    store = filled_store(tmp_path / "store", environment, when=1.0)
-    folder = tmp_path / "image"
-    unpack(image_of(store, environment, tmp_path / "image-0123456789ab.squashfs"), folder)
+    folder = unpacked(environment, tmp_path)
 
     env = json.loads((folder / "meta" / "env.json").read_text())
 
@@ -284,9 +284,7 @@ def test_several_environments_share_a_store_and_keep_their_views_and_variables(
 def test_what_the_lock_does_not_have_is_wrong_in_an_image(
     environment: Installable, tmp_path: Path, name: str, problem: str
 ) -> None:
-    store = filled_store(tmp_path / "store", environment, when=1.0)
-    folder = tmp_path / "image"
-    unpack(image_of(store, environment, tmp_path / "image.squashfs"), folder)
+    folder = unpacked(environment, tmp_path)
     other = filled_store(tmp_path / "other", environment, when=1.0, more={ZLIB: ("zlib", "1.2")})
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     content = (other / name).read_bytes() if (other / name).exists() else b"x"

@@ -63,18 +63,6 @@ def test_the_loaded_uenv_is_looked_in_where_path_has_none(tmp_path: Path, monkey
     assert found == str(mount / "special" / "bin" / "mksquashfs")
 
 
-def test_a_view_is_where_views_usually_are_where_the_image_does_not_say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fake(tmp_path / "env" / "develop" / "bin", "4.5")
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setenv("UENV_VIEW", f"/nowhere:a:b,{tmp_path}:pytorch:develop")
-
-    found = programs.find_program("unsquashfs")
-
-    assert found == str(tmp_path / "env" / "develop" / "bin" / "unsquashfs")
-
-
 def test_missing_programs_are_named_with_the_ways_to_get_them(tmp_path: Path) -> None:
     with pytest.raises(ToolMissing, match="no-such-squashfs is not on PATH") as caught:
         programs.find_program("no-such-squashfs")

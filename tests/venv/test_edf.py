@@ -114,19 +114,18 @@ def test_an_edf_on_another_one_is_left_to_srun(tmp_path: Path) -> None:
     refuse_unmounted(path, [Path("/a")], {})
 
 
-def test_an_edf_that_is_no_toml_is_refused_with_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("mounts = [\n", "x.toml:1:1: this EDF cannot be read"),
+        ('a = 1\nmounts = "/"\n', "x.toml:2:1: mounts must be a list"),
+    ],
+)
+def test_an_edf_that_cannot_be_read_is_told_with_its_place(tmp_path: Path, text: str, told: str) -> None:
     path = tmp_path / "x.toml"
-    path.write_text("mounts = [\n")
+    path.write_text(text)
 
-    with pytest.raises(BadInput, match=str(path)):
-        refuse_unmounted(path, [], {})
-
-
-def test_mounts_that_are_no_list_are_told_with_their_place(tmp_path: Path) -> None:
-    path = tmp_path / "x.toml"
-    path.write_text('image = "a"\nmounts = "/"\n')
-
-    with pytest.raises(BadInput, match=r"x.toml:2:1: mounts must be a list"):
+    with pytest.raises(BadInput, match=told):
         refuse_unmounted(path, [], {})
 
 

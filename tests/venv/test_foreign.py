@@ -121,18 +121,23 @@ def test_many_names_are_cut_short(overlay: Path) -> None:
     assert foreign(overlay, VERSIONS).shown()[7:] == ["bin/tool-07", "12 more"]
 
 
-def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(wheels: Path, no_base: None, cli: Cli) -> None:
+def test_it_is_told_and_kept_and_a_folder_of_the_users_keeps_its_name(
+    wheels: Path, no_base: None, cli: Cli, tmp_path: Path
+) -> None:
     wheel(wheels, "alpha", "1.0")
     wheel(wheels, "beta", "1.0")
     put(Path("v.previous"), "thesis.tex", "years of work")
     assert cli("venv", "v", "--no-base", "alpha").code == 0
     quiet = cli("venv", "v", "beta")
-    put(next(Path("v").glob("lib/python3*/site-packages/alpha")), "__init__.py", "patched")
+    (site,) = Path("v").glob("lib/python3*/site-packages")
+    put(site / "alpha", "__init__.py", "patched")
+    install(site, wheel(tmp_path / "by-hand", "bypip", "1.0"))
 
-    answer = cli("venv", "v", "--update")
+    answer = cli("venv", "v", "beta")
 
     assert quiet.code == answer.code == 0, answer.stderr
     assert "not by uenvtool" not in quiet.stderr
+    assert "not by uenvtool, and so not in the new v: bypip 1.0, " in answer.stderr
     assert "site-packages/alpha/__init__.py; the old one is kept" in answer.stderr
     assert "the old one is v.previous.2" in answer.stderr
     assert Path("v.previous/thesis.tex").read_text() == "years of work"

@@ -157,14 +157,6 @@ def test_the_precedence_of_an_overlay_stays(here: BaseHere, cli: Cli) -> None:
     assert (kept, changed) == ("pythonpath", "site")
 
 
-def test_nothing_is_not_updated(here: BaseHere, cli: Cli) -> None:
-    answer = cli("venv", "v", "--update")
-
-    assert answer.code == 2
-    assert "v is not there to be updated" in answer.stderr
-    assert not Path("v").exists()
-
-
 def test_an_update_with_a_changed_file_drops_what_the_file_no_longer_has(
     here: BaseHere, cli: Cli, wheels: Path, write: Write
 ) -> None:
@@ -177,20 +169,6 @@ def test_an_update_with_a_changed_file_drops_what_the_file_no_longer_has(
 
     assert answer.code == 0, answer.stderr
     assert versions("v") == {"more": "1.0"}
-
-
-def test_what_others_put_into_an_overlay_is_kept_and_told(here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
-    cli("venv", "v", "frame")
-    site = next(Path("v").glob("lib/python3*/site-packages"))
-    install(site, wheel(place / "by-hand", "bypip", "1.0"))
-    Path("v/results.csv").write_text("1,2,3")
-
-    answer = cli("venv", "v", "shared==1.0")
-
-    assert answer.code == 0, answer.stderr
-    assert "not by uenvtool, and so not in the new v: bypip 1.0, results.csv" in answer.stderr
-    assert Path("v.previous/results.csv").read_text() == "1,2,3"
-    assert versions("v.previous")["bypip"] == "1.0"
 
 
 def test_a_record_that_was_changed_by_hand_is_told(here: BaseHere, cli: Cli) -> None:

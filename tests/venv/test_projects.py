@@ -132,13 +132,6 @@ def test_sync_is_exactly_what_the_lock_says_and_refuses_an_old_one(
     assert "plotter" in again.stdout
 
 
-def test_sync_without_a_lock_says_so(here: BaseHere, cli: Cli) -> None:
-    answer = cli("venv", "v", "--sync")
-
-    assert answer.code == 2
-    assert "no uv.lock and no pylock.toml is here" in answer.stderr
-
-
 def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(here: BaseHere, cli: Cli, write: Write) -> None:
     write("environment.yml", "name: x\ndependencies:\n- python=3.12\n- numpy=2\n- pip:\n  - light\n  - bad = 1\n")
 
@@ -270,10 +263,3 @@ def test_what_is_synced_is_editable_until_it_is_packed(workspace: Path, cli: Cli
     assert packed.code == 0, packed.stderr
     assert "editable" not in packed.stderr
     assert seen_packed.count("/site-packages/") == 2
-
-
-def test_no_install_project_is_an_option_of_sync(here: BaseHere, cli: Cli) -> None:
-    answer = cli("venv", "v", "light", "--no-install-project")
-
-    assert answer.code == 2
-    assert "--no-install-project" in answer.stderr

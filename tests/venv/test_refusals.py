@@ -60,6 +60,9 @@ def test_an_error_in_a_requirements_file_names_its_line(here: BaseHere, cli: Cli
         (["v", "--from", "nothing.toml"], "nothing.toml"),
         (["v", "small", "--from", "nothing.toml"], "the lock says all"),
         (["v:w", "small"], "':'"),
+        (["v", "small", "--no-install-project"], "--no-install-project is for --sync"),
+        (["v", "--sync"], "no uv.lock and no pylock.toml is here"),
+        (["v", "--update"], "v is not there to be updated"),
         (["info", "nothing"], "no such file or folder"),
         (["info", "."], "is no overlay"),
     ],
@@ -305,27 +308,19 @@ def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
     assert [(each["version"], len(each["wheels"])) for each in locked] == [("2.0", 1)]
 
 
-def test_no_network_is_told(here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-
-    answer = cli("venv", "v", "other")
-
-    assert answer.code == 4, answer.stderr
-    assert "an index does not answer" in answer.stderr
-    assert list(place.iterdir()) == []
-
-
-def test_a_password_of_an_index_is_not_shown(here: BaseHere, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_network_is_told_without_the_password_of_an_index(
+    here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://me:s3cret@127.0.0.1:9/simple")
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
 
     answer = cli("venv", "v", "other")
 
-    assert answer.code == 4
+    assert answer.code == 4, answer.stderr
+    assert "an index does not answer" in answer.stderr
     assert "s3cret" not in answer.stderr + answer.stdout
+    assert list(place.iterdir()) == []
 
 
 def test_uv_that_is_missing_is_told(here: BaseHere, cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:

@@ -192,7 +192,9 @@ class TestTable:
             "torch",
         }
 
-    def test_a_dry_run_and_the_run_say_the_same(self, here: BaseHere, cli: Cli, wheels: Path, place: Path) -> None:
+    def test_a_dry_run_says_what_the_run_says_and_makes_nothing(
+        self, here: BaseHere, cli: Cli, wheels: Path, place: Path
+    ) -> None:
         for name in ("numpy", "viewer", "files"):
             web = [f"webclient ; extra == '{extra}'" for extra in ("full", "http")]
             requires = ["numpy"] if name == "viewer" else web if name == "files" else []
@@ -204,6 +206,7 @@ class TestTable:
         words = ("venv", "v", "small", "loader", "numpy>=1.2", "--json")
 
         dry = json.loads(cli(*words, "--dry-run").stdout)
+        assert not Path("v").exists()
         run = json.loads(cli(*words).stdout)
 
         assert dry["packages"] == run["packages"]
