@@ -69,7 +69,11 @@ def image_tree(environments: Sequence[Installable], store: Path, name: str, inpu
     entries = walk(store, left_out=left_out)
     bundles = _bytecode(environments, store, installs["installs"], entries, scratch)
     made = {name for bundle in bundles for name in bundle.contents}
-    stale = _stale_bytecode(entries, made, os.fsencode(below))
+    stale = {  # not made again, such as that of `python -O`
+        name
+        for name, entry in entries.items()
+        if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in made
+    }
     stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
     texts = _files(environments, store, views, name, inputs)
     texts |= {
@@ -186,29 +190,15 @@ def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[
     return found
 
 
-def _stale_bytecode(entries: Mapping[bytes, Entry], made: Collection[bytes], below: bytes) -> set[bytes]:
-    """Return the names of bytecode that was not made again, such as that of `python -O`, and of links to it."""
-    stale = {
-        name
-        for name, entry in entries.items()
-        if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in made
-    }
-    return stale | {
-        name
-        for name, entry in entries.items()
-        if entry.kind == "l" and name.endswith(b".pyc") and _target(name, entry).removeprefix(below) in stale
-    }
-
-
 def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below: bytes) -> set[bytes]:
     """Return the links to what is left out: a view has one to each of Spack's records of a package."""
-    targets = {name: _target(name, entry).removeprefix(below) for name, entry in entries.items() if entry.kind == "l"}
+    targets = {
+        name: os.path.normpath(os.path.join(os.path.dirname(name), entry.target)).removeprefix(below)
+        for name, entry in entries.items()
+        if entry.kind == "l"
+    }
     inside = {name: target for name, target in targets.items() if not target.startswith(b"/")}
     return {name for name, target in inside.items() if any(part in left_out for part in (target, *parents(target)))}
-
-
-def _target(name: bytes, link: Entry) -> bytes:
-    return os.path.normpath(os.path.join(os.path.dirname(name), link.target))
 
 
 def _files(
