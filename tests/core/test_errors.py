@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uenvtool.core.errors import nearest, unknown
+from uenvtool.core.errors import did_you_mean, unknown
 
 
 def test_few_names_are_all_listed() -> None:
@@ -20,8 +20,8 @@ def test_of_many_names_the_three_nearest_are_told() -> None:
 
 
 def test_case_does_not_matter_and_a_name_is_never_like_itself() -> None:
-    assert nearest("nccl_net", ["NCCL_NET", "PATH"]) == ["NCCL_NET"]
-    assert nearest("r", ["r"]) == []
+    assert did_you_mean("nccl_net", ["NCCL_NET", "PATH"]) == "did you mean 'NCCL_NET'?"
+    assert did_you_mean("r", ["r"]) == ""
 
 
 def test_many_names_that_no_command_lists_are_all_told_where_none_is_near() -> None:

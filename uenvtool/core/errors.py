@@ -105,20 +105,19 @@ MAX_LISTED = 12
 """More names than these are not listed in a hint: nobody reads them."""
 
 
-def nearest(name: str, known: Iterable[str], count: int = 3) -> list[str]:
-    """Return the known names most like `name`, whatever their case, the most similar first; at most `count`."""
+def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
+    """Return the question that names the known names most like `name`, whatever their case, the most similar first.
+
+    count: at most so many of them. An empty text if none is near.
+    """
     import difflib
 
     folded: dict[str, str] = {}
     for candidate in known:
         if candidate != name:
             folded.setdefault(candidate.casefold(), candidate)
-    return [folded[match] for match in difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)]
-
-
-def did_you_mean(name: str, known: Iterable[str], count: int = 1) -> str:
-    """Return the question that names the nearest known names, at most `count`; an empty text if none is near."""
-    names = [repr(near) for near in nearest(name, known, count)]
+    matches = difflib.get_close_matches(name.casefold(), folded, n=count, cutoff=0.6)
+    names = [repr(folded[match]) for match in matches]
     return f"did you mean {' or '.join(filter(None, (', '.join(names[:-1]), names[-1])))}?" if names else ""
 
 

@@ -13,8 +13,6 @@ from uenvtool.image.contents import Contents, read
 from uenvtool.image.listing import FOLDER, SYMLINK
 from uenvtool.image.stream import file_sums
 
-KINDS = {FOLDER: "folder"}
-
 
 def diff(before: Path, after: Path, *, files: bool = False) -> Result:
     """Return what two images do not share. The exit code is NO if there is anything.
@@ -69,9 +67,8 @@ def _names(contents: Contents) -> dict[str, str]:
         if entry.kind == SYMLINK:
             found[name] = f"-> {os.fsdecode(entry.target)}"
         else:
-            found[name] = (
-                f"{entry.size} bytes, sha256 {sums[name][:12]}" if name in sums else KINDS.get(entry.kind, "device")
-            )
+            other = "folder" if entry.kind == FOLDER else "device"
+            found[name] = f"{entry.size} bytes, sha256 {sums[name][:12]}" if name in sums else other
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -15,12 +14,11 @@ from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, Position, ToolMissing
 from uenvtool.core.files import read_bytes
 from uenvtool.venv.request import VenvRequest
-from uenvtool.venv.where import LABEL, STARTED_BY
+from uenvtool.venv.where import LABEL, STARTED_BY, VARIABLE
 
 OPTIONS = ("--uenv", "--view", "--edf")
 """The options that say where the command is run again; it does not have them there."""
 MAX_BYTES = 1_000_000
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 def on_named_base(request: VenvRequest, environ: Mapping[str, str]) -> None:
@@ -82,7 +80,7 @@ def refuse_unmounted(edf: Path, paths: Sequence[Path], environ: Mapping[str, str
     mounts = data.get("mounts", [])
     if not isinstance(mounts, list):
         raise BadInput("mounts must be a list", position, "see what `uenvtool container` writes")
-    filled = [_VARIABLE.sub(lambda name: environ.get(name[1], name[0]), str(mount)).split(":") for mount in mounts]
+    filled = [VARIABLE.sub(lambda name: environ.get(name[1], name[0]), str(mount)).split(":") for mount in mounts]
     places = [source for source, *rest in filled if not rest or rest[0] == source]
     for path in () if "base_environment" in data else paths:
         if not any(path.is_relative_to(place) for place in places):

@@ -29,7 +29,7 @@ LABEL = "UENVTOOL_UENV"
 STARTED_BY = "UENVTOOL_STARTED_BY"
 """Set by `--uenv` and `--edf` for the command that they start: the words that start one there, for a shell."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
-_VARIABLE = re.compile(r"\$\{(\w+)\}")
+VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
@@ -126,7 +126,7 @@ def _load_on_host(python: str, environ: Mapping[str, str]) -> str:
         is_there = _is_below(python, environ.get(use.below, "")) if use.below else not _is_below(python, *bare)
         has_it = not use.has or any(Path(python).parents[1].glob(f"lib/python3*/site-packages/{use.has}-*-info"))
         if (is_there and has_it) or (exported and not use.below):
-            words = _VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), use.load).split()
+            words = VARIABLE.sub(lambda name: environ.get(name[1], "").replace(":", " "), use.load).split()
             return shlex.join(words)
     return "load the modules that this was made with" if exported else ""
 

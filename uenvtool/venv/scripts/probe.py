@@ -72,9 +72,7 @@ def main() -> None:
     sites = [os.path.abspath(path) for path in [*site.getsitepackages(), *user]]  # whose .pth files this Python runs
     data = {
         "version": ".".join(map(str, sys.version_info[:3])),
-        "full_version": sys.version.split()[0],
         "implementation": sys.implementation.name,
-        "executable": sys.executable,
         "base_executable": getattr(sys, "_base_executable", None) or sys.executable,
         **{name: getattr(sys, name) for name in ("prefix", "base_prefix", "base_exec_prefix")},
         "stdlib": stdlib,
