@@ -15,6 +15,7 @@ from tests.conftest import SMALL
 from tests.env.test_build import LOCK
 from tests.support.forked import Server, server
 from tests.support.needs import need
+from tests.support.programs import program
 from tests.support.trees import snapshot
 
 CALLS = "openat,write,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,rmdir,link,linkat,fsync,fchmod,flock"
@@ -85,11 +86,7 @@ def prepared(server: Server, command: str, place: Path, old: Path) -> tuple[list
 
 def stand_in(place: Path) -> Path:
     """A Spack whose lock says what it was made of."""
-    program = place / "fake" / "bin" / "spack"
-    program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(f"#!{sys.executable}\nLOCK = {LOCK!r}\n{STAND_IN}")
-    program.chmod(0o755)
-    return program.parent.parent
+    return program(place / "fake/bin/spack", f"#!{sys.executable}\nLOCK = {LOCK!r}\n{STAND_IN}").parents[1]
 
 
 def put_back(kept: Path, folder: Path) -> None:

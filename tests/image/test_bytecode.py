@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import program
 from tests.support.pythons import pythons
 from tests.support.samples import sampled
 from uenvtool.core.errors import ToolFailed
@@ -163,9 +164,7 @@ def test_what_is_no_python_is_left_alone(tree: Path) -> None:
 
 
 def test_a_python_that_does_not_run_is_told(tree: Path) -> None:
-    broken = tree / "python"
-    broken.write_text("#!/bin/sh\necho 'no base here' >&2\nexit 127\n")
-    broken.chmod(0o755)
+    broken = program(tree / "python", "echo 'no base here' >&2\nexit 127")
 
     with pytest.raises(ToolFailed, match="no base here"):
         bytecode.compile_tree(broken, tree, checked=False)

@@ -12,6 +12,7 @@ import pytest
 from tests.conftest import Cli
 from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, spack_that_only_has_a_version
 from tests.support.needs import needs
+from tests.support.programs import program
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import silent
 from uenvtool.image.cache import Folder, Key, Registry, fetch, is_made_of, named_cache, store
@@ -191,8 +192,7 @@ def test_no_job_is_submitted_for_an_image_that_a_place_has(
 ) -> None:
     (place / "kept").mkdir()
     packed_image(place / "kept" / f"{NAME}-{inputs()}.squashfs", inputs())
-    (place / "sbatch").write_text("#!/bin/sh\nexit 9\n")
-    (place / "sbatch").chmod(0o755)
+    program(place / "sbatch", "exit 9")
     monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
 
     answer = cli(*words, "--slurm", "--tag", "hash", "--images", place / "kept", "--json")

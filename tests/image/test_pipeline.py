@@ -19,6 +19,7 @@ from tests.conftest import ROOT, Cli
 from tests.container.test_pipelines import checked
 from tests.support.kept_images import ENVIRONMENT, inputs, packed_image
 from tests.support.needs import need
+from tests.support.programs import program
 from tests.support.registry import running_registry
 from uenvtool.image.metadata import ENV
 
@@ -33,15 +34,12 @@ class Project:
         shutil.copytree(ENVIRONMENT, folder / "envs/pytorch-2.6/clariden-gh200")
         answer = cli("image", "pipeline", "pytorch-2.6", "--system", "clariden")
         assert answer.code == 0, answer.stderr
-        programs = folder / "programs"
-        programs.mkdir()
-        (programs / "uenvtool").write_text(f'#!/bin/sh\nexec {sys.executable} -m uenvtool "$@"\n')
-        (programs / "uenvtool").chmod(0o755)
+        program(folder / "programs" / "uenvtool", f'exec {sys.executable} -m uenvtool "$@"')
         (folder / "tests.sh").write_text('echo "tested $1"\n')
         self.folder = folder
         self.env = {
             **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PATH": f"{folder}/programs:{os.environ['PATH']}",
             "PYTHONPATH": str(ROOT),
             "IMAGES": str(folder / "kept"),
             "DEPLOY": str(folder / "deploy"),
@@ -124,9 +122,7 @@ def test_the_environments_of_one_image_are_each_compared_and_built_together(plac
     assert cli("image", "pipeline", "pytorch-2.6", "hello", "--system", "clariden").code == 0
     for recipe in ("pytorch-2.6", "hello"):
         shutil.copytree(ROOT / "envs" / recipe / "clariden-gh200", place / "envs" / recipe / "clariden-gh200")
-    (place / "programs").mkdir()
-    (place / "programs" / "uenvtool").write_text('#!/bin/sh\necho "$@" >> words\n')
-    (place / "programs" / "uenvtool").chmod(0o755)
+    program(place / "programs" / "uenvtool", 'echo "$@" >> words')
     env = {**os.environ, "PATH": f"{place}/programs:{os.environ['PATH']}", "IMAGES": "kept"}
 
     for step in ("resolve", "build"):

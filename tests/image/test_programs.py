@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.programs import program
 from uenvtool.core.errors import ExitCode, ToolMissing
 from uenvtool.image import programs
 
@@ -19,13 +20,10 @@ HELP = {
 
 def fake(folder: Path, version: str) -> None:
     """Programs that say what those of a version say; the real ones are in tests/real/test_squashfs.py."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "help").write_text(HELP[version])
     for name in ("mksquashfs", "unsquashfs"):
         said = f"-version) echo '{name} version {version} (2020)';; *) cat '{folder}/help' >&2;;"
-        text = f"#!/bin/sh\ncase $1 in {said} esac\n"
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
+        program(folder / name, f"case $1 in {said} esac")
+    (folder / "help").write_text(HELP[version])
 
 
 @pytest.mark.parametrize(

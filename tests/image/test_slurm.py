@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import ROOT, Cli
 from tests.support.kept_images import spack_that_only_has_a_version
 from tests.support.needs import need
+from tests.support.programs import program
 from uenvtool.core import files
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.program import Spack
@@ -128,8 +129,7 @@ def test_without_sbatch_it_says_so_before_it_does_anything(
 def test_a_store_that_somebody_works_on_gets_no_other_lock(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, is_installed: str, is_packed: bool, code: int
 ) -> None:
-    (place / "sbatch").write_text("#!/bin/sh\necho 1\n")
-    (place / "sbatch").chmod(0o755)
+    program(place / "sbatch", "echo 1")
     monkeypatch.setenv("PATH", str(place), prepend=":")
     spack = spack_that_only_has_a_version(place / "spack")
     words = ("image", "build", FOLDER, "--slurm", "--store", place / "store", "--spack", spack)
@@ -219,8 +219,7 @@ def test_a_job_has_ended_only_if_slurm_says_so(
     store = store_of(place, environment, installed=[], begun=[])
     (store / ".uenvtool-install" / "job.json").write_text('{"job": "7", "image": "/x.squashfs"}')
     if squeue:
-        (place / "squeue").write_text(f"#!/bin/sh\n{squeue}\n")
-        (place / "squeue").chmod(0o755)
+        program(place / "squeue", squeue)
     monkeypatch.setenv("PATH", f"{place}:/nonexistent")
 
     answer = cli("image", "status", store, "--json")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tests.support.needs import need
+from tests.support.programs import program
 from tests.support.project import ROOT
 from uenvtool.env.installable import read_installable
 from uenvtool.image.cache import inputs_hash
@@ -38,8 +39,6 @@ def packed_image(path: Path, made_of: str, more: Mapping[str, str] | None = None
 
 def spack_that_only_has_a_version(folder: Path) -> Path:
     """A Spack that fails whatever it is asked but its version: where it runs nothing is spared."""
-    program = folder / "bin" / "spack"
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!{sys.executable}\nimport sys\nprint('1.1.0') if '--version' in sys.argv else sys.exit(7)\n")
-    program.chmod(0o755)
+    code = "import sys\nprint('1.1.0') if '--version' in sys.argv else sys.exit(7)\n"
+    program(folder / "bin" / "spack", f"#!{sys.executable}\n{code}")
     return folder

@@ -12,6 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, Cli, Loaded, Write
 from tests.support.overlays import backend, install, run, wheel
+from tests.support.programs import program
 from uenvtool.venv.base import read_base
 from uenvtool.venv.reload import this_command
 from uenvtool.venv.where import PLAIN, find, label
@@ -179,10 +180,7 @@ def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
 def test_a_uenv_is_loaded_for_the_command_by_the_uenv_client(
     no_base: None, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "bin").mkdir()
-    client = place / "bin" / "uenv"
-    client.write_text('#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n')
-    client.chmod(0o755)
+    client = program(place / "bin" / "uenv", 'for word in "$@"; do printf "%s\\n" "$word"; done')
     env = {**os.environ, "PATH": f"{client.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     words = ["venv", "a b", "six", "--uenv", "pytorch/v2.6.0:v1", "--view=other", "--squash"]
 
@@ -242,9 +240,8 @@ def test_a_stored_image_is_named_by_its_label_if_the_client_knows_it(
 ) -> None:
     digest = "a1" * 32
     record = {"name": "stack", "version": "v1", "tag": "rc1", "system": "clariden", "uarch": "gh200", "digest": digest}
-    client = tmp_path / "uenv"
-    client.write_text(f'#!/bin/sh\n[ "$*" = "image ls --json" ] && echo \'{json.dumps({"records": [record]})}\'\n')
-    client.chmod(0o755)
+    answer = json.dumps({"records": [record]})
+    client = program(tmp_path / "uenv", f'[ "$*" = "image ls --json" ] && echo \'{answer}\'')
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
 
     assert label(f"/repo/images/{digest}/store.squashfs", environ) == "stack/v1:rc1@clariden%gh200"

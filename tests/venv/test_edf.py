@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.overlays import run, wheel
+from tests.support.programs import program
 from uenvtool.core.errors import BadInput
 from uenvtool.venv.reload import refuse_unmounted
 
@@ -36,11 +37,8 @@ ECHO = '#!/bin/sh\nfor word in "$@"; do printf "%s\\n" "$word"; done\n'
 
 def with_srun(place: Path, text: str = SRUN) -> dict[str, str]:
     """An environment with a stand-in of srun."""
-    (place / "bin").mkdir(exist_ok=True)
-    program = place / "bin" / "srun"
-    program.write_text(text)
-    program.chmod(0o755)
-    return {**os.environ, "PATH": f"{program.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
+    srun = program(place / "bin" / "srun", text)
+    return {**os.environ, "PATH": f"{srun.parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
 
 
 def test_the_command_is_run_again_in_a_container_in_the_same_folder(no_base: None, place: Path, edf: Path) -> None:

@@ -12,6 +12,7 @@ from _pytest.mark import ParameterSet
 
 from tests.conftest import Cli, Loaded
 from tests.support.overlays import LAYOUTS, BaseHere, clean_environment, install, run, seen, wheel
+from tests.support.programs import program
 from tests.support.pythons import newest, pythons
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.overlay import add_base_commands, python_wrapper
@@ -155,18 +156,13 @@ def test_an_overlay_whose_base_is_gone_says_so_in_one_line(overlay: tuple[BaseHe
 
 @pytest.mark.parametrize("name", ["@MISSING@", "@BASE@", "it's", "a b", '"', "@SITE@"])
 def test_a_base_of_any_name_keeps_the_quoting_of_the_wrapper(place: Path, name: str) -> None:
-    program = place / name / "python3"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho started\n")
-    program.chmod(0o755)
-    for interpreter in (program, place / name / "gone"):
-        wrapper = place / "wrapper"
-        wrapper.write_text(python_wrapper(str(interpreter), "load 'it'"))
-        wrapper.chmod(0o755)
+    present = program(place / name / "python3", "echo started")
+    for interpreter in (present, place / name / "gone"):
+        wrapper = program(place / "wrapper", python_wrapper(str(interpreter), "load 'it'"))
 
         ran = run([wrapper], clean_environment())
 
-        if interpreter == program:
+        if interpreter == present:
             assert (ran.returncode, ran.stdout) == (0, "started\n"), ran.stderr
         else:
             told = f"uenvtool: the base of this overlay is not here: {interpreter}; load it first: load 'it'\n"

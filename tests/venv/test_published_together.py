@@ -18,6 +18,7 @@ from tests.support.disks import small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
+from tests.support.programs import program
 from tests.support.samples import sampled
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import Replacement, publish, workplace
@@ -112,15 +113,10 @@ class TestOverlays:
     ) -> None:
         assert cli("venv", "v", "--update", "--squash").code == 0
         before = state(place)
-        programs = place.parent / "programs"
-        programs.mkdir()
         real = shutil.which("mksquashfs")
-        script = (
-            f'#!/bin/sh\ncase "$*" in *-version*|*-help*) exec {real} "$@";; esac\necho FATAL: no space >&2; exit 1\n'
-        )
-        (programs / "mksquashfs").write_text(script)
-        (programs / "mksquashfs").chmod(0o755)
-        monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+        text = f'case "$*" in *-version*|*-help*) exec {real} "$@";; esac\necho FATAL: no space >&2; exit 1'
+        fails = program(place.parent / "programs" / "mksquashfs", text)
+        monkeypatch.setenv("PATH", f"{fails.parent}:{os.environ['PATH']}")
 
         answer = cli("venv", "v", "--update", "--squash")
 

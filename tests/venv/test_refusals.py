@@ -16,6 +16,7 @@ import tomlkit
 
 from tests.conftest import Cli, Loaded, Write
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
+from tests.support.programs import program
 from tests.support.pythons import python_of
 from tests.support.samples import sampled
 from tests.support.trees import snapshot
@@ -120,8 +121,8 @@ def test_a_path_of_any_letters_works(here: BaseHere, cli: Cli, wheels: Path, nam
     answer = cli("venv", f"./{name}", "speak")
 
     assert answer.code == 0, answer.stderr
-    for program in ([f"./{name}/bin/speak"], [f"./{name}/bin/python", "-c", "import speak, torch; speak.main()"]):
-        completed = run(program, clean_environment(**here.environment))
+    for words in ([f"./{name}/bin/speak"], [f"./{name}/bin/python", "-c", "import speak, torch; speak.main()"]):
+        completed = run(words, clean_environment(**here.environment))
         assert completed.stdout == "spoken\n", completed.stderr
     sourced = run(
         ["bash", "-c", 'source "$1/bin/activate" && speak && deactivate', "bash", f"./{name}"], clean_environment()
@@ -353,14 +354,13 @@ def test_a_uenv_client_that_is_missing_is_told(no_base: None, cli: Cli, monkeypa
 def test_a_base_that_cannot_serve_is_told(
     no_base: None, cli: Cli, place: Path, name: str, code: str, said: str
 ) -> None:
-    program = place.parent / "fakepython"
+    python = place.parent / "fakepython"
     if name == "old":
-        program.symlink_to(python_of("3.9"))
+        python.symlink_to(python_of("3.9"))
     else:
-        program.write_text("#!/bin/sh\necho out of order >&2\nexit 1\n")
-        program.chmod(0o755)
+        program(python, "echo out of order >&2\nexit 1")
 
-    answer = cli("venv", "v", "--base", program)
+    answer = cli("venv", "v", "--base", python)
 
     assert answer.code == (2 if name == "old" else 4)
     assert said in answer.stderr

@@ -1,0 +1,13 @@
+"""Programs that stand in for others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def program(path: Path, text: str) -> Path:
+    """Write a program; one of sh, if its text does not say whose it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
