@@ -6,7 +6,6 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -104,7 +103,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     build_folders: further folders that no file may name. The exit code is NO if anything is wrong.
     Raises BadInput if a file is not an image or damaged, ToolMissing without unsquashfs 4.5 or later.
     """
-    found = [(str(image), _with_marker(image, check(image, build_folders))) for image in images]
+    found = [(str(image), check(image, build_folders)) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in found for problem in report.problems]
     return Result(
         data=[
@@ -136,14 +135,6 @@ def _rows(found: Sequence[tuple[str, Report]]) -> list[tuple[str, ...]]:
     ]
 
 
-def _with_marker(image: Path, report: Report) -> Report:
-    """Return a report that says too if the marker of a tested image is that of another image."""
-    if not has_mark_of_another(image):
-        return report
-    problem = f"{marker_of(image).name} is of another image: test this one, and mark it again"
-    return replace(report, problems=[*report.problems, problem])
-
-
 def _from_base(image: str, report: Report) -> str:
     libraries = ", ".join(report.elsewhere)
     return f"{image} lies on a base, which has to have {libraries}"
@@ -155,7 +146,7 @@ def _on_record(image: str, report: Report) -> str:
 
 
 def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
-    """Read a whole image and check it. build_folders: further folders that no file may name.
+    """Read a whole image and check it, and the mark that it was tested. build_folders: more that no file may name.
 
     Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
     """
@@ -163,12 +154,14 @@ def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
     contents, read = _read(image, scanner)
     needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
     elsewhere = libraries_elsewhere(contents, needed)
-    lost = [] if contents.is_overlay else list(library_problems(elsewhere))
+    others = [] if contents.is_overlay else list(library_problems(elsewhere))
+    if has_mark_of_another(image):
+        others.append(f"{marker_of(image).name} is of another image: test this one, and mark it again")
     naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
     recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
     using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}
     return Report(
-        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *lost],
+        problems=[*view_problems(contents), *package_problems(contents), *build_folder_problems(using), *others],
         recording=recording,
         elsewhere=elsewhere,
         sha256=tree_sha256(contents, {name: facts.sha256 for name, facts in read.items()}),
