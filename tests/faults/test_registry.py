@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.server
 import json
 import os
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from tests.faults import CASES
 from tests.support.kept_images import packed_image
 from tests.support.needs import needs
 from tests.support.registry import allow_without_tls
+from tests.support.web import Quiet, served
 from uenvtool.core.result import silent
 from uenvtool.image.cache import Key, Registry, fetch
 from uenvtool.image.registry import MANIFEST, artifacts_of
@@ -31,13 +30,10 @@ BAD += ["digest of nothing", "two layers", "no layers", "not JSON", "a page", "d
 BAD += ["other manifest", "another image"]
 
 
-class Liar(http.server.BaseHTTPRequestHandler):
+class Liar(Quiet):
     """Answers as OCI's distribution specification says, but for one lie."""
 
     lie, image, others = "", b"", b""
-
-    def log_message(self, *words: object) -> None:
-        pass
 
     def answer(self, code: int, content: bytes = b"", **headers: str) -> None:
         self.send_response(code)
@@ -114,13 +110,10 @@ def liar(place: Path) -> Iterator[str]:
     (place.parent / "images").mkdir()
     Liar.image = packed_image(place.parent / "images/a.squashfs", KEY.inputs).read_bytes()
     Liar.others = packed_image(place.parent / "images/b.squashfs", "f" * 12).read_bytes()
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Liar)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    host = f"127.0.0.1:{server.server_port}"
-    allow_without_tls(host)
-    yield host
-    server.shutdown()
-    server.server_close()
+    with served(place, Liar) as url:
+        host = url.removeprefix("http://")
+        allow_without_tls(host)
+        yield host
 
 
 @pytest.mark.parametrize("lie", [*GOOD, *BAD] if CASES else [*GOOD[1:3], *BAD[2::5]])

@@ -11,14 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.toml import loads
 from uenvtool.venv import howto
-
-if True:  # tomllib came with Python 3.11
-    try:
-        import tomllib
-    except ImportError:
-        tomllib = None  # type: ignore[assignment]
-
 
 UENV = {"kind": "uenv", "name": "pytorch", "image": "pytorch/v2.6.0:v1", "view": "default"}
 NAMED = {"kind": "named", "name": "/usr/bin/python3"}
@@ -84,8 +78,7 @@ def test_every_line_gives_the_path_back_as_its_reader_sees_it(name: str) -> None
 
     assert shlex.split(found["shell"].text)[2] == path
     assert shlex.split(found["Apptainer"].text)[4] == f"{path}:/user-tools:image-src=/"
-    if tomllib:
-        assert tomllib.loads(found["Engine"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
+    assert loads(found["Engine"].text)["mounts"] == [f"{path}:/user-tools:sqsh"]
     assert bool(found["shell"].caveat) == (re.fullmatch(r"[A-Za-z0-9_./-]+", path) is None)
 
 

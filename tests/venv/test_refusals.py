@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
 import os
 import tarfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 import tomlkit
@@ -20,6 +18,7 @@ from tests.support.programs import program
 from tests.support.pythons import python_of
 from tests.support.samples import sampled
 from tests.support.trees import snapshot
+from tests.support.web import Quiet, served
 
 
 @pytest.fixture
@@ -216,59 +215,40 @@ def test_a_wheel_for_another_platform_only_is_told(here: BaseHere, cli: Cli, whe
     assert "no wheel for this platform" in answer.stderr
 
 
-class Server(http.server.ThreadingHTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A client that goes away before the end is no error here."""
-
-
-class Teapot(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_error(self.server.status)  # type: ignore[attr-defined]
-
-    def log_message(self, *words: object) -> None:
-        pass
-
-
-@pytest.fixture
-def index(request: pytest.FixtureRequest) -> Iterator[str]:
-    """An index that answers every request with one status."""
-    server = Server(("127.0.0.1", 0), Teapot)
-    server.status = request.param  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/simple"
-    server.shutdown()
-
-
-@pytest.mark.parametrize("index", sampled([503, 401, 500, 403], keep=2), indirect=True)
+@pytest.mark.parametrize("status", sampled([503, 401, 500, 403], keep=2))
 def test_an_index_that_fails_is_told_and_nothing_is_lost(
-    here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, index: str
+    here: BaseHere, cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
+    class Failing(Quiet):
+        def do_GET(self) -> None:
+            self.send_error(status)
+
     assert cli("venv", "v", "small").code == 0
     before = snapshot(place)
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", index)
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
 
-    answer = cli("venv", "v", "other")
+    with served(place, Failing) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        answer = cli("venv", "v", "other")
 
     assert answer.code == 4, answer.stderr
     assert "index" in answer.stderr
     assert snapshot(place) == before
 
 
-class Forgetful(http.server.BaseHTTPRequestHandler):
+class Forgetful(Quiet):
     """An index whose newest version is there for the first who asks, as when one of its mirrors lags behind."""
 
+    asked: ClassVar[list[str]] = []
+
     def do_GET(self) -> None:
-        wheels: Path = self.server.wheels  # type: ignore[attr-defined]
         kind, _, name = self.path.strip("/").partition("/")
         if kind == "files":
-            return self.answer(Path(wheels, name).read_bytes())
-        asked: list[str] = self.server.asked  # type: ignore[attr-defined]
-        found = sorted(wheels.glob(f"{name}-*.whl"))
-        shown = found if name not in asked else found[:-1]
-        asked.append(name)
+            return self.answer(Path(self.directory, name).read_bytes())
+        found = sorted(Path(self.directory).glob(f"{name}-*.whl"))
+        shown = found if name not in self.asked else found[:-1]
+        self.asked.append(name)
         sums = {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in shown}
         links = [f'<a href="/files/{name}#sha256={digest}">{name}</a>\n' for name, digest in sums.items()]
         return self.answer("".join(links).encode())
@@ -284,26 +264,20 @@ class Forgetful(http.server.BaseHTTPRequestHandler):
 
     do_HEAD = do_GET
 
-    def log_message(self, *words: object) -> None:
-        pass
-
 
 def test_an_index_that_forgets_its_newest_meanwhile_is_not_believed(
     here: BaseHere, cli: Cli, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wheel(wheels, "small", "2.0", requires=("torch>=2.6",))
-    server = Server(("127.0.0.1", 0), Forgetful)
-    server.wheels, server.asked = wheels, []  # type: ignore[attr-defined]
-    threading.Thread(target=server.serve_forever, daemon=True).start()
     for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS"):
         monkeypatch.delenv(name)
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
 
-    answer = cli("venv", "v", "small")
+    with served(wheels, Forgetful) as url:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
+        answer = cli("venv", "v", "small")
 
-    server.shutdown()
     assert answer.code == 0, answer.stderr
-    assert server.asked == ["small"]  # type: ignore[attr-defined]
+    assert Forgetful.asked == ["small"]
     assert [path.name for path in Path("v").glob("lib/python3*/site-packages/*.dist-info")] == ["small-2.0.dist-info"]
     locked = tomlkit.parse(Path("v/.uenvtool/pylock.toml").read_text()).unwrap()["packages"]
     assert [(each["version"], len(each["wheels"])) for each in locked] == [("2.0", 1)]
