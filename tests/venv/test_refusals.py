@@ -56,7 +56,7 @@ def test_an_error_in_a_requirements_file_names_its_line(here: BaseHere, cli: Cli
         (["v", "./nothing.whl"], "no such file or folder"),
         (["v", "small", "--base", "/no/python"], "no such program"),
         (["v", "small", "--override", "a b"], "--override a b"),
-        (["v", "small", "--mount", "tools"], "--mount tools"),
+        (["v", "small", "--mount", "tools"], "'tools' cannot be a mount point"),
         (["v", "--from", "nothing.toml"], "nothing.toml"),
         (["v", "small", "--from", "nothing.toml"], "the lock says all"),
         (["v:w", "small"], "':'"),

@@ -57,9 +57,7 @@ def packed(
     folder, target = folder.absolute(), target.absolute()
     if not (folder / CONFIG).is_file():
         raise BadInput(f"{folder} is not a virtual environment", hint="make one with `uenvtool venv`")
-    if not mount.startswith("/") or os.path.normpath(mount) != mount or mount == "/" or set(mount) & set(":,\n\0${}"):
-        hint = "an absolute path without : , $ { } such as /user-tools; it must exist where the image is mounted"
-        raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)
+    require_mountable(mount)
     if folder == target or folder in target.parents:
         raise BadInput(f"{target} lies in what is packed", hint="put the image beside the environment")
     programs = find_programs()
@@ -70,6 +68,13 @@ def packed(
         with files.working_folder(SCRATCH_BYTES) as scratch:
             image = pack(programs, _tree(folder, target.stem, mount, scratch), work / "new", scratch, epoch)
         yield image
+
+
+def require_mountable(mount: str) -> None:
+    """Raise BadInput if no image can be mounted there: runtimes give blanks and : , $ { } a meaning of their own."""
+    if not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or os.path.normpath(mount) != mount:
+        hint = "--mount takes an absolute path of plain names such as /user-tools, which exists where it is used"
+        raise BadInput(f"{mount!r} cannot be a mount point", hint=hint)
 
 
 def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:

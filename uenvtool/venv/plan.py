@@ -13,7 +13,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
 from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
-from uenvtool.venv.image import read_image_record
+from uenvtool.venv.image import read_image_record, require_mountable
 from uenvtool.venv.overlay import SITE
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
@@ -68,10 +68,8 @@ def check(request: VenvRequest) -> None:
     checked_names(request.override, "--override", "--override torch, or with a version: --override torch==2.7.0")
     checked_names(request.remove, "--remove", "--remove lightning")
     checked_names([name for name in request.no_build_isolation if name], "--no-build-isolation", "flash-attn")
-    mount = request.mount
-    if mount is not None and (not re.fullmatch(r"(/[\w.+@%-]+)+", mount) or {".", ".."} & set(mount.split("/"))):
-        hint = "for example --mount /user-tools"
-        raise BadInput(f"--mount {mount}: not an absolute path of plain names", hint=hint)
+    if request.mount is not None:
+        require_mountable(request.mount)
     if (request.from_ or request.sync) and (request.wants_packages or request.remove):
         raise BadInput(
             "the lock says all that is installed", hint="add packages afterwards: `uenvtool venv PATH PACKAGE`"
