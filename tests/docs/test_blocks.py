@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 import yaml
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.docs.blocks import Block, read_blocks
 from tests.docs.world import FAILED, World, made
 from tests.support import peers
@@ -133,9 +132,7 @@ REST = {"recipes": {"extends": "pytorch-2.6", "description": "Mine."}, "tuning":
 
 
 @pytest.mark.parametrize("block", named("yaml"))
-def test_yaml_is_a_file_that_the_tool_accepts(
-    cli: Callable[..., Answer], write: Callable[..., Path], block: Block
-) -> None:
+def test_yaml_is_a_file_that_the_tool_accepts(cli: Cli, write: Write, block: Block) -> None:
     keys = yaml.safe_load(block.text)
     kind = next(folder for key, folder in KINDS.items() if key in keys)
     own_folder = {"recipes": "recipes/mine/recipe.yaml", "containers": "recipes/mine/container.yaml"}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import ModuleType
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.project import ROOT
 
 PAGE = ROOT / "docs/scale.md"
@@ -44,7 +43,7 @@ def test_a_time_that_grows_with_the_square_has_the_power_of_two(scale: ModuleTyp
     assert lines[-1] == "the time beyond that grows with the number of lines to the power of 2.00"
 
 
-def test_a_job_of_10_000_nodes_is_as_long_as_one_of_three(cli: Callable[..., Answer]) -> None:
+def test_a_job_of_10_000_nodes_is_as_long_as_one_of_three(cli: Cli) -> None:
     words = ("--system", "clariden", "--account", "a", "--image", "u")
 
     few, many = (cli("job", *words, "--nodes", nodes, "--", "true").stdout for nodes in ("3", "10000"))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Answer, Cli, Write
 from uenvtool.doctor.network import shown
 
-Cli = Callable[..., Answer]
 PRINTED = """\
 # Collective test starting: all_reduce_perf
 # nThread 1 nGpus 1 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 1 iters: 20 validation: 1
@@ -46,7 +44,6 @@ WITHOUT_HOOK = """\
     33554432       8388608     float     sum      -1    17388    1.93    3.38      0    17275    1.94    3.40      0
    134217728      33554432     float     sum      -1    43293    3.10    5.43      0    43396    3.09    5.41      0
 """
-Write = Callable[[str, str | bytes], Path]
 HEAD = "# /opt/nccl-tests/all_reduce_perf -b 1M -e 128M\n" + "".join(
     f"#  Rank {rank:2} Group  0 Pid  {rank + 100} on  nid00{rank // 4 + 1} device  {rank % 4} [0x01] NVIDIA GH200\n"
     for rank in range(8)

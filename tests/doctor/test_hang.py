@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from uenvtool.doctor.dumps import READER
 
-Cli = Callable[..., Answer]
 TORCH = os.environ.get("UENVTOOL_TEST_TORCH_PYTHON", "")
 ALL = "[0, 1, 2, 3]"
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.overlays import BaseHere, install, wheel
 from tests.venv.test_numpy_abi import FOR_1, compiled
 from tests.venv.test_torch_abi import BYE, HELLO, library
@@ -21,9 +21,6 @@ from uenvtool.doctor import machine, on_disk
 from uenvtool.doctor.here import examine_here
 from uenvtool.doctor.python import start_asking
 from uenvtool.doctor.tuned import tuned_here
-
-Cli = Callable[..., Answer]
-Loaded = Callable[..., BaseHere]
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.doctor.test_bandwidth import OLD_TORCH
 from tests.doctor.test_checks import GOOD
 from tests.doctor.test_hang import call, write
@@ -23,7 +23,6 @@ from uenvtool.doctor.nodes import MOST_NODES, expanded
 from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
 
 __all__ = ["nothing_else"]
-Cli = Callable[..., Answer]
 RULE = "-" * 80
 SCRIPT = """\
 #!/bin/bash

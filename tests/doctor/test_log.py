@@ -8,7 +8,6 @@ import json
 import os
 import random
 import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -16,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.doctor.samples import ALSO, FIRES, HEALTHY, TWO_NODES
 from uenvtool.doctor.finding import Examination
 from uenvtool.doctor.log.blocks import BLOCK_BYTES
@@ -25,8 +24,6 @@ from uenvtool.doctor.log.verdict import examined, with_last_words
 from uenvtool.doctor.report import settings_of
 from uenvtool.knowledge.finding import load_findings
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 KNOWN = load_findings()
 SCANNER = Scanner(KNOWN)
 WATCHDOG = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.doctor.test_here import nothing_else
 from uenvtool.doctor import ranks
 from uenvtool.doctor.finding import Examination
@@ -22,7 +22,6 @@ from uenvtool.doctor.ranks import OWN_FOLDER, Place, RankReport, examine_ranks, 
 from uenvtool.knowledge.finding import load_findings
 
 __all__ = ["nothing_else"]
-Cli = Callable[..., Answer]
 KNOWN = load_findings().findings
 SEEN = Examination()
 

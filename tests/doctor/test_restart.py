@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.doctor.samples import FIRES, HEALTHY
 from uenvtool.knowledge.finding import BROKEN, load_findings
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str], object]
 KNOWN = load_findings().findings
 ECC = "n2:12:34 [0] NCCL WARN Cuda failure 'uncorrectable ECC error encountered'\n"
 STOPPED = "ModuleNotFoundError: No module named 'einops'\n"

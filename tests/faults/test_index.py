@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.faults import CASES
 from tests.fuzz.mutation import damaged_lines
 from tests.fuzz.verdict import assert_is_an_answer
@@ -20,7 +20,6 @@ from tests.support.overlays import wheel
 from tests.support.trees import snapshot
 from tests.support.web import served
 
-Cli = Callable[..., Answer]
 NAMES = ["../../../evil", "../../../../../../../../../../tmp/uenvtool-evil", "/tmp/uenvtool-evil", "bin/../../evil"]
 FILES = [*NAMES, "pyvenv.cfg", "../../../pyvenv.cfg", "x-1.0.data/data/bin/python", "x-1.0.data/data/pyvenv.cfg"]
 FILES += ["x-1.0.data/data/../../evil", "x-1.0.data/scripts/../../evil", "x-1.0.data/data/.uenvtool/uenvtool.json"]

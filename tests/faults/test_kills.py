@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import ROOT, SMALL
+from tests.conftest import ROOT, SMALL, Loaded
 from tests.faults import CASES
 from tests.image.test_environment import environment, filled_store
 from tests.support.forked import Server, server
@@ -147,7 +147,7 @@ def test_job(place: Path) -> None:
 
 
 @pytest.fixture
-def torch_here(loaded: Callable[..., BaseHere], wheels: Path, place: Path) -> BaseHere:
+def torch_here(loaded: Loaded, wheels: Path, place: Path) -> BaseHere:
     """A base, and two versions of a package of some files."""
     found = loaded("pythonpath")
     install(found.site, wheel(place.parent / "old", "torch", "2.6.0a0+d883142"))

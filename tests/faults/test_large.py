@@ -6,22 +6,19 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli, Loaded
 from tests.faults import CASES
 from tests.image.test_environment import environment, filled_store
 from tests.support.needs import need
-from tests.support.overlays import BaseHere
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
 SCALE = 1 if CASES >= 300 else 100
 """A default run does a hundredth."""
-Cli = Callable[..., Answer]
 COUNTED = """
 import re, sys
 from pathlib import Path
@@ -40,7 +37,7 @@ def measured(*words: str) -> tuple[subprocess.CompletedProcess[str], int]:
     return done, int(done.stderr.rpartition("MB ")[2])
 
 
-def test_an_overlay_of_many_files(loaded: Callable[..., BaseHere], cli: Cli, wheels: Path, place: Path) -> None:
+def test_an_overlay_of_many_files(loaded: Loaded, cli: Cli, wheels: Path, place: Path) -> None:
     need("mksquashfs", "unsquashfs")
     loaded("pythonpath")
     assert cli("venv", "v").code == 0

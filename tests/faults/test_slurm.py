@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from tests.support.slurm import GPUS, Slurm, running_slurm
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.runtime import load_runtime
@@ -45,7 +45,7 @@ def places() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("system", "runtime"), list(places()))
-def test_sbatch_takes_it(system: str, runtime: str, slurm: Slurm, place: Path, cli: Callable[..., Answer]) -> None:
+def test_sbatch_takes_it(system: str, runtime: str, slurm: Slurm, place: Path, cli: Cli) -> None:
     took = 0
     for number, options in enumerate(VARIANTS):
         words = ["job", "--system", system, "--runtime", runtime, "--account", "g1"]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded, Write
 from tests.fuzz.verdict import assert_is_an_answer
-from tests.support.overlays import BaseHere
 from tests.support.samples import sampled, share
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 VERBS = ["list", "show", "diff", "validate", "schema", "explain", "build", "activate", "venv", "job", "nosuch", ""]
 OPTIONS = [
     "--system",
@@ -157,9 +153,7 @@ REQUIREMENTS += [
 
 
 @pytest.mark.parametrize("seed", sampled(range(2)))
-def test_any_requirements_file_is_answered(
-    loaded: Callable[..., BaseHere], wheels: Path, cli: Cli, write: Write, seed: int
-) -> None:
+def test_any_requirements_file_is_answered(loaded: Loaded, wheels: Path, cli: Cli, write: Write, seed: int) -> None:
     loaded("pythonpath")
     chance = random.Random(seed)
     for number in range(share(12)):

@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import dockerfile_parse
 import pytest
 import yaml
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.faults import CASES
 from tests.fuzz.test_fields import HOSTILE, RUN, changed, leaves, programs, run_all
 from tests.fuzz.test_security import CONTROL
@@ -244,9 +244,7 @@ def test_containers_and_components_in_what_builds_them(kind: Kind, name: str, pl
         (FINDINGS, "nccl", ["doctor", "--log", "job.log", "--json"]),
     ],
 )
-def test_rules_and_findings_in_what_is_shown(
-    kind: Kind, name: str, words: list[str], place: Path, cli: Callable[..., Answer]
-) -> None:
+def test_rules_and_findings_in_what_is_shown(kind: Kind, name: str, words: list[str], place: Path, cli: Cli) -> None:
     (place / "job.sh").write_text("#!/bin/bash\n#SBATCH --nodes=2\nsrun python train.py\n")
     (place / "job.log").write_text("NCCL WARN Error: remote process exited\nNCCL INFO NET/Socket : Using [0]eth0\n")
     for field in hostile_files(kind, name, place, 4):

@@ -6,18 +6,15 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli, Write
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.needs import need
 from uenvtool.core.session import loaded_views
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 COMMANDS = """
 image show X | image verify X | image diff X X | image sbom X | venv info X | venv unpack X out | venv v --from X
 venv v --no-base -r X | job check X | validate X | diff hello X | show ./X

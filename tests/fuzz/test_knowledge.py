@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.fuzz.mutation import damaged_lines
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.samples import pairwise, share
 from uenvtool.knowledge.kinds import KINDS, Kind
 
 COUNT = share(30)
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def shipped(kind: Kind) -> list[Path]:

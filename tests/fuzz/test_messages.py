@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Answer, Cli, Write
 from tests.fuzz.mutation import damaged_json, damaged_lines
 from tests.fuzz.test_records import RECORD
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.needs import need
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 UGLY = re.compile(
     r"\bNone\b|(?<![\w/])b'|Traceback|\[Errno|object is not|<class|Error:|unexpected [A-Z]"
     r"|nothing said|did you mean '(\w)'\?"

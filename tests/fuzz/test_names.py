@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Answer
+from tests.conftest import SMALL, Cli, Write
 from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
 from uenvtool.settings import settings_for
@@ -24,8 +23,6 @@ HOSTILE = [
     "../x",
     "-x",
 ]
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def quoted(name: str) -> str:

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.fuzz.mutation import damaged_json
 from tests.fuzz.verdict import assert_is_an_answer
 from tests.support.samples import WHOLE, sampled, share
 from tests.support.trees import snapshot
 from uenvtool.core.session import loaded_views
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def test_a_damaged_record_removes_nothing_outside_its_folder(cli: Cli, write: Write) -> None:

@@ -6,12 +6,11 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.needs import need
 from tests.support.overlays import wheel
 from tests.support.trees import snapshot
@@ -19,8 +18,6 @@ from uenvtool.cli import COMMANDS
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """What a terminal obeys."""
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 RECORDS = """\
 #!/bin/sh
 echo "$0 $*" >>"{log}"

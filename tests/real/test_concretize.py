@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.real.conftest import RealSpack
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.table import Match, compared
@@ -16,8 +15,6 @@ from uenvtool.knowledge.lock import Lock, read_lock
 from uenvtool.knowledge.system import load_system
 
 pytestmark = pytest.mark.real
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 COUPLED = {
     "pytorch-2.6": {

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.images import Builder, archive, base_image, python_image, storage
 from tests.support.overlays import wheel
 from uenvtool.container.make import tag
 from uenvtool.container.request import TagRequest
 
 pytestmark = [pytest.mark.real, pytest.mark.build]
-Cli = Callable[..., Answer]
 
 LIBRARY = {
     "shout.c": 'const char *shouted(void) { return "HELLO"; }\n',

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.real.test_container_build import LIBRARY, OTHER, RECIPE, Project
 from tests.support.buildkit import BuildKit, Meeting, meeting
 from tests.support.images import archive, base_image, storage
 
 pytestmark = [pytest.mark.real, pytest.mark.build]
-Cli = Callable[..., Answer]
 WAIT = """\
 \t@bash -c 'exec 3<>/dev/tcp/127.0.0.1/{port}; echo {name} >&3; read -r met <&3; echo "{name}: $$met"'
 """

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.doctor.test_bandwidth import table
 from tests.support.browser import Page
 from uenvtool.core.page import page as made_page
@@ -18,8 +17,6 @@ from uenvtool.doctor.ranks import RankReport
 from uenvtool.knowledge.finding import load_findings
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("browser")]
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def test_runs_of_a_test_are_drawn_with_their_numbers(cli: Cli, write: Write, place: Path, page: Page) -> None:

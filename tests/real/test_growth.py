@@ -6,12 +6,11 @@ import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.real.conftest import RealSpack
 from tests.support.project import ROOT
 from uenvtool.env.environment import plan_environment
@@ -25,7 +24,6 @@ from uenvtool.knowledge.source import read
 from uenvtool.knowledge.system import load_system
 
 pytestmark = pytest.mark.real
-Cli = Callable[..., Answer]
 GROWTH = Path(__file__).parent / "growth"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support import peers
 from tests.support.image_builds import UENVTOOL, build_words, spack_variables
 from tests.support.installed import installed_hello
@@ -28,7 +28,6 @@ pytestmark = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-Cli = Callable[..., Answer]
 LOOK = (
     "import json, sys, jinja2, markupsafe._speedups as c; print(json.dumps([sys.prefix, jinja2.__file__, c.__file__]))"
 )

@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support import peers
 from tests.support.image_builds import build_words, spack_variables
 from tests.support.installed import installed_hello
@@ -24,12 +23,11 @@ pytestmark = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-Cli = Callable[..., Answer]
 COMPILED = ("zstd-1.5.6", "zlib-ng-2.2.2", "pigz-2.8")
 
 
 @pytest.fixture
-def build(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+def build(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Builds the image of `hello` with further words."""
     for name, value in spack_variables().items():
         monkeypatch.setenv(name, value)
@@ -37,7 +35,7 @@ def build(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
 
 
 @pytest.fixture
-def cache(build: Callable[..., Answer], place: Path) -> Path:
+def cache(build: Cli, place: Path) -> Path:
     """A build cache with the packages of `hello`, which nobody signed."""
     shutil.copytree(installed_hello().store, place / "store", symlinks=True)
     filled = build("--store", place / "store", "-o", "first.squashfs", "--push", place / "cache", "--unsigned")
@@ -47,7 +45,7 @@ def cache(build: Callable[..., Answer], place: Path) -> Path:
 
 
 def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(
-    build: Callable[..., Answer], cache: Path, place: Path, cli: Cli
+    build: Cli, cache: Path, place: Path, cli: Cli
 ) -> None:
     options = ["--store", place / "new", "--cache", cache, "--cache", place / "absent", "--unsigned"]
 
@@ -64,9 +62,7 @@ def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(
     assert verified.code == 0, verified.stderr
 
 
-def test_packages_that_nobody_signed_are_built_and_it_says_so(
-    build: Callable[..., Answer], cache: Path, place: Path
-) -> None:
+def test_packages_that_nobody_signed_are_built_and_it_says_so(build: Cli, cache: Path, place: Path) -> None:
     answer = build("--store", place / "new", "--cache", cache, "-o", "second.squashfs")
 
     assert answer.code == 0, answer.stderr
@@ -76,7 +72,7 @@ def test_packages_that_nobody_signed_are_built_and_it_says_so(
 
 
 def test_a_missing_key_is_said_before_anything_is_built(
-    build: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+    build: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPACK_GNUPGHOME", str(place / "no-keys"))
     answer = build("--store", place / "store", "-o", "first.squashfs", "--push", place / "cache")
@@ -88,7 +84,7 @@ def test_a_missing_key_is_said_before_anything_is_built(
     assert not (place / "store").exists()
 
 
-def test_an_image_of_the_same_inputs_is_not_built_twice(build: Callable[..., Answer], place: Path, cli: Cli) -> None:
+def test_an_image_of_the_same_inputs_is_not_built_twice(build: Cli, place: Path, cli: Cli) -> None:
     shutil.copytree(installed_hello().store, place / "store", symlinks=True)
     (place / "images").mkdir()
     words = ("--store", place / "store", "-o", place / "images", "--tag", "hash")
@@ -111,7 +107,7 @@ def test_an_image_of_the_same_inputs_is_not_built_twice(build: Callable[..., Ans
 
 
 def test_what_one_machine_put_into_a_place_another_one_takes_and_does_not_build(
-    build: Callable[..., Answer], place: Path, cli: Cli
+    build: Cli, place: Path, cli: Cli
 ) -> None:
     shutil.copytree(installed_hello().store, place / "store", symlinks=True)
     kept = ("--tag", "hash", "--images", place / "kept")
@@ -128,7 +124,7 @@ def test_what_one_machine_put_into_a_place_another_one_takes_and_does_not_build(
 
 
 def test_by_a_site_file_one_build_signs_and_fills_the_cache_that_the_next_one_verifies_and_takes(
-    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[..., Answer]
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, build: Cli
 ) -> None:
     gpg, home = need("gpg"), place / "gnupg"
     home.mkdir(mode=0o700)

@@ -8,20 +8,18 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Answer, Cli
 from tests.support.needs import need, needs
 from tests.support.overlays import pack_overlay
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
 from uenvtool.image.verify import BUILD_FOLDERS, BuildPathScanner
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
-Cli = Callable[..., Answer]
 SITE = f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import Answer
+from tests.conftest import Answer, Cli
 from tests.support import peers
 from tests.support.disks import make_read_only, small_disk
 from tests.support.image_builds import spack_variables
@@ -66,7 +66,7 @@ OUTSIDE = """
             except OSError as error:
                 print(place, error)
 """
-Build = Callable[..., Answer]
+Build = Cli
 
 
 def resolved() -> Path:
@@ -86,7 +86,7 @@ def resolved() -> Path:
 
 
 @pytest.fixture
-def build(cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
+def build(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> Build:
     """Builds the image of one small package; `more` are lines of Python that end its installation."""
     for name, value in spack_variables().items():
         monkeypatch.setenv(name, value)
@@ -121,7 +121,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
         shutil.rmtree(folder)
 
 
-def test_a_build_that_writes_outside_is_kept_in(build: Build, place: Path, cli: Callable[..., Answer]) -> None:
+def test_a_build_that_writes_outside_is_kept_in(build: Build, place: Path, cli: Cli) -> None:
     places = [os.environ["HOME"], str(ROOT), "/usr/local", "/etc", "/user-environment/../opt"]
 
     answer = build("--store", place / "store", "-o", "small.squashfs", more=OUTSIDE.format(places=places))

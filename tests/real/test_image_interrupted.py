@@ -9,12 +9,12 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.disks import small_disk
 from tests.support.image_builds import UENVTOOL, build_words, environ, spack_variables
 from tests.support.installed import installed_hello
@@ -28,7 +28,6 @@ pytestmark = [
     *needs("mksquashfs"),
 ]
 KILLS = 20
-Cli = Callable[..., Answer]
 
 
 @pytest.fixture(autouse=True)

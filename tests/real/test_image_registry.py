@@ -6,13 +6,13 @@ import hashlib
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, spack_that_only_has_a_version
 from tests.support.needs import needs
 from tests.support.registry import running_registry
@@ -20,7 +20,6 @@ from uenvtool.core.result import silent
 from uenvtool.image.cache import Key, Registry, fetch, named_cache, store
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs", "unsquashfs", "skopeo", "docker-registry")]
-Cli = Callable[..., Answer]
 KEY = Key(name="hello", inputs="0123456789ab")
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.real.test_image_build import loaded, own_spack
 from tests.support import peers
 from tests.support.image_builds import spack_variables
@@ -26,8 +25,6 @@ pytestmark = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 NOT_OF_PYTHON = "py-pip, py-six, py-packaging, py-typing-extensions, py-markupsafe, py-jinja2, python-venv"
 TOOLS = f"""\
 extends: hello

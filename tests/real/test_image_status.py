@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.real.test_image_interrupted import killed
 from tests.real.test_image_same import small_environment, words
 from tests.support import peers
@@ -23,7 +23,6 @@ pytestmark = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-Cli = Callable[..., Answer]
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.real.test_image_build import loaded, run_loaded
 from tests.support import peers
 from tests.support.image_builds import spack_variables
@@ -23,8 +22,6 @@ pytestmark = [
     needs_solver,
     *needs("mksquashfs"),
 ]
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 RECIPE = """\
 extends: hello
 description: Two builds of zstd.

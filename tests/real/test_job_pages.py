@@ -8,19 +8,16 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
 from tests.docs.blocks import read_blocks
 from tests.real.test_job_slurm import Site, site, torch_python, until, wait_for
 from tests.support.needs import skip_without
 
 __all__ = ["site"]
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]
-Cli = Callable[..., Answer]
 SCRIPTS = {
     block.text.split()[1].rstrip(":"): block.text
     for block in read_blocks()

@@ -17,13 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.needs import skip_without
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
-Cli = Callable[..., Answer]
 MEET = Path(__file__).parent.parent / "support" / "meet.py"
 TORCH = "UENVTOOL_TEST_TORCH_PYTHON"
 RANKS = 8

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Answer
+from tests.conftest import SMALL, Cli, Write
 from tests.real.conftest import RealSpack
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 PINNED = "tag: v2026.06.0, commit: d4f7c711a6a42f1c4d551c8fd10fce9a11340a81}"
 LOCAL = SMALL.replace("home: clariden", "home: local").replace("tag: v2026.06.0}", PINNED)
 """With the commit of the recipes that ship, whose index of packages Spack keeps."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.needs import skip_without
 
 pytestmark = pytest.mark.real
-Cli = Callable[..., Answer]
 INITS = (Path("/usr/share/lmod/lmod/init/bash"), Path("/usr/share/modules/init/bash"))
 JOBS = [
     ("frontier", "conda"),

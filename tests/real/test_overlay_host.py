@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.real.test_modules import init
 from tests.support.needs import needs, skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, wheel
@@ -19,7 +18,6 @@ from tests.support.pythons import newest, pythons
 from tests.support.slurm import Slurm
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs"), pytest.mark.xdist_group("slurm")]
-Cli = Callable[..., Answer]
 __all__ = ["init"]
 LOOK = """
 import os, sys, inbase, tool, torch
@@ -41,7 +39,7 @@ def fill(here: BaseHere, wheels: Path) -> None:
 
 
 @pytest.fixture
-def conda(loaded: Callable[..., BaseHere], wheels: Path) -> BaseHere:
+def conda(loaded: Loaded, wheels: Path) -> BaseHere:
     here = loaded("conda")
     fill(here, wheels)
     return here

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Loaded
 from tests.support.disks import mounted
 from tests.support.kills import KILLED, chosen, killed_before, steps
 from tests.support.needs import needs
@@ -24,7 +24,7 @@ RIGHT = {"tool": "2.0", "metadata": "2.0", "inbase": "1.0", "base metadata": "1.
 
 
 @pytest.fixture
-def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHere]:
+def stack(loaded: Loaded, wheels: Path) -> Callable[..., BaseHere]:
     """Loads a base with tool 1, inbase 1 and a torch that starts workers; tool 2 can be installed."""
 
     def load(layout: str, version: str | None = None) -> BaseHere:
@@ -38,7 +38,7 @@ def stack(loaded: Callable[..., BaseHere], wheels: Path) -> Callable[..., BaseHe
 @pytest.mark.slow
 @pytest.mark.parametrize("version_and_layout", versions_and_layouts(quick=1))
 def test_a_packed_overlay_wins_wherever_it_is_mounted(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, version_and_layout: tuple[str, str]
+    stack: Callable[..., BaseHere], cli: Cli, place: Path, version_and_layout: tuple[str, str]
 ) -> None:
     version, layout = version_and_layout
     here = stack(layout, version)
@@ -56,9 +56,7 @@ def test_a_packed_overlay_wins_wherever_it_is_mounted(
             assert Path(found["prefix"]) == where, way
 
 
-def test_the_image_carries_what_the_uenv_client_reads(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
-) -> None:
+def test_the_image_carries_what_the_uenv_client_reads(stack: Callable[..., BaseHere], cli: Cli, place: Path) -> None:
     stack("pythonpath")
     answer = cli("venv", "v", "tool", "--squash", "myenv.squashfs")
 
@@ -79,7 +77,7 @@ def test_the_image_carries_what_the_uenv_client_reads(
 
 @pytest.mark.slow
 def test_the_same_inputs_give_the_same_image(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+    stack: Callable[..., BaseHere], cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack("pythonpath")
     assert cli("venv", "one/.venv", "tool", "--squash", "one/e.squashfs").code == 0
@@ -97,7 +95,7 @@ def test_the_same_inputs_give_the_same_image(
 @pytest.mark.slow
 def test_an_image_alone_is_updated_and_the_old_one_kept(
     stack: Callable[..., BaseHere],
-    cli: Callable[..., Answer],
+    cli: Cli,
     wheels: Path,
     place: Path,
 ) -> None:
@@ -120,7 +118,7 @@ def test_an_image_alone_is_updated_and_the_old_one_kept(
 @pytest.mark.slow
 def test_an_unpacked_image_is_an_overlay_again(
     stack: Callable[..., BaseHere],
-    cli: Callable[..., Answer],
+    cli: Cli,
     place: Path,
     wheels: Path,
 ) -> None:
@@ -138,9 +136,7 @@ def test_an_unpacked_image_is_an_overlay_again(
     assert cli("venv", "unpack", "e.squashfs", "w").code == 2
 
 
-def test_an_overlay_that_is_there_is_packed_as_it_is(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
-) -> None:
+def test_an_overlay_that_is_there_is_packed_as_it_is(stack: Callable[..., BaseHere], cli: Cli, place: Path) -> None:
     stack("pythonpath")
     assert cli("venv", "v", "tool").code == 0
     before = (place / "v").stat().st_ino
@@ -154,9 +150,7 @@ def test_an_overlay_that_is_there_is_packed_as_it_is(
     assert "/images/stack.squashfs," in data["image"]["use"][0]["text"]
 
 
-def test_a_file_that_is_no_image_of_ours_is_not_replaced(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path
-) -> None:
+def test_a_file_that_is_no_image_of_ours_is_not_replaced(stack: Callable[..., BaseHere], cli: Cli, place: Path) -> None:
     stack("pythonpath")
     (place / "data.squashfs").write_bytes(b"years of work")
 
@@ -168,7 +162,7 @@ def test_a_file_that_is_no_image_of_ours_is_not_replaced(
 
 
 def test_without_mksquashfs_nothing_is_begun(
-    stack: Callable[..., BaseHere], cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+    stack: Callable[..., BaseHere], cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack("pythonpath")
     monkeypatch.setattr("uenvtool.image.programs.shutil.which", lambda *_words, **_more: None)
@@ -184,7 +178,7 @@ def test_without_mksquashfs_nothing_is_begun(
 @pytest.mark.xdist_group("killed")  # as in tests/venv/test_interrupted.py
 def test_packing_killed_at_any_step_leaves_an_image_that_works(
     stack: Callable[..., BaseHere],
-    cli: Callable[..., Answer],
+    cli: Cli,
     place: Path,
     wheels: Path,
 ) -> None:

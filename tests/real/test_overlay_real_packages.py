@@ -6,12 +6,11 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Answer, Cli
 from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, base, clean_environment, install, run, wheel
 from tests.support.pythons import newest, pythons
@@ -126,7 +125,7 @@ print(json.dumps(bad))
 
 @pytest.mark.parametrize("wanted", SETS, ids="+".join)
 def test_a_real_set_fits_its_base_and_brings_no_second_torch(
-    loaded_stack: BaseHere, cli: Callable[..., Answer], wanted: tuple[str, ...], place: Path
+    loaded_stack: BaseHere, cli: Cli, wanted: tuple[str, ...], place: Path
 ) -> None:
     answer = cli("venv", "v", *wanted)
 
@@ -156,7 +155,7 @@ def unmet_by_pip(folder: Path, env: dict[str, str]) -> list[str]:
 
 @pytest.mark.parametrize(("wanted", "code"), [(["h5py==3.10.0"], 0), (["h5py==3.10.0", "numpy>=2"], 1)])
 def test_a_real_wheel_built_for_numpy_1_is_told_from_its_binary(
-    loaded_stack: BaseHere, cli: Callable[..., Answer], wanted: list[str], code: int
+    loaded_stack: BaseHere, cli: Cli, wanted: list[str], code: int
 ) -> None:
     answer = cli("venv", "v", *wanted)
 
@@ -181,7 +180,7 @@ def test_plain_uv_would_bring_a_second_torch(loaded_stack: BaseHere, place: Path
 
 @pytest.mark.slow
 def test_the_real_torch_of_a_base_stays_and_starts_workers_with_the_overlay(
-    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, real_torch: Path
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, real_torch: Path
 ) -> None:
     for name, value in {**USER, "HOME": str(HOME)}.items():
         monkeypatch.setenv(name, value)

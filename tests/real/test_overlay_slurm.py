@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
-from tests.support.overlays import LAYOUTS, BaseHere
+from tests.conftest import Cli, Loaded
+from tests.support.overlays import LAYOUTS
 from tests.support.slurm import Slurm
 from tests.venv.test_precedence import fill_base, ways
 
@@ -19,7 +18,7 @@ pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_overlay_wins_in_every_task(
-    slurm: Slurm, loaded: Callable[..., BaseHere], wheels: Path, cli: Callable[..., Answer], place: Path, layout: str
+    slurm: Slurm, loaded: Loaded, wheels: Path, cli: Cli, place: Path, layout: str
 ) -> None:
     here = loaded(layout)
     fill_base(here, wheels)

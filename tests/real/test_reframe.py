@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.kept_images import packed_image
 from tests.support.needs import needs, skip_without
 from tests.support.slurm import running_slurm
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm"), *needs("mksquashfs", "unsquashfs")]
-Cli = Callable[..., Answer]
 SETTINGS = """\
 site_configuration = {
     "systems": [

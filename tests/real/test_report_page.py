@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from tests.support.browser import Page
 from uenvtool.core.page import page as made_page
 from uenvtool.report.report import SCRIPT
@@ -32,9 +31,7 @@ def inked(picture: Path, box: tuple[int, int, int, int] | None = None) -> tuple[
         return len(part.getcolors(maxcolors=1 << 24)), sum(part.getpixel((0, 0)))
 
 
-def test_a_stack_is_searched_and_asked_why_by_keyboard(
-    cli: Callable[..., Answer], place: Path, page: Page, tmp_path: Path
-) -> None:
+def test_a_stack_is_searched_and_asked_why_by_keyboard(cli: Cli, place: Path, page: Page, tmp_path: Path) -> None:
     cli("report", ROOT / "envs/pytorch-2.6/clariden-gh200")
 
     page.show(f"file://{place}/report.html")

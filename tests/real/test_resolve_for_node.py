@@ -7,12 +7,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.made_once import made_once
@@ -25,8 +24,6 @@ from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock, without_wrapper
 
 pytestmark = [pytest.mark.real, pytest.mark.build, pytest.mark.xdist_group("spack")]
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 ABSENT_COMPILER = """\
 extends: local

@@ -7,20 +7,17 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Answer, Cli, Write
 from tests.support import peers
 from tests.support.kept_images import ENVIRONMENT, spack_that_only_has_a_version
 from tests.support.needs import need, skip_without
 from tests.support.web import Quiet, served
 
 pytestmark = pytest.mark.real
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 SECRET = "a-secret-that-nobody-prints"
 
 
@@ -45,7 +42,7 @@ class Bucket(Quiet):
 
 
 @pytest.fixture
-def check(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+def check(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Checks what a build of `hello` needs by a site file with this text, and what the file says of Spack."""
     spack, packages = peers.SPACK.need(), peers.PACKAGES.need()
     need("mksquashfs")
@@ -60,7 +57,7 @@ def check(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> Callable[.
     return call
 
 
-def test_all_that_is_there_is_shown_and_nothing_is_written(check: Callable[..., Answer], place: Path) -> None:
+def test_all_that_is_there_is_shown_and_nothing_is_written(check: Cli, place: Path) -> None:
     (place / "sources").mkdir()
     text = f"stores: {place}/stores\nmirrors:\n  sources: {{url: {place}/sources, binary: false}}\n"
 
@@ -74,7 +71,7 @@ def test_all_that_is_there_is_shown_and_nothing_is_written(check: Callable[..., 
     assert sorted(os.listdir(place)) == ["site.yaml", "sources"]
 
 
-def test_all_that_is_not_there_is_said_at_once_where_it_stands(check: Callable[..., Answer], place: Path) -> None:
+def test_all_that_is_not_there_is_said_at_once_where_it_stands(check: Cli, place: Path) -> None:
     text = (
         f"mirrors:\n"
         f"  sources: {{url: {place}/absent, binary: false}}\n"
@@ -95,7 +92,7 @@ def test_all_that_is_not_there_is_said_at_once_where_it_stands(check: Callable[.
     assert f"site.yaml:8:9: {place}/site.yaml/x cannot be written" in answer.stderr
 
 
-def test_a_folder_that_is_no_build_cache_is_said_and_one_is_taken(check: Callable[..., Answer], place: Path) -> None:
+def test_a_folder_that_is_no_build_cache_is_said_and_one_is_taken(check: Cli, place: Path) -> None:
     (place / "web").mkdir()
     with served(place / "web") as url:
         text = f"mirrors:\n  cache: {{url: '{url}', source: false}}\n"
@@ -110,7 +107,7 @@ def test_a_folder_that_is_no_build_cache_is_said_and_one_is_taken(check: Callabl
     assert "answers 404" in wrong.stderr
 
 
-def test_where_packages_are_pushed_is_asked_too(check: Callable[..., Answer], place: Path) -> None:
+def test_where_packages_are_pushed_is_asked_too(check: Cli, place: Path) -> None:
     gone = "http://127.0.0.1:9/cache"
 
     named = check("", "--push", gone, "--unsigned")
@@ -124,7 +121,7 @@ def test_where_packages_are_pushed_is_asked_too(check: Callable[..., Answer], pl
 
 
 def test_an_object_store_gets_the_credentials_of_the_variables(
-    check: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
+    check: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = os.environ.get("SPACK_PYTHON", "python3")
     if subprocess.run([python, "-c", "import boto3"], capture_output=True, check=False).returncode != 0:
@@ -149,7 +146,7 @@ def test_an_object_store_gets_the_credentials_of_the_variables(
     assert SECRET not in wrong.stderr + right.stderr + wrong.stdout + right.stdout
 
 
-def test_a_public_key_verifies_and_does_not_sign(check: Callable[..., Answer], place: Path) -> None:
+def test_a_public_key_verifies_and_does_not_sign(check: Cli, place: Path) -> None:
     gpg, home = need("gpg"), place / "gnupg"
     home.mkdir(mode=0o700)
     words = [gpg, "--homedir", home, "--batch", "--quiet", "--passphrase", ""]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.real.conftest import RealSpack
 from tests.support import peers
 from tests.support.installed import Installed, installed_hello
@@ -96,7 +95,7 @@ def test_a_mirror_is_made_from_what_is_listed(hello: Installable, place: Path) -
 
 
 def test_the_plan_of_an_image_knows_the_sizes_that_a_mirror_has(
-    hello: Installable, place: Path, cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch
+    hello: Installable, place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mirror = peers.SOURCES.need()
     spack_options = ["--spack", peers.SPACK.need(), "--repo", f"builtin={peers.PACKAGES.need()}"]

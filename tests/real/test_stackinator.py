@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.support import peers
 from tests.support.needs import skip_without
 from tests.support.samples import sampled
@@ -44,9 +43,7 @@ def python_of(version: int) -> Path:
 
 @pytest.mark.parametrize("recipe", sampled(["pytorch-2.6", "pytorch-2.9", "compilers"]))
 @pytest.mark.parametrize(("version", "format_"), [(6, "stackinator"), (7, "stackinator3")])
-def test_stackinator_accepts_the_recipe(
-    cli: Callable[..., Answer], write: Callable[..., Path], recipe: str, version: int, format_: str
-) -> None:
+def test_stackinator_accepts_the_recipe(cli: Cli, write: Write, recipe: str, version: int, format_: str) -> None:
     python = python_of(version)
     write("recipes/compilers/recipe.yaml", COMPILERS)
     assert cli("build", recipe, "--system", "clariden", "--format", format_, "-o", "out").code == 0

@@ -7,12 +7,11 @@ import json
 import os
 import subprocess
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.overlays import clean_environment, run, wheel
 
 PYTHON = Path(os.environ.get("UENVTOOL_TEST_TORCH_PYTHON") or "/nonexistent")
@@ -61,9 +60,7 @@ def used(folder: str) -> str:
 
 
 @pytest.mark.slow
-def test_an_extension_is_built_on_the_bases_torch_and_made_again(
-    no_base: None, cli: Callable[..., Answer], source: Path
-) -> None:
+def test_an_extension_is_built_on_the_bases_torch_and_made_again(no_base: None, cli: Cli, source: Path) -> None:
     made = cli("venv", "v", "--base", PYTHON, "--no-build-isolation", "tinyop")
     again = cli("venv", "w", "--base", PYTHON, "--from", "v/.uenvtool/pylock.toml")
     updated = cli("venv", "v", "--update")
@@ -77,7 +74,7 @@ def test_an_extension_is_built_on_the_bases_torch_and_made_again(
 
 @pytest.mark.slow
 def test_a_module_that_a_real_torch_cannot_load_is_a_conflict(
-    no_base: None, cli: Callable[..., Answer], wheels: Path, place: Path
+    no_base: None, cli: Cli, wheels: Path, place: Path
 ) -> None:
     """A function that torch 2.13 does not have; the module is linked with its real libraries."""
     found = run([PYTHON, "-c", "import torch; print(torch.__path__[0])"], clean_environment())
