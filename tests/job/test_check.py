@@ -228,11 +228,11 @@ QUIET = {
     "an address in a variable or a file": TWO
     + "srun torchrun $ARGS t.py\nsrun accelerate launch --config_file a.yaml t.py\n",
     "what the batch script takes for all": TWO
-    + "M=`hostname`\nL=\"torchrun --nproc_per_node 4 --master_addr $M\"\nsrun bash -c '$L t.py'\n",
+    + "M=`hostname`\nL=\"torchrun --nnodes 2 --nproc_per_node 4 --master_addr $M\"\nsrun bash -c '$L t.py'\n",
     "a number of a node that c10d does not read": TWO
     + f"srun {MEETS.replace('t.py', '--node_rank=$SLURM_NODEID t.py')}\n",
     "a number of a node, in the step": TWO
-    + "srun bash -c 'torchrun --nproc-per-node=4 --node_rank=$SLURM_NODEID --master_addr=$MASTER_ADDR t.py'\n",
+    + "srun bash -c 'torchrun --nnodes=2 --nproc-per-node=4 --node_rank=$SLURM_NODEID --master_addr=$M t.py'\n",
     "a step in the background that is waited for": TWO + "srun python t.py &\nwait $!\n",
     "a GPU for one program": FOUR + "CUDA_VISIBLE_DEVICES=0 python test.py\nsrun -c 8 python t.py\n",
     "a job on one GPU of a uenv": "#SBATCH --uenv=x/v2.9:v1 -N1 --gpus-per-node=1 -c 72\nsrun -c 72 python t.py\n",
@@ -321,6 +321,8 @@ MISSED = {
     "dos-line-ends, in a script within one": "sbatch <<E\r\n#!/bin/bash\r\n#SBATCH -N 1\r\nls\r\nE\r\n",
     "option-without-value, and a blank": ONE + "#SBATCH --mem= 64G\n",
     "node-alone, standalone": TWO + "srun torchrun --standalone --nproc-per-node=4 t.py\n",
+    "node-alone, of one node": TWO
+    + "srun torchrun --nproc_per_node=4 --rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:$MASTER_PORT t.py\n",
     "node-alone, localhost": TWO + "srun python -m torch.distributed.run --nnodes 2 --master_addr localhost t.py\n",
     "node-alone, the leader": FOUR + "export MASTER_ADDR=127.0.0.1\nsrun python t.py\n",
     "node-alone, its own name": TWO + "srun bash -c 'torchrun --rdzv_endpoint $(hostname):29500 t.py'\n",

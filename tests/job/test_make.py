@@ -676,6 +676,10 @@ WRITTEN = {  # scripts as repositories have them
         "localhost is the address of each node itself",
     ),
     "one node": ("N=1\ntorchrun --nnodes $N --master_addr $MASTER_ADDR gpt.py", "torchrun is told of one node"),
+    "by default": (
+        "torchrun --nproc_per_node 4 --rdzv_endpoint $HEAD:29500 train.py",
+        "torchrun is for one node without --nnodes",
+    ),
     "behind a program": ("uv run torchrun --nproc_per_node=4 train.py", "torchrun gets no address of the other nodes"),
 }
 WORLDS = {
@@ -728,7 +732,7 @@ def test_a_script_whose_launcher_stays_on_one_node_is_refused_for_two(cli: Cli, 
     [
         'torchrun --nnodes="$NNODES" --nproc-per-node=4 --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" train.py',
         "ARGS=(\n  --nnodes $NNODES\n  --master_addr $MASTER_ADDR\n)\ntorchrun ${ARGS[@]} gpt.py",
-        "if $one; then\n torchrun --standalone train.py\nelse\n torchrun --master-addr=$MASTER_ADDR train.py\nfi",
+        "if $one; then\n torchrun --standalone t.py\nelse\n torchrun --nnodes=$N --master-addr=$MASTER_ADDR t.py\nfi",
     ],
 )
 def test_a_script_whose_launcher_takes_the_address_runs_once_a_node(cli: Cli, place: Path, line: str) -> None:

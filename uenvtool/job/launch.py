@@ -61,11 +61,14 @@ class Launcher:
         name = " ".join(self.words)
         if "--standalone" in words:
             return f"--standalone of {name} is for one node"
-        if option(words, "nnodes", "num_machines", "num_nodes") in ("1", "1:1"):
+        nodes = option(words, "nnodes", "num_machines", "num_nodes")
+        if nodes in ("1", "1:1"):
             return f"{name} is told of one node"
         address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip", "hostfile")
         if address and _THIS_NODE.fullmatch(address):
             return f"{address} is the address of each node itself"
+        if address and nodes is None and "nnodes" in self.rendezvous:  # the others have a hostfile, or a file of theirs
+            return f"{name} is for one node without --nnodes"
         return "" if address else f"{name} gets no address of the other nodes"
 
 
