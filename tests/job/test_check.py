@@ -152,6 +152,15 @@ def test_the_program_that_a_script_starts_is_read_if_it_is_there(cli: Cli, write
     assert rule in rules(found(cli, file))
 
 
+def test_a_program_that_takes_the_first_gpu_it_sees_may_see_one_alone(cli: Cli, write: Write) -> None:
+    script, _ = TRAINING["local-rank-of-one-gpu"]
+    write(
+        "train.py", 'local_rank = int(os.environ["SLURM_LOCALID"])\nlocal_rank = 0\ntorch.cuda.set_device(local_rank)\n'
+    )
+
+    assert "local-rank-of-one-gpu" not in rules(found(cli, write("job.sh", script)))
+
+
 def test_the_options_that_a_system_needs_are_asked_for_where_it_is_named(cli: Cli, write: Write) -> None:
     file = write("job.sh", ONE + "python train.py\n")
 
@@ -206,6 +215,8 @@ QUIET = {
     "a script that makes the folder and submits itself": "#SBATCH -o logs/%j.out\n"
     'if [ -z $SLURM_JOB_ID ]; then\n  mkdir -p logs\n  sbatch "$0"\n  exit\nfi\n',
     "a fixed port on a node of its own": "#SBATCH -N 1\n#SBATCH --exclusive\nexport MASTER_PORT=29500\n",
+    "a fixed port where a step takes all GPUs of a node": ONE.replace("#SBATCH --gpus=1\n", "")
+    + "export MASTER_PORT=6000\nN=$(($SLURM_NNODES * 8))\nsrun -n $N --gpus-per-task=1 python t.py\n",
     "a fixed port where nodes are exclusive": "#SBATCH --uenv=x/v2.9:v1\n#SBATCH -N 1\nsource activate/x.sh\n"
     "export MASTER_PORT=29500\n",
     "the world by an old name": FOUR + "export WORLD_SIZE=$SLURM_NPROCS\nsrun -c 8 python t.py\n",
@@ -262,6 +273,7 @@ QUIET = {
     "conda, and its hook": ONE + 'eval "$(conda shell.bash hook)"\nconda activate x\n',
     "conda in a login shell": ONE.replace("bash", "bash -l") + "conda activate x\n",
     "the tasks of an array": ONE + "#SBATCH --array=0-15:3%4\n",
+    "a folder that a shell names": "sbatch <<E\n#!/bin/bash\n#SBATCH --output=$HOME/%j.out\nls\nE\n",
     "a usage text": "echo 'Usage: job.sh <ACCOUNT>'\n",
     "a dash and a no-break space that Slurm takes": ONE
     + "#SBATCH --job-name=a\u2013b --comment=\"a \u2013\u00a0b\" # x \u2013y\u00a0z\necho 'a \u2013b\u00a0c'\n",

@@ -36,6 +36,8 @@ _TAKES_LOCAL_RANK = re.compile(
     r"set_device\([^)\n]*local_?rank|Trainer\([^)]*devices=[2-9]|initialize_distributed_from_config|deepspeed\.init",
     re.IGNORECASE,
 )
+_LOCAL_RANKS = re.compile(r"\blocal_?rank[ \t]*=[ \t]*(\w+)", re.IGNORECASE)
+"""What a program takes for its local rank, the last of which holds: 0 of the one GPU that it sees."""
 _USES_ALL_GPUS = re.compile(
     r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
 )
@@ -87,6 +89,7 @@ class Context:
             or self.shape.requested.get("mem") == "0"
             or (self.shape.nodes or 1) > 1
             or (self.shape.gpus or 1) >= WHOLE_NODE
+            or any((launch.shape.gpus or 1) >= WHOLE_NODE for launch in self.launches)
             or self.facts.get("exclusive") is not None
         )
 
@@ -312,7 +315,7 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
             continue
         file, text = context.program(launch)
         found = _TAKES_LOCAL_RANK.search(text)
-        if found:
+        if found and _LOCAL_RANKS.findall(text)[-1:] != ["0"]:
             yield at(launch.part, f"{file} has {' '.join(found[0].split())[:40]}")
 
 
@@ -469,7 +472,7 @@ def output_folders(context: Context) -> Iterator[Found]:
     for part in context.source.of("directive", "output", "error"):
         folder, _, name = part.text.removeprefix("./").rpartition("/")
         named = re.search(rf"^[ \t]*#.*\bmkdir\b.*{re.escape(folder)}", context.source.text, re.MULTILINE)
-        is_there = folder in ("", ".", "..") or folder[0] == "/" or context.has_folder(folder)
+        is_there = folder in ("", ".", "..") or folder[0] in ("/", "~", "$", OUTER) or context.has_folder(folder)
         if not named and not is_there and folder not in reported:
             reported.add(folder)
             known, number, rest = folder.partition("%")  # nobody can make the folder of a job's number before it

@@ -49,5 +49,6 @@ class Values:
                 found.append(word)
             else:
                 listed = value[1:-1] if value.startswith("(") and value.endswith(")") else value
-                found += self.expanded([share.strip("\"'") for share in listed.split()], depth + 1)
+                shares = [listed] if listed.startswith("$(") else listed.split()  # a number or an output is one word
+                found += self.expanded([share.strip("\"'") for share in shares], depth + 1)
         return tuple(found)
