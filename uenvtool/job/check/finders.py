@@ -20,6 +20,7 @@ from uenvtool.job.check.launch import (
     options,
 )
 from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
+from uenvtool.job.check.script import BYTE_ORDER_MARK
 from uenvtool.job.check.values import Values
 from uenvtool.job.launch import LAUNCHERS, PYTHON_NAME, STARTERS, behind_python, has_unknown
 from uenvtool.job.launch import option as option_of
@@ -454,6 +455,37 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
+def no_shebang(context: Context) -> Iterator[Found]:
+    """Yield the start of a file with #SBATCH lines that does not say what runs it.
+
+    Where no line says so, it can be a part that another file begins.
+    """
+    if context.source.has_shebang or not any(part.kind in ("directive", "ignored") for part in context.source.parts):
+        return
+    text = context.source.text
+    is_behind_mark = text.startswith(f"{BYTE_ORDER_MARK}#!")
+    detail = "a byte order mark stands before it" if is_behind_mark else ""
+    edits = ((0, 1, ""),) if is_behind_mark else ()
+    is_certain = _SHEBANG.search(text) is not None
+    yield Found(offset=0, end=max(text.find("\n"), 1), detail=detail, edits=edits, is_certain=is_certain)
+
+
+_SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)
+
+
+def options_as_comments(context: Context) -> Iterator[Found]:
+    """Yield #SBATCH lines that are comments to sbatch.
+
+    Behind a blank they always are; with one behind the `#` it can be a way to switch an option off beside others.
+    """
+    are_all = not any(context.source.of("directive"))
+    lines = [part for part in context.source.of("ignored") if are_all or not part.text.startswith("#")]
+    if lines:
+        detail = f"{len(lines)} lines" if len(lines) > 1 else ""
+        edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in lines)
+        yield Found(offset=lines[0].offset, end=lines[0].end, detail=detail, edits=edits)
+
+
 def dos_line_ends(context: Context) -> Iterator[Found]:
     """Yield the first line of those that end as on Windows, with all of their ends."""
     returns = context.source.carriage_returns
@@ -610,8 +642,8 @@ _SEARCHES: Sequence[Finder] = (
     syntax_error, overwritten, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
     node_alone, node_rank_of_batch_script, ends_at_once, one_gpu_for_all, more_ranks_than_gpus,
     lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, glued_bracket, escaped_in_single_quotes,
-    late_options, dos_line_ends, output_folders, rank_before_step, conda_without_hook, rank_for_all_tasks,
-    rank_variable, world_size, rank_of_batch_script, hook_variant, required_options,
+    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_before_step, conda_without_hook,
+    rank_for_all_tasks, rank_variable, world_size, rank_of_batch_script, hook_variant, required_options,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

@@ -62,10 +62,11 @@ class Command:
 class Part:
     """One part of a file.
 
-    kind: directive, sbatch, late, variable, command, last, entry or line, see knowledge/rule.py. name: of the option,
-    variable, command or key. text: its value, or the whole command. offset, end: where it stands in the file's text.
-    words: of a command. step: the offset of the command that starts the step it runs in, -1 outside. path: the
-    branches and loops around it. exported: what a variable's programs see. literal: it stands in single quotes.
+    kind: directive, sbatch, late, variable, command, last, entry or line, see knowledge/rule.py, or ignored: a comment
+    that was meant as an #SBATCH line. name: of the option, variable, command or key. text: its value, or the whole
+    command. offset, end: where it stands in the file's text. words: of a command. step: the offset of the command that
+    starts the step it runs in, -1 outside. path: the branches and loops around it. exported: what a variable's programs
+    see. literal: it stands in single quotes.
     """
 
     kind: str
@@ -111,7 +112,8 @@ class Source:
     shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses.
     syntax: an error of the file's own language, as offset and message. given: the variables that it is started with,
     as far as they are known. inner: scripts that it writes to submit them. foreign: the scheduler of directives that
-    are not looked at. carriage_returns: where a line of a script ends as on Windows.
+    are not looked at. carriage_returns: where a line of a script ends as on Windows. has_shebang: what runs the script
+    stands at the very start of the file; not looked at in a script that another one writes.
     """
 
     shown: str
@@ -123,6 +125,7 @@ class Source:
     inner: tuple[Source, ...] = ()
     foreign: str = ""
     carriage_returns: tuple[int, ...] = ()
+    has_shebang: bool = True
 
     def of(self, kind: str, *names: str) -> Iterator[Part]:
         """Yield the parts of a kind; with names, those that have one of them."""

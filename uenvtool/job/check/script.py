@@ -29,6 +29,8 @@ SHORT_OPTIONS = {
 }
 """The short options of sbatch and their long names (sbatch(1))."""
 _DIRECTIVE = re.compile(r"^#SBATCH(?!\w)[ \t]*(.*)", re.MULTILINE)
+_AS_COMMENT = re.compile(r"^(?:[ \t]+#|#[ \t]+)SBATCH[ \t]+-.*", re.MULTILINE)
+BYTE_ORDER_MARK = "\ufeff"
 _FOREIGN = re.compile(r"^#(PBS|BSUB|COBALT|OAR|PJM|\$|FLUX:|flux:)[ \t]*-", re.MULTILINE)
 _SCHEDULERS = {"PBS": "PBS", "BSUB": "LSF", "COBALT": "Cobalt", "OAR": "OAR", "PJM": "PJM", "$": "Grid Engine"}
 _OPTION = re.compile(r"(?:--([a-z][\w-]*)(?:=|[ \t]+(?=[^-#\s]))?|-([A-Za-z])[ \t]*)((?:\"[^\"]*\"|'[^']*'|[^\s\"'])*)")
@@ -43,10 +45,10 @@ _DEEPEST = 4
 def read_script(text: str, shown: str) -> Source:
     """Return the parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
     returns = [found.start() for found in re.finditer("\r\n", text)]
-    offsets = range(len(text)) if not returns else sorted(set(range(len(text))).difference(returns))
-    return dataclasses.replace(
-        _source(text.replace("\r\n", "\n"), offsets, text, shown), carriage_returns=tuple(returns)
-    )
+    dropped = [*returns, *([0] if text.startswith(BYTE_ORDER_MARK) else [])]
+    offsets = range(len(text)) if not dropped else sorted(set(range(len(text))).difference(dropped))
+    source = _source(text.removeprefix(BYTE_ORDER_MARK).replace("\r\n", "\n"), offsets, text, shown)
+    return dataclasses.replace(source, carriage_returns=tuple(returns), has_shebang=text.startswith("#!"))
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
@@ -102,7 +104,10 @@ def _blanked(text: str, pieces: Sequence[Piece]) -> str:
 
 
 def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterator[Part]:
-    """Yield the #SBATCH lines and their options; `late` behind the first command, where sbatch stops reading."""
+    """Yield the #SBATCH lines and their options.
+
+    `late`: behind the first command, where sbatch stops reading. `ignored`: a line that is a comment to sbatch.
+    """
     for line in _DIRECTIVE.finditer(text):
         kind = "directive" if offsets[line.start()] < first_command else "late"
         words = re.split(r"[ \t]#", line[1])[0]
@@ -114,6 +119,10 @@ def _directives(text: str, offsets: Sequence[int], first_command: int) -> Iterat
             start = line.start(1) + option.start()
             end = start + len(option[0].rstrip())
             yield Part(kind=kind, name=name, text=value, offset=offsets[start], end=offsets[end - 1] + 1)
+    for line in _AS_COMMENT.finditer(text):
+        if offsets[line.start()] < first_command:
+            begin, end = offsets[line.start()], offsets[line.end() - 1] + 1
+            yield Part(kind="ignored", name="", text=line[0], offset=begin, end=end)
 
 
 def options_of(line: str) -> Iterator[tuple[str, str]]:
