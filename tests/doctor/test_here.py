@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import Cli, Loaded
 from tests.support.overlays import BaseHere, install, wheel
+from tests.support.programs import program
 from tests.venv.test_numpy_abi import FOR_1, compiled
 from tests.venv.test_torch_abi import BYE, HELLO, library
 from uenvtool.doctor import machine, on_disk
@@ -158,11 +159,8 @@ def test_an_image_that_is_older_than_its_overlay_is_found(
 
 
 def test_a_python_that_does_not_start_is_a_finding(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    program = place / "bin" / "python"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\necho 'libpython3.12.so: cannot open' >&2\nexit 127\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    python = program(place / "bin" / "python", "echo 'libpython3.12.so: cannot open' >&2\nexit 127")
+    monkeypatch.setenv("PATH", f"{python.parent}:/usr/bin:/bin")
 
     assert found(cli)["python-broken"] == "libpython3.12.so: cannot open"
 
@@ -170,11 +168,8 @@ def test_a_python_that_does_not_start_is_a_finding(cli: Cli, place: Path, monkey
 def test_libfabric_is_asked_for_the_network_that_is_named(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = place / "bin" / "fi_info"
-    program.parent.mkdir()
-    program.write_text("#!/bin/sh\nprintf 'tcp:\\n    version: 204.0\\nshm:\\n    version: 204.0\\n'\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    fi_info = program(place / "bin/fi_info", "printf 'tcp:\\n    version: 204.0\\nshm:\\n    version: 204.0\\n'")
+    monkeypatch.setenv("PATH", f"{fi_info.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     monkeypatch.setenv("FI_PROVIDER", "cxi")
 
@@ -321,10 +316,7 @@ def test_the_commands_of_fix_end_what_they_mend(cli: Cli, monkeypatch: pytest.Mo
     }
     for name, value in {**environ, "OMP_NUM_THREADS": "999", "FI_CXI_DEFAULT_TX_SIZE": "32768"}.items():
         monkeypatch.setenv(name, value)
-    command = Path("bin/uenvtool")
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m uenvtool "$@"\n')
-    command.chmod(0o755)
+    command = program(Path("bin/uenvtool"), f'exec {sys.executable} -m uenvtool "$@"')
     monkeypatch.setenv("PATH", f"{command.parent.absolute()}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     script = "uenvtool doctor --fix >fix.sh; . ./fix.sh >/dev/null 2>&1; uenvtool doctor --json"

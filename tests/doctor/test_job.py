@@ -19,6 +19,7 @@ from tests.doctor.test_checks import GOOD
 from tests.doctor.test_hang import call, write
 from tests.doctor.test_here import nothing_else
 from tests.report.test_report import in_page
+from tests.support.programs import program
 from uenvtool.doctor.nodes import MOST_NODES, expanded
 from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
 
@@ -60,9 +61,7 @@ class Accounting:
         )
 
     def program(self, name: str, body: str) -> None:
-        path = self.folder / name
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
+        program(self.folder / name, body)
 
     def keeps(
         self, script: str, environ: Mapping[str, str], submitted: str = "sbatch job.sh", end: str = "FAILED|1:0"

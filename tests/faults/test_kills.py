@@ -19,6 +19,7 @@ from tests.image.test_environment import environment, filled_store
 from tests.support.forked import Server, server
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
+from tests.support.programs import program
 from tests.support.trees import files
 from uenvtool.env.install import ENVIRONMENT, JOB, WORK
 from uenvtool.env.installable import Installable
@@ -182,12 +183,9 @@ def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
     assert {path.name for path in place.iterdir()} <= {"v", "v.squashfs", "v.previous", "v.previous.squashfs"}
 
 
-def stand_in(program: Path, code: str) -> Path:
+def stand_in(path: Path, code: str) -> Path:
     """A Python program in place of another; gives the folder above its bin."""
-    program.parent.mkdir(parents=True, exist_ok=True)
-    program.write_text(f"#!{sys.executable}\nimport sys\n{code}\n")
-    program.chmod(0o755)
-    return program.parent.parent
+    return program(path, f"#!{sys.executable}\nimport sys\n{code}\n").parents[1]
 
 
 def test_image_of_a_job(environment: Installable, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

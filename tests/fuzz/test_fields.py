@@ -18,6 +18,7 @@ import pytest
 import tomlkit
 import yaml
 
+from tests.support.programs import program
 from tests.support.samples import WHOLE
 from uenvtool.core.errors import BadInput
 from uenvtool.job.make import planned
@@ -71,10 +72,8 @@ def changed(tree: Any, path: tuple[Any, ...], words: str) -> Any:
 def programs(place: Path) -> dict[str, str]:
     """An environment whose programs are stand-ins: what a job would start inside is started."""
     folder = place / "stand-ins"
-    folder.mkdir()
     for name, text in PROGRAMS.items():
-        (folder / name).write_text(f"#!/bin/bash\n{text}exit 0\n")
-        (folder / name).chmod(0o755)
+        program(folder / name, f"#!/bin/bash\n{text}exit 0\n")
     of_slurm = {f"SLURM_{name}": "1" for name in SLURM} | {"SLURM_SUBMIT_DIR": str(place)}
     return {"PATH": f"{folder}:{os.environ['PATH']}", "USER": "me", **of_slurm, **dict.fromkeys(MODULES, "/opt/x")}
 

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.needs import need
 from tests.support.overlays import wheel
+from tests.support.programs import program
 from tests.support.trees import snapshot
 from uenvtool.cli import COMMANDS
 
@@ -29,10 +30,7 @@ exit 1
 
 def noting(path: Path, log: Path) -> Path:
     """Write such a program."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(RECORDS.format(log=log))
-    path.chmod(0o755)
-    return path
+    return program(path, RECORDS.format(log=log))
 
 
 @pytest.mark.parametrize(
