@@ -287,7 +287,11 @@ BAD = {
         "recipe.yaml:8:19: unknown variant group 'gqu'",
         "did you mean 'gpu'?",
     ),
-    "unknown fact": (SMALL.replace("gpu == nvidia", "gpus == nvidia"), "unknown fact 'gpus'", "did you mean 'gpu'?"),
+    "unknown fact": (
+        SMALL.replace("gpu == nvidia", "gpus == nvidia"),
+        "recipe.yaml:7:58: unknown fact 'gpus'",
+        "did you mean 'gpu'?",
+    ),
     "bad condition": (SMALL.replace("gpu == nvidia", "gpu = nvidia"), "is not a condition", "hint:"),
     "unknown parent": ("extends: pytorch-2.5\n", "recipe.yaml:1:10: unknown recipe 'pytorch-2.5'", "did you mean"),
     "two versions": (SMALL + "require: {hdf5: 1.12}\n", "hdf5 is asked for at", "keep one"),

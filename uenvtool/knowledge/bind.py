@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field
 from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union
 
-from uenvtool.core.errors import BadInput, Position, Problem
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.value import types_of_fields, value_class
 from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
@@ -47,7 +47,7 @@ SpecText = Annotated[str, "spec"]
 class Binder:
     """Makes values of the nodes of a tree. `problems` grows; `finish` raises them all.
 
-    special: how values of some types are read.
+    special: how values of some types are read. facts: what conditions can ask for; none: that is not checked here.
     """
 
     tree: Node
@@ -55,13 +55,14 @@ class Binder:
     removed: frozenset[str] = frozenset()
     kind: str = ""
     special: Mapping[type, Callable[[Node, str], Any]] = field(default_factory=dict)
+    facts: Sequence[str] = ()
     problems: list[Problem] = field(default_factory=list)
 
     @classmethod
-    def of(cls, location: Location, kind: Kind) -> Binder:
+    def of(cls, location: Location, kind: Kind, *, facts: Sequence[str] = ()) -> Binder:
         """Return the binder of a file with all that it extends. Raises BadInput as `load_extended`."""
         extended = load_extended(location, kind)
-        return cls(extended.tree, extended.chain, extended.removed, kind.name)
+        return cls(extended.tree, extended.chain, extended.removed, kind.name, facts=facts)
 
     def whole(self, kind: type[T], /, **known: Any) -> T:
         """Return the value of the whole tree; see `fill`.
@@ -236,10 +237,14 @@ def _spec(binder: Binder, node: Node, _key: str) -> Spec:
 
 def _condition(binder: Binder, node: Node, _key: str) -> Condition:
     try:
-        return parse_condition(node.value)
+        condition = parse_condition(node.value)
     except ConditionSyntaxError as error:
         binder.problem(str(error), node.position, "a condition reads `fabric == slingshot and not gpu`")
         return ALWAYS
+    if binder.facts:
+        strange = [term.fact for term in condition.terms if term.fact not in binder.facts]
+        binder.problems += [unknown("fact", fact, binder.facts, node.position) for fact in strange]
+    return condition
 
 
 def _versions(binder: Binder, node: Node, _key: str) -> Versions:

@@ -1,4 +1,4 @@
-"""What must hold within a recipe beyond its schema: known facts, one version a package, couplings."""
+"""What must hold within a recipe beyond its schema: Spack's names, one version a package, couplings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
 
-from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Position, Problem
 from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
@@ -15,7 +15,6 @@ from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
 from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, read_recipe
 from uenvtool.knowledge.spec import Spec
-from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
 
 
@@ -75,7 +74,7 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
 def load_recipe(name: str) -> Recipe:
     """Return the recipe of that name or path, checked. Raises BadInput with everything that is wrong in it."""
     recipe = read_recipe(name)
-    checks = (_unknown_facts, _python_names, _roots_named_twice, _contradictions, _broken_couplings)
+    checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
     BadInput.raise_any(problem for check in checks for problem in check(recipe))
     return recipe
 
@@ -149,19 +148,3 @@ def _python_names(recipe: Recipe) -> Iterator[Problem]:
 def _names_of_python_packages() -> frozenset[str]:
     lines = (data_root() / RECIPE.folder / "python-names.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
-
-
-def _unknown_facts(recipe: Recipe) -> Iterator[Problem]:
-    pins = (*recipe.require.values(), *recipe.prefer.values())
-    placed: list[tuple[Condition, Position]] = [
-        *((root.when, root.position) for root in recipe.roots),
-        *((group.when, group.position) for group in recipe.variants.values()),
-        *((pin.when, pin.position) for pin in (*pins, *recipe.compilers.values())),
-        *((variable.when, variable.position) for variable in recipe.view.env),
-        *((row.when, row.position) for row in (recipe.published.table.rows if recipe.published else ())),
-        *((absence.when, absence.position) for absence in (recipe.published.absent if recipe.published else ())),
-    ]
-    for condition, position in placed:
-        for term in condition.terms:
-            if term.fact not in FACTS:
-                yield unknown("fact", term.fact, FACTS, position)

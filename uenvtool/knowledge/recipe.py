@@ -15,6 +15,7 @@ from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
 from uenvtool.knowledge.published import PublishedTable, load_published
 from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec
+from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
 
 ANY_UARCH = "any"
@@ -268,7 +269,7 @@ def read_recipe(name: str) -> Recipe:
 
     Raises BadInput with every problem found, each with its position.
     """
-    binder = Binder.of(locate(RECIPE, name), RECIPE)
+    binder = Binder.of(locate(RECIPE, name), RECIPE, facts=FACTS)
     tree = binder.tree
     binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
     pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}
