@@ -54,11 +54,11 @@ _DEPTYPES = {"build", "link", "run", "test", "all"}
 
 
 class SpecSyntaxError(ValueError):
-    """Text that is not a spec; `column` counts from 1 within it."""
+    """Text that is not a spec. index: of what is wrong in it; `column` counts from 1."""
 
-    def __init__(self, message: str, column: int) -> None:
+    def __init__(self, message: str, index: int) -> None:
         super().__init__(message)
-        self.column = column
+        self.column = index + 1
 
 
 @value_class
@@ -115,13 +115,8 @@ class Spec:
         return replace(spec, text=f"{spec.own} {spec.dependencies}".strip())
 
 
-class _Token:
-    def __init__(self, kind: str, match: re.Match[str]) -> None:
-        self.kind, self.match = kind, match
-
-    @property
-    def column(self) -> int:
-        return self.match.start() + 1
+_Token = re.Match[str]
+"""Its last group, which is the outermost one and closed last, is its kind, one of _KINDS."""
 
 
 @functools.lru_cache(maxsize=1 << 15)  # lists are joined, then read: each spec comes twice
@@ -132,7 +127,7 @@ def parse_spec(text: str) -> Spec:
         SpecSyntaxError: it means none, or several, or a file.
     """
     if not text.strip():
-        raise SpecSyntaxError("the spec is empty", 1)
+        raise SpecSyntaxError("the spec is empty", 0)
     reader = _Reader(text)
     node = reader.node()
     edges = tuple(reader.edges(node))
@@ -158,13 +153,13 @@ class _Node:
         self.architecture: set[str] = set()
         self.dependencies: dict[str, _Node] = {}
 
-    def add_dependency(self, node: _Node, column: int) -> None:
+    def add_dependency(self, node: _Node, index: int) -> None:
         """Note a dependency; one that is asked for twice has to fit both times."""
         known = self.dependencies.setdefault(node.package, node) if node.package else node
         if known is node:
             return
         if known.excludes(node):
-            raise SpecSyntaxError(f"{node.package} is asked for twice, and one excludes the other", column)
+            raise SpecSyntaxError(f"{node.package} is asked for twice, and one excludes the other", index)
         known.versions = known.versions or node.versions
         known.variants = {**node.variants, **known.variants}
         known.hash = known.hash or node.hash
@@ -195,12 +190,12 @@ class _Reader:
     @property
     def index(self) -> int:
         """Return where the next token begins."""
-        return self.next.match.start() if self.next else len(self.text)
+        return self.next.start() if self.next else len(self.text)
 
     def accept(self, *kinds: str) -> _Token | None:
         """Return the next token, if it is of one of these kinds."""
         token = self.next
-        if token is None or token.kind not in kinds:
+        if token is None or token.lastgroup not in kinds:
             return None
         self.position += 1
         return token
@@ -208,31 +203,31 @@ class _Reader:
     def node(self, package: str = "") -> _Node:
         """Return a package name, which may be missing or known already, and its constraints."""
         if file := self.accept("file"):
-            raise SpecSyntaxError(f"{file.match[0]!r} is a file, not a spec", file.column)
+            raise SpecSyntaxError(f"{file[0]!r} is a file, not a spec", file.start())
         if not package and (name := self.accept("package")):
-            package = name.match["package"]
+            package = name["package"]
         namespace, _, name_alone = package.rpartition(".")
         node = _Node("" if package == "*" else name_alone)
         if namespace:
             node.words["namespace"] = f"namespace={namespace}"
         while token := self.accept("git", "version", "flag", "value", "hash"):
-            _READERS[token.kind](node, token)
+            _READERS[str(token.lastgroup)](node, token)
         return node
 
     def edges(self, root: _Node) -> Iterator[Edge]:
         """Yield what follows the first node, to the end."""
         current = root
         while token := self.accept("edge", "edge_with"):
-            package = token.match["edge_package"] if token.kind == "edge" else self.edge_attributes()
+            package = token["edge_package"] if token.lastgroup == "edge" else self.edge_attributes()
             start = self.position
             dependency = self.node(package or "")
             if start == self.position and not package:
-                raise SpecSyntaxError("a package name is missing", self.index + 1)
-            direct = token.match[0].startswith("%")
-            if token.kind == "edge":
-                (current if direct else root).add_dependency(dependency, token.column)
+                raise SpecSyntaxError("a package name is missing", self.index)
+            direct = token[0].startswith("%")
+            if token.lastgroup == "edge":
+                (current if direct else root).add_dependency(dependency, token.start())
             current = current if direct else dependency
-            text = _SPACE.sub(" ", self.text[token.match.start() : self.index].strip())
+            text = _SPACE.sub(" ", self.text[token.start() : self.index].strip())
             yield Edge(package=dependency.package, text=text)
         if self.next:
             raise _unknown(self.text, self.index)
@@ -240,18 +235,17 @@ class _Reader:
     def edge_attributes(self) -> str | None:
         """Read the attributes of a dependency; gives the package, if it stands behind `c=` at the bracket's end."""
         while token := self.accept("value"):
-            name, value = token.match["value_name"], token.match["text"].strip("'\" ")
-            if token.match["equals"] not in ("=", ":=") or name not in _EDGE_KEYS:
-                raise SpecSyntaxError(f"{name} is not one of {', '.join(_EDGE_KEYS)}", token.column)
+            name, value = token["value_name"], token["text"].strip("'\" ")
+            if token["equals"] not in ("=", ":=") or name not in _EDGE_KEYS:
+                raise SpecSyntaxError(f"{name} is not one of {', '.join(_EDGE_KEYS)}", token.start())
             if name == "deptypes" and not _DEPTYPES.issuperset(value.split(",")):
-                raise SpecSyntaxError(f"{value!r} is not one of {', '.join(sorted(_DEPTYPES))}", token.column)
+                raise SpecSyntaxError(f"{value!r} is not one of {', '.join(sorted(_DEPTYPES))}", token.start())
             if name == "when":
                 _check_when(value.split(",")[0], token)
         end = self.accept("edge_close")
         if not end:
-            raise SpecSyntaxError("expected a name=value or ']'", self.index + 1)
-        package: str | None = end.match["close_package"]
-        return package
+            raise SpecSyntaxError("expected a name=value or ']'", self.index)
+        return end["close_package"]
 
 
 @functools.cache
@@ -262,55 +256,54 @@ def _token_pattern() -> re.Pattern[str]:
 
 def _tokens(text: str) -> Iterator[_Token]:
     for match in _token_pattern().finditer(text):
-        kind = str(match.lastgroup)  # the outermost one, which is closed last
-        if kind == "other":
+        if match.lastgroup == "other":
             raise _unknown(text, match.start())
-        if kind != "space":
-            yield _Token(kind, match)
+        if match.lastgroup != "space":
+            yield match
 
 
 def _unknown(text: str, index: int) -> SpecSyntaxError:
     """Return the error for characters that begin no token."""
     if text[index] == "@":
-        return SpecSyntaxError("a version is missing behind '@'", index + 2)
+        return SpecSyntaxError("a version is missing behind '@'", index + 1)
     word = re.match(r"\S+", text[index:])
-    return SpecSyntaxError(f"{word[0] if word else ''!r} is not part of a spec", index + 1)
+    return SpecSyntaxError(f"{word[0] if word else ''!r} is not part of a spec", index)
 
 
 def _check_when(text: str, token: _Token) -> None:
     if not text:
-        raise SpecSyntaxError("the condition is empty", token.column)
+        raise SpecSyntaxError("the condition is empty", token.start())
     try:
         parse_spec(text)
     except SpecSyntaxError as error:
-        raise SpecSyntaxError(f"in the condition: {error}", token.column) from error
+        raise SpecSyntaxError(f"in the condition: {error}", token.start()) from error
 
 
 def _read_version(node: _Node, token: _Token) -> None:
     if node.versions is not None:
-        raise SpecSyntaxError("a second version", token.column)
+        raise SpecSyntaxError("a second version", token.start())
     try:
-        node.versions = versions(token.match["versions"] or token.match["git_version"])
+        node.versions = versions(token["versions"] or token["git_version"])
     except ValueError as error:
-        raise SpecSyntaxError(str(error), token.column + 1) from error
+        raise SpecSyntaxError(str(error), token.start() + 1) from error
 
 
 def _read_flag(node: _Node, token: _Token) -> None:
-    _add_variant(node, token, token.match["flag_name"], token.match["sign"][0] == "+")
+    _add_variant(node, token, token["flag_name"], token["sign"][0] == "+")
 
 
 def _read_value(node: _Node, token: _Token) -> None:
-    name, text = token.match["value_name"], token.match["text"]
-    if token.match["equals"].endswith("==") and name in _RESERVED:
-        raise SpecSyntaxError(f"{name} cannot be handed on by '=='", token.column)
+    name, text = token["value_name"], token["text"]
+    if token["equals"].endswith("==") and name in _RESERVED:
+        raise SpecSyntaxError(f"{name} cannot be handed on by '=='", token.start())
     quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     value = text[1:-1].replace(f"\\{text[0]}", text[0]) if quoted else text
     if value != "*" and "*" in value.split(","):
-        raise SpecSyntaxError("'*' stands for any value, and for itself alone", token.column)
+        raise SpecSyntaxError("'*' stands for any value, and for itself alone", token.start())
     if name in _COMPILER_FLAGS or name == "namespace":
         before = name in node.variants
         node.variants[name] = f"{node.variants[name]} {value}" if before else value
-        node.words[name] = f"{node.words[name]} {token.match[0]}" if before else token.match[0]
+        node.words[name] = f"{node.words[name]} {token[0]}" if before else token[0]
     else:
         _add_variant(node, token, name, value)
 
@@ -319,9 +312,9 @@ def _add_variant(node: _Node, token: _Token, name: str, value: bool | str) -> No
     if name in _ARCHITECTURE:
         _take_architecture(node, token, name, str(value))
     elif name in node.variants:
-        raise SpecSyntaxError(f"the variant {name} stands here twice", token.column)
+        raise SpecSyntaxError(f"the variant {name} stands here twice", token.start())
     node.variants[name] = value
-    node.words[name] = token.match[0]
+    node.words[name] = token[0]
 
 
 def _take_architecture(node: _Node, token: _Token, name: str, value: str) -> None:
@@ -329,15 +322,15 @@ def _take_architecture(node: _Node, token: _Token, name: str, value: str) -> Non
     whole = name in ("arch", "architecture")
     part = name.replace("operating_system", "os")
     if node.architecture & ({"platform", "os", "target"} if whole else {part}):
-        raise SpecSyntaxError("a second architecture", token.column)
+        raise SpecSyntaxError("a second architecture", token.start())
     parts = {"platform", "os", "target"} if value.count("-") == 2 else {"target"}
     node.architecture |= parts if whole else {part}
 
 
 def _read_hash(node: _Node, token: _Token) -> None:
     if node.hash:
-        raise SpecSyntaxError("a second hash", token.column)
-    node.hash = node.words["/"] = token.match["hash"]
+        raise SpecSyntaxError("a second hash", token.start())
+    node.hash = node.words["/"] = token["hash"]
 
 
 _READERS = {
