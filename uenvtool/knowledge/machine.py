@@ -47,6 +47,7 @@ TOOLS = (
         pattern=r"(?P<version>[0-9.]+) (?P<prefix>/[^\n]*)\n",
     ),
 )
+GCC = Tool(package="gcc", program="gcc", arguments=("-dumpfullversion",), pattern=r"(?P<version>[0-9.]+)\n")
 
 
 def on_this_machine(system: System) -> System:
@@ -112,14 +113,15 @@ def _libraries_and_tools() -> dict[str, SystemPackage]:
     found = {}
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     if name == "glibc":
-        found[name] = _external(name, version, "/usr", "this machine's C library", buildable=False)
+        library = _external(f"{name}@{version}", "/usr", "this machine's C library")
+        found[name] = dataclasses.replace(library, buildable=False)
     for tool in TOOLS:
         answer = _answer(tool, shutil.which(tool.program))
         if answer and _is_in_a_home(answer[1]):
             answer = _answer(tool, shutil.which(tool.program, path=os.defpath))
         if answer and not _is_in_a_home(answer[1]):
             version, prefix = answer
-            found[tool.package] = _external(tool.package, version, prefix, "this machine's own; it builds others")
+            found[tool.package] = _external(f"{tool.package}@{version}", prefix, "this machine's own; it builds others")
     return found
 
 
@@ -137,31 +139,18 @@ def _is_in_a_home(prefix: str) -> bool:
     return any(Path(prefix).is_relative_to(home) for home in (Path.home(), Path("/root"), Path("/home")))
 
 
-def _external(package: str, version: str, prefix: str, reason: str, buildable: bool | None = None) -> SystemPackage:
-    spec = parse_spec(f"{package}@{version}")
-    external = External(spec=spec, prefix=prefix, compilers={}, position=Position(prefix))
-    return SystemPackage(
-        name=package, position=external.position, externals=(external,), buildable=buildable, reason=reason
-    )
+def _external(spec: str, prefix: str, reason: str, compilers: dict[str, str] | None = None) -> SystemPackage:
+    external = External(spec=parse_spec(spec), prefix=prefix, compilers=compilers or {}, position=Position(prefix))
+    return SystemPackage(name=external.spec.package, position=external.position, externals=(external,), reason=reason)
 
 
 def _compilers() -> dict[str, SystemPackage]:
     """Return this machine's GCC as an external of Spack; nothing if it has none."""
-    gcc = shutil.which("gcc")
-    if gcc is None:
+    answer = _answer(GCC, shutil.which(GCC.program))
+    if answer is None:
         return {}
-    completed = tools.run([gcc, "-dumpfullversion"])
-    version = completed.stdout.strip()
-    if completed.code != 0 or not re.fullmatch(r"[0-9.]+", version):
-        return {}
+    version, prefix = answer
     names = {"c": "gcc", "cxx": "g++", "fortran": "gfortran"}
     found = {language: path for language, name in names.items() if (path := shutil.which(name))}
     languages = ",".join({"cxx": "c++"}.get(language, language) for language in found)
-    spec = parse_spec(f"gcc@{version} languages={languages}")
-    prefix = str(Path(gcc).parent.parent)
-    external = External(spec=spec, prefix=prefix, compilers=found, position=Position(gcc))
-    return {
-        "gcc": SystemPackage(
-            name="gcc", position=external.position, externals=(external,), reason="this machine's compiler"
-        )
-    }
+    return {"gcc": _external(f"gcc@{version} languages={languages}", prefix, "this machine's compiler", found)}
