@@ -11,7 +11,6 @@ from pathlib import Path
 
 from uenvtool.activation.template import rank_program, sections
 from uenvtool.core import quoting
-from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
@@ -405,17 +404,9 @@ def wrapped(names: Sequence[str]) -> str:
 
 
 def number(term: Term) -> int:
-    """Return the number of the version that a term compares with.
-
-    Raises BadInput if the term does not name two parts: scripts tell versions apart by two.
-    """
-    parts = term.values[0].split(".")
-    if len(parts) != 2 or not all(part.isdigit() for part in parts):
-        raise BadInput(
-            f"{term.fact} {term.operator} {term.values[0]}: scripts compare MAJOR.MINOR",
-            hint="write two numbers, for example nccl >= 2.27",
-        )
-    return int(parts[0]) * STEP + int(parts[1])
+    """Return the number of the version that a term compares with, which has two parts (see knowledge/tuning.py)."""
+    major, minor = map(int, term.values[0].split("."))
+    return major * STEP + minor
 
 
 def unseen_needs_care(term: Term, counts_unseen: bool) -> bool:
