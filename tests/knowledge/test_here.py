@@ -93,7 +93,7 @@ def test_the_c_library_and_the_compiler_are_those_of_the_node_where_both_are_see
 def test_the_cpu_in_one_module_with_a_gpu_is_that_of_its_model(cli: Cli) -> None:
     assert cli("new", "system", "ours", "--gpu", "GH200:4").code == 0
 
-    assert load_system("ours").node("gh200").target == "neoverse_v2"
+    assert load_system("ours").nodes["gh200"].target == "neoverse_v2"
 
 
 def test_nothing_but_programs_that_look_is_started(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -408,7 +408,7 @@ def test_a_node_type_that_the_recipe_does_not_support_is_refused() -> None:
 def test_local_is_this_machine() -> None:
     choice = choose(load_recipe("hello"), None, None)
 
-    node = choice.system.node(choice.uarch)
+    node = choice.system.nodes[choice.uarch]
     assert choice.system.name == "local"
     assert "host" not in (node.target, node.os)
 

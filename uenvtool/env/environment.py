@@ -148,7 +148,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     hard = hard_pins(recipe, facts)
     mpi = _mpi_root(recipe, system)
     brought = _brought(system, facts)
-    compilers = plan_compilers(recipe, system, system.node(uarch), brought, facts)
+    compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
     soft = _soft_pins(recipe, facts, brought)
     groups = tuple(_groups(recipe, mpi, facts, variants, hard))
     wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
@@ -157,7 +157,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     return Environment(
         recipe=recipe,
         system=system,
-        node=system.node(uarch),
+        node=system.nodes[uarch],
         groups=groups,
         variants=tuple(
             Constraint(value, recipe.variants[name].reason)

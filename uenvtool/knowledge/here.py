@@ -186,7 +186,7 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
     options = {"fabric": fabric, "gpu": gpus, "runtimes": runtimes}
     guessed = {name: why for name, why in found.guessed.items() if not options.get(name)}
     gpus = gpus or found.gpus
-    cpu = _cpu_beside(gpus.model) if gpus else ""
+    cpu = text(read(GPUS, GPUS.name).get(gpus.model.lower()), "target") if gpus else ""  # in one module with the GPU
     return replace(
         found,
         fabric=fabric or found.fabric,
@@ -196,11 +196,6 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
         runtimes=tuple(runtimes) or found.runtimes,
         guessed=guessed | ({"target": "the CPU that this GPU is in one module with"} if cpu else {}),
     )
-
-
-def _cpu_beside(model: str) -> str:
-    """Return the target of the CPU that a model of GPUs is in one module with; empty if it stands alone."""
-    return text(read(GPUS, GPUS.name).get(model.lower()), "target")
 
 
 def _printed(program: str, *arguments: str) -> str:

@@ -87,7 +87,8 @@ def _lines(node: Node, depth: int) -> Iterator[str]:
                 yield f"{space}{lead}"
                 yield from nested
         else:
-            yield _beside(f"{space}{lead} {_value(child)}", _origin(child))
+            line = f"{space}{lead} {_value(child)}"
+            yield f"{line.ljust(COLUMN)}  # {_origin(child)}"
 
 
 def _value(node: Node) -> str:
@@ -98,10 +99,6 @@ def _value(node: Node) -> str:
     if isinstance(node.value, dict | list):
         return "{}" if isinstance(node.value, dict) else "[]"
     return str(node.value) if isinstance(node.value, int) else scalar(node.value)
-
-
-def _beside(line: str, origin: str) -> str:
-    return f"{line.ljust(COLUMN)}  # {origin}"
 
 
 def _origin(node: Node) -> str:

@@ -205,10 +205,6 @@ class System:
     chain: tuple[Location, ...]
     tree: Node = field(compare=False, repr=False)
 
-    def node(self, uarch: str) -> NodeType:
-        """Return the node type of that name."""
-        return self.nodes[uarch]
-
     def facts(self, uarch: str) -> Facts:
         """Return what conditions can ask for of this system and node type; see FACTS."""
         node = self.nodes[uarch]
