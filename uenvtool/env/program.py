@@ -38,7 +38,7 @@ SPACK_URL = "https://github.com/spack/spack.git"
 """Where Spack is; a recipe may pin another."""
 
 
-def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> Spack | None:
+def find_spack(named: Path | None) -> Spack | None:
     """Return the Spack to use: the named one, that of SPACK_ROOT, or the one on PATH; None if there is none.
 
     Raises BadInput if the named one does not exist, ToolFailed if it does not run or is too old.
@@ -50,10 +50,10 @@ def find_spack(named: Path | None, environ: Mapping[str, str] = os.environ) -> S
                 f"there is no Spack at {named}", hint="name the folder of a Spack checkout, or its bin/spack"
             )
         return _checked(program, "--spack")
-    root = environ.get("SPACK_ROOT")
+    root = os.environ.get("SPACK_ROOT")
     if root and (Path(root) / "bin" / "spack").is_file():
         return _checked(Path(root) / "bin" / "spack", "SPACK_ROOT")
-    on_path = shutil.which("spack", path=environ.get("PATH"))
+    on_path = shutil.which("spack")
     return _checked(Path(on_path), "PATH") if on_path else None
 
 
@@ -136,11 +136,8 @@ def _checked(program: Path, found_by: str) -> Spack:
     completed = tools.run([program, "--version"])
     match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)
     if completed.code != 0 or not match:
-        output = (completed.stderr or completed.stdout).strip().splitlines()
-        raise ToolFailed(
-            f"{program} does not run: {output[-1] if output else f'exit code {completed.code}'}",
-            hint="Spack needs Python and git; name another one with --spack",
-        )
+        hint = "Spack needs Python and git; name another one with --spack"
+        raise ToolFailed(f"{program} does not run: {completed.reason}", hint=hint)
     if Version(match[1]) < OLDEST:
         raise ToolFailed(
             f"{program} is Spack {match[1]}; {OLDEST} or newer is needed",
