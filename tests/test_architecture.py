@@ -8,16 +8,15 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.project import ROOT
 from tests.test_house import KNOWS
 
-Cli = Callable[..., Answer]
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 

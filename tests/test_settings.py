@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import tomlkit
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest
@@ -20,7 +20,6 @@ from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.tuning import SOFTWARE
 from uenvtool.settings import narrowed, settings_for
 
-Cli = Callable[..., Answer]
 PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9"), ("bristen", "uenv", "pytorch-2.6"),
           ("clariden", "ce", "pytorch-2.9"), ("olivia", "apptainer", "pytorch-2.6")]  # fmt: skip
 

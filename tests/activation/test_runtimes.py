@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.support.shells import ALL, run
 from uenvtool.knowledge.kinds import RUNTIME as KIND
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.runtime import load_runtime
 
-Cli = Callable[..., Answer]
-Write = Callable[..., Path]
 RUNTIME = """\
 description: A box of ours.
 container: true

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from tests.support import toml
 from tests.support.shells import ALL, EXTENSION, run
 from uenvtool.activation import request as activation_request
@@ -20,7 +20,6 @@ from uenvtool.knowledge import complete
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.tuning import load_all
 
-Cli = Callable[..., Answer]
 LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
 
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import random
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Answer
+from tests.conftest import SMALL, Cli
 from uenvtool.cli import COMMANDS
-
-Cli = Callable[..., Answer]
 
 CONTENTS: dict[str, bytes] = {
     "deep.lock": b"[" * 100_000,

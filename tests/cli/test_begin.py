@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import typer
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from uenvtool.cli import COMMANDS, application
-
-Cli = Callable[..., Answer]
 
 
 def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

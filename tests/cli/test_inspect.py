@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool import __version__
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> None:

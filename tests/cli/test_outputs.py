@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from tests.conftest import SMALL, Answer
+from tests.conftest import SMALL, Cli, Write
 from tests.support import outputs as held
 from uenvtool.cli import contexts
 from uenvtool.knowledge.outputs import output_schema, outputs
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def test_each_command_with_json_has_a_schema_and_no_other_one() -> None:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from uenvtool.core import console
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 SCRIPT = "#!/bin/bash\nset -x cat $0\n"
 LOG = "Address already in use: port: 29500, code: -98, name: EADDRINUSE, message: address already in use\n"
 TOP = "https://docs.example.org/uenvtool"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from uenvtool.venv.cli import with_empty_values
 
 
@@ -29,12 +27,12 @@ def test_an_option_that_can_do_without_its_value_gets_an_empty_one(words: list[s
     assert list(with_empty_values(words)) == given
 
 
-def test_help_of_the_command_and_of_its_verbs(cli: Callable[..., Answer]) -> None:
+def test_help_of_the_command_and_of_its_verbs(cli: Cli) -> None:
     assert "Usage: uenvtool venv [OPTIONS] [PATH] [PACKAGE]..." in cli("venv", "--help").stdout
     assert "Usage: uenvtool venv info [OPTIONS] {IMAGE|PATH}" in cli("venv", "info", "--help").stdout
     assert "Usage: uenvtool venv unpack [OPTIONS] {IMAGE} [PATH]" in cli("venv", "unpack", "--help").stdout
 
 
-def test_an_unknown_option_is_a_usage_error(cli: Callable[..., Answer]) -> None:
+def test_an_unknown_option_is_a_usage_error(cli: Cli) -> None:
     assert cli("venv", "--sqash").code == 2
     assert cli("venv", "info").code == 2

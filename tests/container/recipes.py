@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.conftest import Write
 from tests.support.needs import skip_without
 
-Write = Callable[[str, str | bytes], Path]
 SHA256 = "1" * 64
 BASE = {"image": "example.org/base", "tag": "1", "unpinned": "a test"}
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
-from tests.container.recipes import SHA256, Write, component, project, recipe
-
-Cli = Callable[..., Answer]
+from tests.conftest import Cli, Write
+from tests.container.recipes import SHA256, component, project, recipe
 
 
 def refused(cli: Cli, *more: str) -> str:

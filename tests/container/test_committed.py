@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
-from tests.container.recipes import Write, project
+from tests.conftest import ROOT, Cli, Write
+from tests.container.recipes import project
 from uenvtool.knowledge.kinds import CONTAINER
 
-Cli = Callable[..., Answer]
 SHIPPED = sorted(path.parent.name for path in (ROOT / "recipes").glob("*/container.yaml"))
 
 

@@ -6,22 +6,20 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
-from tests.container.recipes import Write, component, instructions, project, recipe, stages, started
+from tests.conftest import Cli, Write
+from tests.container.recipes import component, instructions, project, recipe, stages, started
 from tests.support.needs import skip_without
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest
 from uenvtool.knowledge.component import load_component
 
-Cli = Callable[..., Answer]
 ALPS6 = "ngc-pytorch-26.02-alps6"
 
 

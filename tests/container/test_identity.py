@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
-from tests.container.recipes import BASE, SHA256, Write, component, recipe
+from tests.conftest import Cli, Write
+from tests.container.recipes import BASE, SHA256, component, recipe
 from uenvtool.container.identity import content_hash
 from uenvtool.container.make import tag
 from uenvtool.container.request import TagRequest
 
-Cli = Callable[..., Answer]
 COMPONENTS: dict[str, dict[str, Any]] = {
     "lib": {
         "versions": {

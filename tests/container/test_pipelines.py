@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
-from tests.container.recipes import Write, project
+from tests.conftest import ROOT, Cli, Write
+from tests.container.recipes import project
 from tests.support.needs import skip_without
 
-Cli = Callable[..., Answer]
 SCHEMAS = {"gitlab-ci.yml": "vendor.gitlab-ci", "github-workflow.yml": "vendor.github-workflows"}
 
 

@@ -6,19 +6,17 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import ROOT, Answer
-from tests.container.recipes import Write, project
+from tests.conftest import ROOT, Cli, Write
+from tests.container.recipes import project
 from tests.support.needs import need
 from tests.support.toml import loads
 
-Cli = Callable[..., Answer]
 SKOPEO = """\
 #!/bin/bash
 # A registry in $STORE: a file for each name, with its digest.

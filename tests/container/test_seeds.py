@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli, Write
 from tests.support.seeds import script, seed
 from tests.support.toml import loads
 from uenvtool.knowledge.container import load_container
 
-Cli = Callable[..., Answer]
 NAMES = {
     "libfabric (CXI provider)": "libfabric",
     "NCCL": "nccl",
@@ -108,7 +106,7 @@ def test_the_pipeline_has_the_five_stages_of_the_published_one() -> None:
     assert ours[1].split(", ") == ["build", "test", "apps", "test-apps", "publish"]
 
 
-def test_the_application_layer_is_an_image_on_an_image(cli: Cli, write: Callable[..., Path]) -> None:
+def test_the_application_layer_is_an_image_on_an_image(cli: Cli, write: Write) -> None:
     write("recipes/app/container.yaml", "description: x\nfrom: ngc-pytorch-26.02-alps6\npip: [einops]\n")
 
     answer = cli("container", "app", "--dry-run")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
@@ -23,9 +23,6 @@ from uenvtool.env.explain_failure import clashes
 from uenvtool.env.program import deviations
 from uenvtool.env.resolve import in_order
 from uenvtool.knowledge.parts import GitPin
-
-Write = Callable[[str, str | bytes], Path]
-Cli = Callable[..., Answer]
 
 LOCK = in_order(
     json.dumps(

@@ -6,12 +6,11 @@ import functools
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli
 from uenvtool.env.next_steps import build_image
 from uenvtool.env.plan import build_order
 from uenvtool.env.program import Spack
@@ -73,7 +72,7 @@ def test_in_each_committed_lock_every_package_comes_after_what_it_needs(path: Pa
     assert len(found.chain) == len(found.waves)
 
 
-def test_the_command_shows_the_order_without_spack(cli: Callable[..., Answer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_shows_the_order_without_spack(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     words = ("build", "pytorch-2.6", "--system", "clariden", "--plan")
 
@@ -90,9 +89,7 @@ def test_the_command_shows_the_order_without_spack(cli: Callable[..., Answer], m
     assert "uenvtool image build envs/pytorch-2.6/clariden-gh200" in told.stderr
 
 
-def test_the_plan_tells_a_site_what_the_lock_takes(
-    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_tells_a_site_what_the_lock_takes(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The figures are counted in the lock once more, by other means."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
     monkeypatch.chdir(ROOT)
@@ -131,9 +128,7 @@ def test_the_plan_tells_a_site_what_the_lock_takes(
     assert [line.split()[:2] for line in lines[6:]] == [[str(wave), str(waves[wave])] for wave in sorted(waves)]
 
 
-def test_the_plan_says_how_long_packages_took_before(
-    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_plan_says_how_long_packages_took_before(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
     monkeypatch.chdir(ROOT)
     words = ("build", "hello", "--system", "clariden", "--plan")
@@ -152,7 +147,7 @@ def test_the_plan_says_how_long_packages_took_before(
     assert "in 2.0 minutes, " in known.stdout
 
 
-def test_the_plan_needs_no_network(cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_plan_needs_no_network(cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     spack = place / "spack" / "bin" / "spack"
     spack.parent.mkdir(parents=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.samples import WHOLE, share
 from uenvtool.core.errors import BadInput
 from uenvtool.env.edit.changes import edited
@@ -22,9 +21,6 @@ from uenvtool.env.request import Changes
 from uenvtool.env.resolve import node_answers
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 COMMENTED = """\
 # What this is for.
@@ -165,7 +161,7 @@ def test_a_reason_that_would_be_lost_is_refused(text: str) -> None:
 SHIPPED = sorted([*ROOT.glob("recipes/*/recipe.yaml"), *ROOT.glob("tests/real/growth/recipes/*/recipe.yaml")])
 
 
-def test_a_file_that_is_not_utf_8_is_refused_where_it_is_not(place: Path, cli: Callable[..., Answer]) -> None:
+def test_a_file_that_is_not_utf_8_is_refused_where_it_is_not(place: Path, cli: Cli) -> None:
     (place / "recipe.yaml").write_bytes(b"extends: hello\ndescription: gr\xfc\xdfe\n")
 
     answer = cli("edit", "recipe.yaml", "--add", "hdf5")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.samples import share
 from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import Environment, plan_environment
@@ -28,7 +28,6 @@ PINS = """\
 require: {zstd: {variants: 'cuda_arch=${cuda_arch}'}}
 python: {version: =3.12.13, variants: 'cflags=-m${cuda_arch}'}
 """
-Write = Callable[[str, str | bytes], Path]
 HELLO = str(ROOT / "envs" / "hello" / "clariden-gh200")
 
 
@@ -478,7 +477,7 @@ def test_a_users_own_system_finds_the_built_in_additions(write: Write) -> None:
         load_system("wrong")
 
 
-def test_building_with_a_version_that_was_taken_back_warns(cli: Callable[..., Answer]) -> None:
+def test_building_with_a_version_that_was_taken_back_warns(cli: Cli) -> None:
     answer = cli("build", "pytorch-2.6", "--system", "clariden", "--no-concretize")
 
     assert answer.code == 0, answer.stderr
@@ -493,7 +492,7 @@ def test_a_checkout_is_searched_where_the_pin_says(write: Write, place: Path) ->
 
 
 @pytest.mark.parametrize("source", ["hello", HELLO])
-def test_every_command_searches_it_there(cli: Callable[..., Answer], write: Write, place: Path, source: str) -> None:
+def test_every_command_searches_it_there(cli: Cli, write: Write, place: Path, source: str) -> None:
     write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
     words = ("--repo", "alps=checkout")
 

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.stackinator import render_recipe
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system
 
-Write = Callable[[str, str | bytes], Path]
 MINE = "extends: pytorch-2.9\ndescription: Mine.\n"
 
 
@@ -98,9 +96,7 @@ def test_a_script_outside_of_the_recipe_is_refused(write: Write) -> None:
 
 
 @pytest.mark.parametrize(("tag", "told"), [("v1.1.0", True), ("v1.2.0", False)])
-def test_a_spack_that_stackinator_7_cannot_use_is_told(
-    cli: Callable[..., Answer], write: Write, tag: str, told: bool
-) -> None:
+def test_a_spack_that_stackinator_7_cannot_use_is_told(cli: Cli, write: Write, tag: str, told: bool) -> None:
     pin = f"spack: {{url: https://github.com/spack/spack.git, tag: {tag}}}\n"
     write("recipes/mine/recipe.yaml", f"extends: pytorch-2.9\ndescription: A recipe of mine.\n{pin}")
 
@@ -111,7 +107,7 @@ def test_a_spack_that_stackinator_7_cannot_use_is_told(
 
 
 @pytest.mark.parametrize("folder", ["out of it", "/absolute"])
-def test_what_a_check_proposes_mends_what_it_found(cli: Callable[..., Answer], place: Path, folder: str) -> None:
+def test_what_a_check_proposes_mends_what_it_found(cli: Cli, place: Path, folder: str) -> None:
     out = f"{place}{folder}" if folder.startswith("/") else folder
     words = ("build", "pytorch-2.9", "--system", "bristen", "--format", "stackinator3", "-o", out)
     assert cli(*words).code == 0

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from uenvtool.core.errors import Position
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.repository import Missing, Request, problems, requests
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 HERE = Position("recipe.yaml", 3, 5)
 HELD = """\
 extends: pytorch-2.9

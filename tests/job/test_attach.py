@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 
 
 @pytest.mark.parametrize(
@@ -24,7 +23,7 @@ from tests.conftest import Answer
     ],
 )
 def test_a_silent_slurm_is_not_a_job_that_does_not_run(
-    cli: Callable[..., Answer], place: Path, monkeypatch: pytest.MonkeyPatch, squeue: str, code: int, said: str
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, squeue: str, code: int, said: str
 ) -> None:
     for name, text in (("squeue", squeue), ("srun", "exit 9")):
         (place / name).write_text(f"#!/bin/sh\n{text}\n")

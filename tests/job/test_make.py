@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.job.stand_ins import recorded
 from tests.support.needs import needs
 from tests.support.samples import share
 
-Cli = Callable[..., Answer]
 UENV = ("--system", "clariden", "--account", "g123", "--recipe", "pytorch-2.6")
 CE = ("--system", "clariden", "--runtime", "ce", "--account", "g123", "--image", "nvcr.io#nvidia/pytorch:25.06-py3")
 EXTENDED = (*CE[:-1], "ghcr.io#eth-cscs/ngc-pytorch:26.02-py3-alps6")
@@ -396,7 +394,7 @@ def test_submit_from_inside_a_uenv_of_v10_says_how(cli: Cli, monkeypatch: pytest
     assert not (place / "submitted").exists()
 
 
-def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write: Callable[..., Path]) -> None:
+def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write: Write) -> None:
     newer = "extends: pytorch-2.9\ndescription: Newer.\ngroups: {cuda: {specs: [nccl@2.29.2-1, libfabric@2.4.0]}}\n"
     write("recipes/newer/recipe.yaml", newer)
 
@@ -758,7 +756,7 @@ def test_on_one_node_a_launcher_of_a_script_needs_no_address(cli: Cli, place: Pa
     assert data["launcher"] == "none"
 
 
-def test_an_apostrophe_in_a_reason_leaves_the_job_whole(cli: Cli, write: Callable[..., Path]) -> None:
+def test_an_apostrophe_in_a_reason_leaves_the_job_whole(cli: Cli, write: Write) -> None:
     gpu = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
     binding = "binding: {torchrun: {value: node, reason: it's near}}"
     write(
@@ -788,7 +786,7 @@ def test_torchrun_binds_its_ranks_where_its_version_can(cli: Cli) -> None:
     assert "bind=--numa-binding=node" in new
 
 
-def test_cores_are_bound_by_the_systems_topology(cli: Cli, write: Callable[..., Path]) -> None:
+def test_cores_are_bound_by_the_systems_topology(cli: Cli, write: Write) -> None:
     masks = "mask_cpu:0xff,0xff00,0xff0000,0xff000000"
     gpu = "gpu: {vendor: nvidia, model: GH200, arch: 90, count: 4}"
     binding = f"binding: {{srun: {{value: '{masks}', reason: as lstopo shows}}}}"
@@ -915,7 +913,7 @@ job:
 """
 
 
-def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Callable[..., Path]) -> None:
+def test_a_runtime_is_one_file(cli: Cli, place: Path, write: Write) -> None:
     """To the end: the job of a runtime that no line of Python knows runs what is asked for."""
     write("runtimes/enroot.yaml", ENROOT)
     write("systems/mine.yaml", "extends: olivia-2025\nruntimes: [enroot]\njobs: {runtimes: {enroot: {env: {A: b}}}}\n")

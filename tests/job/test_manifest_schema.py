@@ -6,13 +6,13 @@ import importlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.needs import skip_without
 
 MODELS = "kubeflow.training.models"
@@ -20,7 +20,7 @@ OF_KUBERNETES = re.compile(r"(object|str|int|bool|V1\w+|.*V1(ObjectMeta|PodTempl
 
 
 @pytest.fixture
-def manifest(cli: Callable[..., Answer]) -> dict[str, Any]:
+def manifest(cli: Cli) -> dict[str, Any]:
     """The manifest of a job of two pods, as a cluster reads it."""
     words = ("--system", "rcp", "--image", "registry/x:v1", "--nodes", "2", "-o", "train.sh", "--json", "--dry-run")
     answer = cli("job", *words, "--", "python", "train.py", "--lr", "0.1")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 
 import pytest
 import tomlkit
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from tests.support.seeds import script
 
-Cli = Callable[..., Answer]
 ALPS = ("--system", "clariden", "--account", "g123")
 GUIDE_UENV = {
     "MASTER_PORT": "the job's own: a fixed one is shared by all jobs of a node",

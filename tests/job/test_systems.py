@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 
-Cli = Callable[..., Answer]
 TRAIN = ("--", "python", "train.py")
 GH200_WITHOUT_LL128 = {"NCCL_PROTO": "^LL128", "FI_CXI_RDZV_THRESHOLD": "0", "FI_CXI_RDZV_GET_MIN": "0"}
 

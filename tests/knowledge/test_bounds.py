@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import SMALL, Answer
+from tests.conftest import SMALL, Cli, Write
 from tests.support.samples import sampled
 from uenvtool.knowledge import extend
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 TEXTS = {
     "deep flow list": "a: " + "[" * 20_000 + "]" * 20_000,

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli
 from uenvtool.knowledge.here import Gpu, amd_gpus, fabric_of, look, nvidia_gpus, partitions
 from uenvtool.knowledge.system import load_system
 
-Cli = Callable[..., Answer]
 TRAIN = ("--", "python", "train.py")
 IBV_OF_IBEX = "hca_id:\tmlx5_0\n\ttransport:\t\tInfiniBand (0)\n\t\tport:\t1\n\t\t\tlink_layer:\t\tInfiniBand\n"
 IBV_OF_A_ROCE_CARD = (

@@ -6,12 +6,11 @@ import importlib
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
 from uenvtool.knowledge.locate import available
@@ -19,9 +18,6 @@ from uenvtool.knowledge.schema import SCHEMA_FOLDER
 from uenvtool.knowledge.source import compiled, parse
 from uenvtool.knowledge.system import load_system
 from uenvtool.settings import ENVIRONMENTS
-
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 
 
 def test_each_schema_is_of_one_kind_and_each_kind_has_a_reader() -> None:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT, Answer
+from tests.conftest import ROOT, Cli, Write
 from uenvtool.knowledge.kinds import KINDS
 from uenvtool.knowledge.pattern import MOST_CHARACTERS, Pattern
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.source import Node, read
 
-Cli = Callable[..., Answer]
-Write = Callable[[str, str | bytes], Path]
 LONG = 30_000
 RULES = "description: d\nrules:\n  a:\n    what: w\n    severity: hint\n    cost: c\n    fix: f\n    source: s\n"
 

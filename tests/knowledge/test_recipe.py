@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT, SMALL, Answer
+from tests.conftest import ROOT, SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM
 from uenvtool.knowledge.locate import available, in_your_own
 from uenvtool.knowledge.system import load_system
-
-Write = Callable[[str, str | bytes], Path]
 
 
 def refused(name: str) -> str:
@@ -24,7 +21,7 @@ def refused(name: str) -> str:
     return str(caught.value)
 
 
-def test_every_recipe_and_system_that_ships_is_valid(cli: Callable[..., Answer]) -> None:
+def test_every_recipe_and_system_that_ships_is_valid(cli: Cli) -> None:
     files = [*sorted(ROOT.glob("recipes/*/recipe.yaml")), *sorted(ROOT.glob("systems/*.yaml"))]
 
     answer = cli("validate", *files)
@@ -56,9 +53,7 @@ def test_the_coupled_versions_of_pytorch_2_6() -> None:
         ("prefer:\n  py-triton:\n    version: 3.4.0", "recipe.yaml:4:3"),
     ],
 )
-def test_a_broken_coupling_is_refused_and_names_the_rule(
-    write: Write, cli: Callable[..., Answer], edit: str, where: str
-) -> None:
+def test_a_broken_coupling_is_refused_and_names_the_rule(write: Write, cli: Cli, edit: str, where: str) -> None:
     path = write("recipes/mine/recipe.yaml", f"extends: pytorch-2.6\ndescription: mine\n{edit}\n")
 
     for command in (("validate", path), ("build", "mine")):
@@ -312,9 +307,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_refused_with_place_and_hint_and_nothing_is_written(
-    write: Write, cli: Callable[..., Answer], name: str
-) -> None:
+def test_bad_input_is_refused_with_place_and_hint_and_nothing_is_written(write: Write, cli: Cli, name: str) -> None:
     content, place, hint = BAD[name]
     path = write("recipes/bad/recipe.yaml", content)
 
@@ -338,7 +331,7 @@ def test_an_addition_that_is_a_link_out_of_the_folder_is_refused(write: Write) -
     assert "leads out of the recipe's folder" in refused("mine")
 
 
-def test_an_addition_that_is_not_text_is_refused(write: Write, cli: Callable[..., Answer]) -> None:
+def test_an_addition_that_is_not_text_is_refused(write: Write, cli: Cli) -> None:
     write("recipes/mine/recipe.yaml", SMALL)
     write("recipes/mine/packages/zstd/package.py", b"\xff\xfe")
 
@@ -348,14 +341,14 @@ def test_an_addition_that_is_not_text_is_refused(write: Write, cli: Callable[...
     assert "recipes/mine/packages/zstd/package.py:1:1: cannot read it" in answer.stderr
 
 
-def test_an_unknown_recipe_names_the_nearest(cli: Callable[..., Answer]) -> None:
+def test_an_unknown_recipe_names_the_nearest(cli: Cli) -> None:
     answer = cli("build", "pytorch-26")
 
     assert answer.code == 2
     assert "unknown recipe 'pytorch-26'\nhint: did you mean 'pytorch-2.6'?" in answer.stderr
 
 
-def test_an_unknown_system_names_the_nearest(cli: Callable[..., Answer]) -> None:
+def test_an_unknown_system_names_the_nearest(cli: Cli) -> None:
     answer = cli("build", "pytorch-2.6", "--system", "clarden")
 
     assert answer.code == 2

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.kinds import SITE, kind_of
 from uenvtool.knowledge.site import load_site, site_here
 from uenvtool.knowledge.source import read
-
-Write = Callable[[str, str | bytes], Path]
 
 
 def test_the_named_file_counts_then_that_of_the_variable_then_the_users_own(write: Write, place: Path) -> None:

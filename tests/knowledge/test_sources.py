@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -11,14 +11,12 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from tests.support.needs import need
 from tests.support.web import served
 from uenvtool.knowledge import sources
 from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources, source_nodes
 
-Cli = Callable[..., Answer]
-Write = Callable[..., Path]
 SOURCES = """\
 description: Small.
 sources:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
-from tests.conftest import Answer
+from tests.conftest import Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.condition import can_hold_together, parse_condition
 from uenvtool.knowledge.recipe import read_recipe
@@ -159,7 +157,7 @@ def test_whether_conditions_can_hold_together(one: str, other: str, together: bo
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(before: str, after: str, said: str, write: Callable[..., Path]) -> None:
+def test_what_is_wrong_is_said_with_its_place(before: str, after: str, said: str, write: Write) -> None:
     path = write("wrong.yaml", SMALL.replace(before, after))
 
     with pytest.raises(BadInput) as caught:
@@ -208,7 +206,7 @@ def test_a_lock_of_another_state_of_the_recipe_does_not_count(stale: dict[str, l
     assert known == recipe_facts(recipe, clariden, "gh200")
 
 
-def test_a_users_own_file_counts_beside_the_others(cli: Callable[..., Answer], write: Callable[..., Path]) -> None:
+def test_a_users_own_file_counts_beside_the_others(cli: Cli, write: Write) -> None:
     write("tuning/mine.yaml", SMALL.replace("NCCL_NET:", "MY_OWN:"))
 
     answer = cli("explain", "MY_OWN")
