@@ -87,15 +87,5 @@ def test_what_is_wrong_in_a_runtime_is_said_with_its_place(cli: Cli, write: Writ
     assert "runtimes/box.yaml:5:" in answer.stderr + answer.stdout
 
 
-def test_a_system_that_names_no_runtime_of_the_files_is_told_where(cli: Cli, write: Write) -> None:
-    write("systems/mine.yaml", "extends: clariden\ndescription: Ours.\nruntimes: [unev]\n")
-
-    answer = cli("activate", "--system", "mine")
-
-    assert answer.code == 2
-    assert "systems/mine.yaml:3:" in answer.stderr
-    assert "did you mean 'uenv'" in answer.stderr
-
-
 def test_the_runtimes_say_what_shows_them() -> None:
     assert {name for name in available(KIND) if not load_runtime(name).signs} == {"none", "local"}

@@ -87,11 +87,6 @@ def test_a_recipe_for_a_system_that_nobody_knows_is_refused_at_it(cli: Cli, writ
     assert unfit.stderr.endswith("add gh200 to `uarchs` in a recipe that extends it\n")
 
 
-def test_list_and_show_know_every_kind_that_has_names(cli: Cli) -> None:
-    assert "slingshot" in cli("list", "tuning").stdout
-    assert cli("show", "slingshot").stdout.startswith("description:")
-
-
 def test_the_users_own_file_of_each_kind_is_found_by_name(write: Write) -> None:
     write("recipes/mine/recipe.yaml", SMALL)
     write("systems/mine.yaml", "extends: clariden\n")

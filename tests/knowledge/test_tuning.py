@@ -19,7 +19,6 @@ from uenvtool.knowledge.tuning import (
     load_sources,
     load_tuning,
     recipe_facts,
-    wrong_kind,
 )
 
 KNOWN = """
@@ -58,19 +57,6 @@ variables:
 
 def test_every_variable_that_a_source_sets_is_known() -> None:
     assert sorted({variable.name for variable in load_all().variables}) == sorted(KNOWN.split())
-
-
-def test_every_setting_has_a_reason_a_source_with_a_date_and_a_value_of_its_kind() -> None:
-    tuning = load_all()
-    kinds = {variable.name: variable for variable in tuning.variables}
-    settings = [*tuning.settings, *(each for found in tuning.workarounds.values() for each in found.settings)]
-    assert all(workaround.symptom and workaround.cost for workaround in tuning.workarounds.values())
-
-    for setting in settings:
-        assert setting.reason
-        assert setting.source.title
-        assert setting.source.date[:4].isdigit()
-        assert setting.value is None or not wrong_kind(kinds[setting.name], setting.value)
 
 
 def test_a_setting_is_what_its_source_says() -> None:
