@@ -136,6 +136,7 @@ def test_two_workarounds_that_contradict_each_other_are_refused(cli: Cli, verb: 
 
     assert answer.code == 2
     assert "--workaround mpich-hang sets" in answer.stderr
+    assert "hint: choose one of them; known: " in answer.stderr
 
 
 def test_what_is_of_none_of_a_systems_node_types_is_not_set_there(cli: Cli) -> None:

@@ -89,15 +89,6 @@ def test_a_venv_that_is_not_there_is_told_and_the_rest_is_set(shell: str) -> Non
 
 
 @pytest.mark.parametrize("shell", ALL)
-def test_sourced_twice_the_path_grows_once(shell: str, venv: Path) -> None:
-    source = f"source {script('clariden', shell)}\n"
-
-    ran = run(shell, f"{source}{source}SNAP\n", {**VIEW, "UENVTOOL_VENV": str(venv)})
-
-    assert ran.env["PATH"] == f"{venv}/bin:{PATH}"
-
-
-@pytest.mark.parametrize("shell", ALL)
 def test_of_several_views_the_one_with_a_python_is_the_base(shell: str, venv: Path, tmp_path: Path) -> None:
     (tmp_path / "b" / "env" / "default" / "bin").mkdir(parents=True)
     (tmp_path / "b" / "env" / "default" / "bin" / "python").touch(mode=0o755)

@@ -114,10 +114,3 @@ def test_what_cannot_be_read_is_passed_over(shell: str, tmp_path: Path) -> None:
 
     assert ran.env["NCCL_IB_GID_INDEX"] == "6"
     assert ran.stderr == ""
-
-
-@pytest.mark.parametrize("shell", ALL)
-def test_an_index_that_the_user_set_is_kept(shell: str, tmp_path: Path) -> None:
-    rdma_device(tmp_path, "mlx5_bond_0", {2: (None, "RoCE v2")})
-
-    assert activated(shell, tmp_path, NCCL_IB_GID_INDEX="9").env["NCCL_IB_GID_INDEX"] == "9"

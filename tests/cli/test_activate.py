@@ -59,15 +59,6 @@ def test_what_does_not_exist_is_refused_with_the_names_that_do(
     assert [name for name in names if name not in answer.stderr] == []
 
 
-def test_workarounds_that_contradict_each_other_are_refused(cli: Cli) -> None:
-    answer = cli("activate", "--system", "olivia", "--workaround", "mpich-hang", "--workaround", "mpich-hang-disabled")
-
-    assert answer.code == 2
-    assert "--workaround mpich-hang sets FI_MR_CACHE_MONITOR=" in answer.stderr
-    assert "choose one of them" in answer.stderr
-    assert "nccl-timeout" in answer.stderr
-
-
 @pytest.mark.parametrize("shell", ALL)
 def test_a_workaround_is_set_beside_the_rest(cli: Cli, place: Path, shell: str) -> None:
     answer = cli("activate", "--system", "clariden", "--workaround", "nccl-many-connections", "--shell", _name(shell))

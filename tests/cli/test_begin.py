@@ -11,7 +11,12 @@ import pytest
 import typer
 
 from tests.conftest import ROOT, Cli
+from uenvtool import __version__
 from uenvtool.cli import COMMANDS, application
+
+
+def test_the_version_is_a_line(cli: Cli) -> None:
+    assert cli("--version").stdout == f"uenvtool {__version__}\n"
 
 
 def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,10 +60,6 @@ def test_alone_it_says_in_three_lines_where_to_begin(
     [
         ("build --system cl", ["clariden"]),
         ("build pytorch-2.", ["pytorch-2.6", "pytorch-2.9"]),
-        ("edit hel", ["hello"]),
-        ("activate --workaround nccl-t", ["nccl-timeout"]),
-        ("explain NCCL_NET_P", ["NCCL_NET_PLUGIN"]),
-        ("explain --diff docs-", ["docs-2026"]),
     ],
 )
 def test_the_shell_completes_values(line: str, completed: list[str]) -> None:

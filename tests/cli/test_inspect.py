@@ -11,7 +11,6 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from tests.conftest import ROOT, SMALL, Cli, Write
-from uenvtool import __version__
 
 
 def test_list_names_recipes_and_systems_without_the_abstract_ones(cli: Cli) -> None:
@@ -142,17 +141,6 @@ def test_the_files_name_their_schema_and_it_is_there() -> None:
     for path in [*ROOT.glob("recipes/*/*.yaml"), *ROOT.glob("systems/*.yaml")]:
         named = path.read_text().splitlines()[0].removeprefix("# yaml-language-server: $schema=")
         assert (path.parent / named).resolve().is_file(), path
-
-
-def test_version_and_help(cli: Cli) -> None:
-    assert cli("--version").stdout == f"uenvtool {__version__}\n"
-    answer = cli("--help")
-    for command in ("build", "list", "show", "validate", "diff", "schema"):
-        assert command in answer.stdout
-
-
-def test_an_unknown_option_is_bad_usage(cli: Cli) -> None:
-    assert cli("build", "hello", "--colour").code == 2
 
 
 @pytest.mark.parametrize("version", ["stackinator", "stackinator3"])

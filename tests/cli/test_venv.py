@@ -31,8 +31,3 @@ def test_help_of_the_command_and_of_its_verbs(cli: Cli) -> None:
     assert "Usage: uenvtool venv [OPTIONS] [PATH] [PACKAGE]..." in cli("venv", "--help").stdout
     assert "Usage: uenvtool venv info [OPTIONS] {IMAGE|PATH}" in cli("venv", "info", "--help").stdout
     assert "Usage: uenvtool venv unpack [OPTIONS] {IMAGE} [PATH]" in cli("venv", "unpack", "--help").stdout
-
-
-def test_an_unknown_option_is_a_usage_error(cli: Cli) -> None:
-    assert cli("venv", "--sqash").code == 2
-    assert cli("venv", "info").code == 2

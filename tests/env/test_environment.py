@@ -15,7 +15,6 @@ from uenvtool.core.errors import BadInput
 from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
-from uenvtool.env.program import repository_folder
 from uenvtool.env.table import compared
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.site import install_options
@@ -69,28 +68,12 @@ def test_dependencies_get_the_architecture_also_where_they_have_requirements_of_
     assert spack["packages"]["all"]["require"] == ["target=neoverse_v2", "os=sles15"]
 
 
-def test_externals_carry_the_architecture() -> None:
-    spack = data(planned("pytorch-2.6", "bristen", "a100"))
-
-    specs = [external["spec"] for settings in spack["packages"].values() for external in settings.get("externals", [])]
-    assert specs
-    assert all(spec.endswith("os=sles15 target=zen3") for spec in specs)
-
-
 def test_the_coupled_versions_are_required_where_the_recipe_leaves_them_open() -> None:
     packages = data(planned("pytorch-2.9", "clariden", "gh200"))["packages"]
 
     assert packages["py-triton"]["require"][0] == "@3.5.1"
     assert packages["py-torchvision"]["require"][0] == "@0.24.1"
     assert packages["py-torchaudio"]["require"][0] == "@2.9.1"
-
-
-def test_published_versions_are_preferred_but_for_the_differences() -> None:
-    packages = data(planned("pytorch-2.6", "clariden", "gh200"))["packages"]
-
-    assert packages["abseil-cpp"] == {"version": ["=20240722.0"]}
-    assert packages["cmake"] == {"version": ["=3.30.9"]}
-    assert "curl" not in packages
 
 
 def test_a_compiler_that_nobody_can_build_first_is_refused(write: Write) -> None:
@@ -184,10 +167,6 @@ def test_the_view_of_2_9_sets_no_pythonpath() -> None:
     assert env["set"]["PYTHONUSERBASE"] == "/user-environment/env/default"
     assert env["set"]["NCCL_PROTO"] == "^LL128"
     assert env["set"]["FI_CXI_DEFAULT_TX_SIZE"] == "16384"
-
-
-def test_the_view_of_2_6_leaves_nccl_proto_alone() -> None:
-    assert "NCCL_PROTO" not in data(planned("pytorch-2.6", "clariden", "gh200"))["env_vars"]["set"]
 
 
 def test_every_value_that_a_view_sets_is_text() -> None:
@@ -484,13 +463,6 @@ def test_building_with_a_version_that_was_taken_back_warns(cli: Cli) -> None:
     assert "py-zarr@3.0.1 was taken back by its makers: deletes data" in " ".join(answer.stderr.split())
 
 
-def test_a_checkout_is_searched_where_the_pin_says(write: Write, place: Path) -> None:
-    write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
-    pin = load_system("clariden").repos["alps"]
-
-    assert repository_folder("alps", place / "checkout", pin) == place / "checkout/site/spack_repo/alps"
-
-
 @pytest.mark.parametrize("source", ["hello", HELLO])
 def test_every_command_searches_it_there(cli: Cli, write: Write, place: Path, source: str) -> None:
     write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
@@ -502,13 +474,6 @@ def test_every_command_searches_it_there(cli: Cli, write: Write, place: Path, so
 
     assert (plan.code, report.code) == (0, 0), plan.stderr + report.stderr
     assert install_options(request, Site(), None).repos == {"alps": place / "checkout/site/spack_repo/alps"}
-
-
-def test_versions_that_were_taken_back_are_known_to_the_environment() -> None:
-    environment = planned("pytorch-2.6", "clariden", "gh200")
-
-    assert [(known.package, str(known.versions)) for known in environment.yanked] == [("py-zarr", "=3.0.1")]
-    assert "deletes data" in environment.yanked[0].reason
 
 
 def _quoted(text: str) -> str:

@@ -327,10 +327,6 @@ REFUSED = {
     "more nodes than debug gives": (
         (*UENV, "--partition", "debug", "--nodes", "5", *TRAIN), "debug of clariden has at most 4"
     ),
-    "a large run on A100": (
-        ("--system", "bristen", "-A", "a", "--runtime", "ce", "--image", "reg/x:v1", "--large", *TRAIN),
-        "bristen says nothing of large runs",
-    ),
     "a large run elsewhere": ((*OLIVIA, "--large", *TRAIN), "says nothing of large runs"),
     "several nodes here": ((*LOCAL, "--nodes", "2", *TRAIN), "runs on this machine alone"),
 }  # fmt: skip
@@ -367,10 +363,6 @@ def test_a_dry_run_writes_nothing(cli: Cli, place: Path) -> None:
     assert list(place.iterdir()) == []
 
 
-def test_the_same_words_give_the_same_bytes(cli: Cli) -> None:
-    assert written(cli, *UENV, *TRAIN) == written(cli, *UENV, *TRAIN)
-
-
 def test_submit_without_sbatch_says_so(cli: Cli, monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
     monkeypatch.setenv("PATH", str(place))
 
@@ -403,12 +395,6 @@ def test_the_network_option_comes_with_the_tuning_that_needs_it(cli: Cli, write:
     assert "#SBATCH --network=disable_rdzv_get" in script(cli, *EXTENDED, *TRAIN)
 
 
-def test_a_job_of_one_node_does_not_force_the_network_where_the_site_does_not_ask_for_it(cli: Cli) -> None:
-    assert "NCCL_NET=" not in script(cli, *OLIVIA, "--nodes", "1", *TRAIN)
-    assert "NCCL_NET=" in script(cli, *OLIVIA, "--nodes", "2", *TRAIN)
-    assert "NCCL_NET=" in script(cli, *UENV, "--nodes", "1", *TRAIN)  # CSCS: "should always be set"
-
-
 def test_a_container_on_olivia_takes_the_libraries_of_the_modules(cli: Cli, place: Path) -> None:
     text = script(cli, *OLIVIA, *TRAIN)
     binds = text[text.index("module reset") : text.index("for path in")].replace("module ", "echo ")
@@ -425,12 +411,6 @@ def test_a_container_on_olivia_takes_the_libraries_of_the_modules(cli: Cli, plac
     ]  # fmt: skip
     assert without.returncode != 0
     assert "EBROOTLIBFABRIC" in without.stderr
-
-
-def test_a_workaround_is_set(cli: Cli) -> None:
-    text = script(cli, *UENV, "--workaround", "nccl-timeout", *TRAIN)
-
-    assert "FI_CXI_RDZV_GET_MIN" in text
 
 
 def test_the_test_of_nccl_takes_the_place_of_a_training(cli: Cli) -> None:
@@ -616,8 +596,6 @@ def test_hostile_words_reach_torchrun_in_a_pod(cli: Cli, place: Path) -> None:
     assert not (place / "hacked").exists()
 
 
-ONE_RANK_EACH = ("ntasks-per-node", "4")
-ONE_A_NODE = ("ntasks-per-node", "1")
 LAUNCHED = {
     "python train.py": ("srun", "python train.py"),
     "python -m pkg --x": ("srun", "python -m pkg --x"),
