@@ -220,7 +220,7 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
     work = (SPACK, environment, place / "store", InstallOptions(beside_others=beside_others))
 
     if ends[runs - 1]:
-        with pytest.raises(ToolFailed):
+        with pytest.raises(ToolFailed, match=ends[runs - 1]):
             install(*work)
     else:
         install(*work)

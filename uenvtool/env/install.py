@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import make_folder, mark_used, remove_file, remove_tree, scratch_folder, write, write_all
+from uenvtool.core.files import make_folder, mark_used, remove_file, remove_tree, scratch_folder, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
@@ -20,7 +20,7 @@ from uenvtool.env.explain_failure import explain_failed_install, explain_failed_
 from uenvtool.env.installable import Installable
 from uenvtool.env.mirrors import keyring_variables
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, user_cache, write_scope
+from uenvtool.env.runner import Runner, kept_output, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, installed_hashes
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
@@ -246,8 +246,8 @@ def push(
     signing = ["--unsigned"] if unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
-        log = _kept(completed, work / LOG, environment, store)
-        raise explain_failed_push(spack, url=url, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
+        output = _kept(completed, environment, store)
+        raise explain_failed_push(spack, url=url, code=completed.code, output=output, log=work / LOG)
     return completed.stdout.count("] Pushed ")
 
 
@@ -320,15 +320,13 @@ def _install(
 def judged(completed: Completed, spack: Spack, environment: Installable, store: Path) -> None:
     """Raise ToolFailed if Spack failed; its whole output is then in a file of the store."""
     if completed.code != 0:
-        log = _kept(completed, store / WORK / LOG, environment, store)
-        raise explain_failed_install(spack, code=completed.code, output=log.read_text(encoding="utf-8"), log=log)
+        output = _kept(completed, environment, store)
+        raise explain_failed_install(spack, code=completed.code, output=output, log=store / WORK / LOG)
 
 
-def _kept(completed: Completed, log: Path, environment: Installable, store: Path) -> Path:
-    """Return what Spack printed, in a file; paths in it are those outside of the mount point."""
-    text = f"$ {completed.command}\n{completed.stdout}{completed.stderr}\nexit code {completed.code}\n"
-    write(log, text.replace(f"{environment.mount}/{WORK}/", f"{store}/{WORK}/"))
-    return log
+def _kept(completed: Completed, environment: Installable, store: Path) -> str:
+    """Return what Spack printed, which LOG has too; paths in it are those outside of the mount point."""
+    return kept_output(completed, store / WORK / LOG, f"{environment.mount}/{WORK}/", f"{store}/{WORK}/")
 
 
 def configuration(environment: Installable, options: InstallOptions) -> dict[str, object]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.files import scratch_folder, write, write_all
+from uenvtool.core.files import scratch_folder, write
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
 from uenvtool.env.environment import Environment
@@ -16,7 +16,7 @@ from uenvtool.env.explain_failure import explain_failure
 from uenvtool.env.manifest import MANIFEST, render, render_manifest
 from uenvtool.env.program import Spack
 from uenvtool.env.repository import Missing, Request, problems, requests
-from uenvtool.env.runner import Runner, answer_of, user_cache, write_scope
+from uenvtool.env.runner import Runner, answer_of, kept_output, prepared, user_cache
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.machine import supports_target, this_operating_system, unknown_targets
 
@@ -62,15 +62,12 @@ def resolve(
             words.append(_written(wanted, scratch))
         runner = _runner(spack, environment, files, repos, scratch)
         completed = runner.run("python", *words, on_step=on_step)
-        folder = runner.folder
-        lock = folder / LOCK
+        lock = runner.folder / LOCK
         if completed.code == 0 and lock.is_file():
             return in_order(lock.read_text(encoding="utf-8"))
         if completed.code == NOT_THERE:
             raise BadInput(problems(_missing(wanted, completed)))
-        output = (completed.stdout + completed.stderr).replace(str(folder), "ENVIRONMENT")
-        command = completed.command.replace(str(folder), "ENVIRONMENT")
-    write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
+        output = kept_output(completed, log, str(runner.folder), "ENVIRONMENT")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
 
 
@@ -111,10 +108,8 @@ def _runner(
     spack: Spack, environment: Environment, files: Mapping[str, str], repos: Mapping[str, Path], scratch: Path
 ) -> Runner:
     """Return Spack in a copy of an environment, with no configuration but the environment's."""
-    folder, scope = scratch / "environment", scratch / "configuration"
-    write_all(folder, {**files, MANIFEST: render_manifest(environment, repos, resolving=True)})
-    write_scope(scope, {"config": places(environment, scratch)})
-    return Runner(spack=spack, folder=folder, scope=scope)
+    texts = {**files, MANIFEST: render_manifest(environment, repos, resolving=True)}
+    return prepared(spack, texts, {"config": places(environment, scratch)}, scratch)
 
 
 def _written(wanted: Sequence[Request], scratch: Path) -> Path:

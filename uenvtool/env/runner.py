@@ -13,7 +13,7 @@ from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import remove_tree, write_all
+from uenvtool.core.files import remove_tree, write, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.value import value_class
 from uenvtool.env.program import Spack
@@ -69,6 +69,21 @@ def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
     return {**kept, "SPACK_DISABLE_LOCAL_CONFIG": "1", **more}
 
 
+def prepared(spack: Spack, texts: Mapping[str, str], sections: Mapping[str, object], scratch: Path) -> Runner:
+    """Return Spack on a copy of an environment in a folder of the tool's own. sections: see `write_scope`."""
+    folder, scope = scratch / "environment", scratch / "configuration"
+    write_all(folder, texts)
+    write_scope(scope, sections)
+    return Runner(spack=spack, folder=folder, scope=scope)
+
+
+def kept_output(completed: tools.Completed, log: Path, place: str, shown: str) -> str:
+    """Return what a Spack that failed printed; a log has it too, with the command. shown: what stands for a place."""
+    output, command = (text.replace(place, shown) for text in (completed.stdout + completed.stderr, completed.command))
+    write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
+    return output
+
+
 def answer_of(completed: tools.Completed) -> Any:
     """Return what a script of ours printed last in Spack's Python, which is JSON.
 
@@ -85,8 +100,6 @@ def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
 
     A name that ends with `:` has its section stand for all that other configuration says.
     """
-    import json
-
     texts = {name.rstrip(":"): json.dumps({name: section}, indent=1) for name, section in sections.items()}
     write_all(folder, {f"{name}.yaml": text for name, text in texts.items()})
 

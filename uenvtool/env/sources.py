@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from uenvtool.core.files import scratch_folder, write, write_all
+from uenvtool.core.files import scratch_folder
 from uenvtool.core.result import Progress, Result, Step, Table
 from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
@@ -19,7 +19,7 @@ from uenvtool.env.next_steps import build_again, build_image
 from uenvtool.env.program import Spack, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.resolve import machine, node_answers, places, resolving
-from uenvtool.env.runner import Runner, answer_of, user_cache, write_scope
+from uenvtool.env.runner import Runner, answer_of, kept_output, prepared, user_cache
 
 SCRIPT = Path(__file__).parent / "scripts" / "list_sources.py"
 HEADINGS = ("package", "sha256 or commit", "url")
@@ -141,7 +141,6 @@ def _runner(
     repos: Mapping[str, Path],
     mirrors: tuple[str, ...],
 ) -> Runner:
-    write_all(scratch / "environment", resolved.staged_texts(False, repos))
     config = {
         **places(environment, scratch),
         "build_stage": [os.fspath(scratch / "stage")],
@@ -151,8 +150,7 @@ def _runner(
         "config": config,
         "mirrors": {f"source{index}": url for index, url in enumerate(mirrors)},
     }
-    write_scope(scratch / "configuration", sections)
-    return Runner(spack=spack, folder=scratch / "environment", scope=scratch / "configuration")
+    return prepared(spack, resolved.staged_texts(False, repos), sections, scratch)
 
 
 def _of_compilers(
@@ -169,7 +167,6 @@ def _run(runner: Runner, words: Sequence[str | Path], log: Path, on_step: Step |
     """Run a script in Spack's Python. Raises ToolFailed if it fails; its output is then in the file `log`."""
     completed = runner.run("python", *words, on_step=on_step)
     if completed.code != 0:
-        output = completed.stdout + completed.stderr
-        write(log, f"$ {completed.command}\n{output}\nexit code {completed.code}\n")
+        output = kept_output(completed, log, str(runner.folder), "ENVIRONMENT")
         raise explain_failed_install(runner.spack, code=completed.code, output=output, log=log)
     return completed
