@@ -95,10 +95,7 @@ def sources_of(
     has to resolve for it. What a build fetches by itself is not known to Spack. Raises
     ToolFailed if Spack fails; its output is then in the file `log`.
     """
-    with scratch_folder() as scratch:
-        runner = _runner(spack, environment, resolved, scratch, repos, ())
-        first = _of_compilers(runner, environment, resolved, scratch, log) if compilers else ()
-        ran = [_run(one, [SCRIPT, machine(environment)], log) for one in (*first, runner)]
+    ran = _ran(spack, environment, resolved, repos=repos, log=log, compilers=compilers)
     return list(dict.fromkeys(Source(**row) for completed in ran for row in answer_of(completed)))
 
 
@@ -110,7 +107,7 @@ def make_mirror(
     *,
     repos: Mapping[str, Path],
     log: Path,
-    mirrors: tuple[str, ...] = (),
+    mirrors: Sequence[str] = (),
     on_step: Step | None = None,
 ) -> None:
     """Download an environment's sources into a mirror that Spack can install from on a node without a network.
@@ -118,10 +115,7 @@ def make_mirror(
     What the folder has is kept. mirrors: URLs of source mirrors to take from first. Raises ToolFailed if
     something cannot be fetched; what was fetched stays.
     """
-    with scratch_folder() as scratch:
-        runner = _runner(spack, environment, resolved, scratch, repos, mirrors)
-        for one in (*_of_compilers(runner, environment, resolved, scratch, log), runner):
-            _run(one, [SCRIPT, machine(environment), folder], log, on_step)
+    _ran(spack, environment, resolved, folder, repos=repos, log=log, mirrors=mirrors, on_step=on_step)
 
 
 def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
@@ -133,34 +127,31 @@ def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
     return None
 
 
-def _runner(
+def _ran(
     spack: Spack,
     environment: Environment,
     resolved: Installable,
-    scratch: Path,
+    *words: Path,
     repos: Mapping[str, Path],
-    mirrors: tuple[str, ...],
-) -> Runner:
-    config = {
-        **places(environment, scratch),
-        "build_stage": [os.fspath(scratch / "stage")],
-        "source_cache": os.fspath(user_cache() / "downloads"),
-    }
-    sections: dict[str, object] = {
-        "config": config,
-        "mirrors": {f"source{index}": url for index, url in enumerate(mirrors)},
-    }
-    return prepared(spack, resolved.staged_texts(False, repos), sections, scratch)
-
-
-def _of_compilers(
-    runner: Runner, environment: Environment, resolved: Installable, scratch: Path, log: Path
-) -> list[Runner]:
-    """Return runners on the environments that build compilers first, resolved as on a node."""
-    first = [replace(runner, folder=runner.folder / folder) for folder in resolved.compilers]
-    for one in first:
-        _run(one, resolving(runner.spack, node_answers(environment), scratch), log)
-    return first
+    log: Path,
+    compilers: bool = True,
+    mirrors: Sequence[str] = (),
+    on_step: Step | None = None,
+) -> list[Completed]:
+    """Run SCRIPT on the environments that build compilers, once they are resolved as on a node, and on the main one."""
+    with scratch_folder() as scratch:
+        config = {
+            **places(environment, scratch),
+            "build_stage": [os.fspath(scratch / "stage")],
+            "source_cache": os.fspath(user_cache() / "downloads"),
+        }
+        sources = {f"source{index}": url for index, url in enumerate(mirrors)}
+        texts = resolved.staged_texts(False, repos)
+        runner = prepared(spack, texts, {"config": config, "mirrors": sources}, scratch)
+        first = [replace(runner, folder=runner.folder / name) for name in resolved.compilers] if compilers else []
+        for one in first:
+            _run(one, resolving(spack, node_answers(environment), scratch), log)
+        return [_run(one, [SCRIPT, machine(environment), *words], log, on_step) for one in (*first, runner)]
 
 
 def _run(runner: Runner, words: Sequence[str | Path], log: Path, on_step: Step | None = None) -> Completed:
