@@ -68,11 +68,6 @@ class ConditionalSetting:
     setting: Setting
     guard: tuple[Term, ...]
 
-    @property
-    def guard_text(self) -> str:
-        """Return the open terms as a condition reads."""
-        return " and ".join(str(term) for term in self.guard)
-
 
 @value_class
 class Settings:

@@ -142,7 +142,7 @@ def _data(planned: ConditionalSetting) -> dict[str, object]:
         "computed": setting.from_ or None,
         "policy": setting.policy,
         "set": setting.together or None,
-        "when": planned.guard_text or None,
+        "when": " and ".join(map(str, planned.guard)) or None,
         "unseen": sorted(setting.unseen),
         "reason": setting.reason,
         "source": setting.source.name,

@@ -28,11 +28,6 @@ class Spack:
     version: str
     found_by: str
 
-    @property
-    def command(self) -> str:
-        """How a user calls it."""
-        return "spack" if self.found_by == "PATH" else shlex.quote(str(self.program))
-
 
 SPACK_URL = "https://github.com/spack/spack.git"
 """Where Spack is; a recipe may pin another."""

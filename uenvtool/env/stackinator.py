@@ -51,7 +51,7 @@ def render_recipe(environment: Environment, version: int) -> dict[str, str]:
         recipe = environment.recipe
         raise BadInput(
             f"{recipe.name} names no compiler, and Stackinator builds one first",
-            recipe.position,
+            recipe.tree.position,
             "add `compiler: gcc@13.3.0` to a recipe that extends it",
         )
     files = {f"repo/packages/{addition.target}": addition.text() for addition in environment.recipe.additions}

@@ -107,7 +107,7 @@ def _broken_couplings(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _contradictions(recipe: Recipe) -> Iterator[Problem]:
-    several = {root.position for root in recipe.roots} if recipe.has_several_versions else set()
+    several = {root.position for root in recipe.roots} if recipe.unify == "when_possible" else set()
     hard = grouped((request.package, request) for request in version_requests(recipe) if request.hard)
     for package, requests in hard.items():
         pairs = combinations(requests, 2) if several else ((requests[0], other) for other in requests[1:])
@@ -123,7 +123,7 @@ def _contradictions(recipe: Recipe) -> Iterator[Problem]:
 
 def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
     """Yield root specs of one package that are in force at once: Spack would join them, or find no solution."""
-    if recipe.has_several_versions:
+    if recipe.unify == "when_possible":
         return
     for package, named in grouped((root.spec.package, root) for root in recipe.roots).items():
         for first, second in combinations(named, 2):

@@ -245,19 +245,9 @@ class Recipe:
     tree: Node = field(compare=False, repr=False)
 
     @property
-    def position(self) -> Position:
-        """Return the beginning of the recipe's file."""
-        return self.tree.position
-
-    @property
     def roots(self) -> tuple[RootSpec, ...]:
         """Return every root spec, in order."""
         return tuple(root for group in self.groups for root in group.specs)
-
-    @property
-    def has_several_versions(self) -> bool:
-        """Tell if there may be several versions of a package."""
-        return self.unify == "when_possible"
 
     def supports(self, uarch: str) -> bool:
         """Tell if the recipe is meant for a node type."""
