@@ -5,12 +5,10 @@ from __future__ import annotations
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import on_this_machine
-from uenvtool.knowledge.recipe import ANY_UARCH, Recipe
+from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import System, load_system
+from uenvtool.knowledge.system import System, concrete_systems, load_system
 
 __all__ = ["Choice", "choose", "load_recipe", "system_name"]
 
@@ -67,12 +65,4 @@ def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[
 
 def _fitting(recipe: Recipe) -> list[str]:
     """Return the systems that a recipe supports."""
-    names = []
-    for name in available(SYSTEM):
-        try:
-            nodes = load_system(name).nodes
-        except BadInput:
-            continue  # an abstract one, or one of the user's that is broken: not a choice
-        if ANY_UARCH in recipe.uarchs or any(recipe.supports(node) for node in nodes):
-            names.append(name)
-    return names
+    return [name for name in concrete_systems() if any(map(recipe.supports, load_system(name).nodes))]
