@@ -77,7 +77,9 @@ class Dialect(ABC):
 
     def ended(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of a script with its end, which removes the script's own functions."""
-        return [*lines, self.block("end", FUNCTIONS=wrapped(own_functions(lines)))]
+        own = re.findall(r"^(?:function )?(ue_\w+)(?:\(\)| --)", "\n".join(lines), re.MULTILINE)
+        names = " \\\n  ".join(textwrap.wrap(" ".join(own), WIDTH - 9))
+        return [*lines, self.block("end", FUNCTIONS=names)]
 
     @abstractmethod
     def shown(self, runtime: Runtime) -> str:
@@ -184,11 +186,6 @@ def last_blocks(plan: Settings, dialect: Dialect) -> list[str]:
         else "",
     ]
     return [text for text in blocks if text]
-
-
-def own_functions(lines: Sequence[str]) -> list[str]:
-    """Return the names of the script's own functions, which it removes at its end."""
-    return re.findall(r"^(?:function )?(ue_\w+)(?:\(\)| --)", "\n".join(lines), re.MULTILINE)
 
 
 def knows_runtime(plan: Settings) -> bool:
@@ -396,11 +393,6 @@ def nothing_seen(plan: Settings) -> str:
     names = [runtime.name for runtime in plan.runtimes]
     missing = f"no {' and no '.join(names)} here" if len(names) < 3 else f"none of {', '.join(names)}"
     return f"{missing}: only what is right in each is set"
-
-
-def wrapped(names: Sequence[str]) -> str:
-    """Return names as words of a command that may go on over several lines."""
-    return " \\\n  ".join(textwrap.wrap(" ".join(names), WIDTH - 9))
 
 
 def number(term: Term) -> int:
