@@ -132,7 +132,7 @@ def contents(name: str) -> Contents:
 
 def of_recipe(recipe: Recipe) -> Versions:
     """Return what a recipe asks for: its roots and hard pins, with the versions that it names."""
-    found: dict[str, list[str]] = {root.spec.package: [] for group in recipe.groups for root in group.specs}
+    found: dict[str, list[str]] = {root.spec.package: [] for root in recipe.roots}
     for request in version_requests(recipe):
         known = found.setdefault(request.package, [])
         if request.hard and str(request.versions) not in known:

@@ -326,10 +326,9 @@ def recipe_facts(
 
     facts = system.facts(uarch)
     wanted: dict[str, Versions | None] = {}
-    for group in recipe.groups:
-        for root in group.specs:
-            if root.when.holds(facts):
-                wanted[root.spec.package] = root.spec.versions
+    for root in recipe.roots:
+        if root.when.holds(facts):
+            wanted[root.spec.package] = root.spec.versions
     coupled = {name: pin for name, (pin, _) in coupled_pins(recipe, facts).items()}
     for package, pin in {**coupled, **recipe.require}.items():
         if package in wanted and not wanted[package] and pin.when.holds(facts):
@@ -420,20 +419,14 @@ def load_sources() -> dict[str, Source]:
 def _contradictions(tuning: Tuning) -> Iterator[Problem]:
     """Yield settings that can hold at once, of one variable or of two that must not be set together."""
     for one, other in _pairs(tuning.settings):
-        if one.name == other.name and can_hold_together(one.when, other.when):
-            yield Problem(
-                f"{one.name} is set here and at {one.position}, and both can hold at once",
-                other.position,
-                "give them conditions that exclude each other",
-            )
-        sets = not {one.policy, other.policy} & set(VALUELESS)
-        clash = one.name in other.conflicts or other.name in one.conflicts
-        if sets and clash and can_hold_together(one.when, other.when):
-            yield Problem(
-                f"{other.name} is set here and {one.name} at {one.position}, which must not be set together",
-                other.position,
-                "give them conditions that exclude each other",
-            )
+        if one.name == other.name:
+            what = f"{one.name} is set here and at {one.position}, and both can hold at once"
+        elif not {one.policy, other.policy} & set(VALUELESS):
+            what = f"{other.name} is set here and {one.name} at {one.position}, which must not be set together"
+        else:
+            continue
+        if can_hold_together(one.when, other.when):
+            yield Problem(what, other.position, "give them conditions that exclude each other")
 
 
 def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
