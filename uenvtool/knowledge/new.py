@@ -34,7 +34,7 @@ NO_CORES = "    # cores: 64 # those of a node; without them jobs ask for no CPUs
 
 def new_recipe(name: str, extended: str | None = None) -> Result:
     """Write `recipes/NAME/recipe.yaml`. Raises BadInput for a name that is none, or is taken in this folder."""
-    lines = _extending(RECIPE, extended) if extended else _recipe_alone()
+    lines = extending(RECIPE, extended) if extended else _recipe_alone()
     return _written(RECIPE, name, lines, f"uenvtool build {name}")
 
 
@@ -43,7 +43,7 @@ def new_system(name: str, extended: str | None = None, found: Found | None = Non
 
     Raises BadInput for a name that is none, or is taken in this folder.
     """
-    lines = _extending(SYSTEM, extended) if extended else _system_alone(found or Found())
+    lines = extending(SYSTEM, extended) if extended else _system_alone(found or Found())
     image = " --image IMAGE" if found and load_runtime(found.runtimes[0]).container else ""
     first = f"uenvtool job --system {name} --nodes 2{image} -- python train.py" if found else ""
     result = _written(SYSTEM, name, lines, first or f"uenvtool build hello --system {name}")
@@ -69,7 +69,8 @@ def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
     )
 
 
-def _extending(kind: Kind, name: str) -> list[str]:
+def extending(kind: Kind, name: str) -> list[str]:
+    """Return the lines of a file of the user's that extends another one and changes nothing yet."""
     location = locate(kind, name)
     return [
         *comment(f"Everything of {location.name} that is not said here; `uenvtool show {location.name}` prints it."),

@@ -10,7 +10,6 @@ from pathlib import Path
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
-from uenvtool.core.yamltext import scalar
 from uenvtool.env.edit.changes import edited
 from uenvtool.env.look_up import Repositories, at_hand
 from uenvtool.env.repository import problems
@@ -19,7 +18,7 @@ from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
-from uenvtool.knowledge.new import OWNED
+from uenvtool.knowledge.new import OWNED, extending
 from uenvtool.knowledge.source import content, decoded, instead_of_file
 
 OWN = "my-"
@@ -45,7 +44,7 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
     if is_built_in(location):
         own = Path(RECIPE.file(OWN + location.name))
         notes = (f"{location.name} is built in and stays as it is; {own} extends it",)
-        path, start = own, extending(location.name)
+        path, start = own, "\n".join([OWNED, *extending(RECIPE, location.name)]) + "\n"
     else:
         path, start = location.path.resolve(), ""
     with contextlib.nullcontext() if dry_run else files.locked(path.parent, wait=True, below=False):
@@ -70,11 +69,6 @@ def is_built_in(location: Location) -> bool:
     """Tell if a recipe came with the tool: it is not to be changed, since an update would replace it."""
     path = location.path.resolve()
     return path.is_relative_to(data_root()) and OWNED not in _text(path)[:1000]
-
-
-def extending(name: str) -> str:
-    """Return the text of a recipe of the user's that extends another one and changes nothing yet."""
-    return f"{OWNED}\nextends: {name}\ndescription: {scalar(f'{name}, with changes of our own.')}\n"
 
 
 def _inherited(path: Path, text: str) -> dict[str, str]:
