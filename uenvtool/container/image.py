@@ -15,6 +15,7 @@ from uenvtool.container.plan import ContainerPlan
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
+from uenvtool.core.options import given
 from uenvtool.core.value import value_class
 from uenvtool.job.render import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
@@ -39,16 +40,10 @@ class Image:
 
 def again(plan: ContainerPlan, request: ContainerRequest) -> str:
     """Return the command that makes the same files, wherever it is run: it names a recipe and no path."""
-    words = ["uenvtool", "container"]
-    if request.recipe is None:
-        words += ["--from", request.base, *(word for package in request.pip for word in ("--pip", package))]
-        words += ["--name", request.name] if request.name else []
-    else:
-        words.append(plan.name)
-    if plan.system.name != (plan.container.home or plan.foundation.home):
-        words += ["--system", plan.system.name]
-    if request.uarch:
-        words += ["--uarch", request.uarch]
+    recipe = None if request.recipe is None else plan.name
+    system = None if plan.system.name == (plan.container.home or plan.foundation.home) else plan.system.name
+    unsaid = ContainerRequest(base=request.base, pip=request.pip, name=request.name, uarch=request.uarch)
+    words = ["uenvtool", "container", *given(dataclasses.replace(unsaid, recipe=recipe, system=system))]
     return " ".join(shlex.join(words).splitlines())
 
 
