@@ -9,6 +9,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
+from uenvtool.core.words import grouped
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, Root, plan_environment
 from uenvtool.env.folder import LOG, TABLE
@@ -82,14 +83,15 @@ class Outcome:
 
     def _vulnerabilities(self) -> list[str]:
         pinned = {root.package: str(root.version).lstrip("=") for root in self.environment.roots if root.version}
-        by_package: dict[str, dict[str, list[str]]] = {}
-        for cve in self.environment.cves:
-            by_package.setdefault(cve.package, {}).setdefault(cve.fixed, []).append(cve.id)
-        lines = []
-        for package, by_fix in by_package.items():
-            listed = [f"{', '.join(ids)}" + (f" (fixed in {fixed})" if fixed else "") for fixed, ids in by_fix.items()]
-            lines.append(f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}")
-        return lines
+        by_fix = grouped(((cve.package, cve.fixed), cve.id) for cve in self.environment.cves)
+        by_package = grouped(
+            (package, ", ".join(ids) + (f" (fixed in {fixed})" if fixed else ""))
+            for (package, fixed), ids in by_fix.items()
+        )
+        return [
+            f"{package}@{pinned.get(package, '')} has known vulnerabilities: {'; '.join(listed)}"
+            for package, listed in by_package.items()
+        ]
 
     def data(self) -> dict[str, Any]:
         """Return the same as data for --json."""
@@ -99,10 +101,7 @@ class Outcome:
             "uarch": self.environment.node.uarch,
             "folder": str(self.folder),
             "state": self.state,
-            "roots": [
-                {"package": package, "version": version, "from": origin, "reason": reason}
-                for package, version, origin, reason in self.rows()
-            ],
+            "roots": [dict(zip(("package", "version", "from", "reason"), row, strict=True)) for row in self.rows()],
             "packages": self.lock.versions() if self.lock else None,
             "cves": [
                 {"id": cve.id, "package": cve.package, "versions": str(cve.versions), "fixed": cve.fixed}
