@@ -19,7 +19,7 @@ def hold(arguments: Sequence[object], printed: str) -> None:
     if "--json" not in words or not printed.startswith(("{", "[")):  # help, or nothing
         return
     told = " ".join(word for word in words if not word.startswith("-"))
-    command = next((name for name in outputs() if f"{told} ".startswith(f"{name} ")), "")
+    command = max((name for name in outputs()["commands"] if f"{told} ".startswith(f"{name} ")), key=len, default="")
     assert command, f"uenvtool/schemas/outputs.yaml has nothing of {told}"
     wrong = [
         f"{list(error.absolute_path)}: {error.message}" for error in _closed(command).iter_errors(json.loads(printed))

@@ -18,7 +18,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def output_schema(command: str) -> dict[str, Any]:
     """Return the schema (Draft 2020-12) of what a command, such as `job check`, prints. Raises BadInput."""
-    commands, shared = _outputs()["commands"], _outputs()["shared"]
+    commands, shared = outputs()["commands"], outputs()["shared"]
     require_known("output of a command", [command], commands)
     body, used = _schema(commands[command]), dict[str, Any]()
     while missing := [name for name in _named({**body, "$defs": used}) if name not in used]:
@@ -27,13 +27,9 @@ def output_schema(command: str) -> dict[str, Any]:
     return {"$schema": DRAFT, "title": title, **body, **({"$defs": used} if used else {})}
 
 
-def outputs() -> list[str]:
-    """Return the commands that have one, the longest first."""
-    return sorted(_outputs()["commands"], key=len, reverse=True)
-
-
 @cache
-def _outputs() -> dict[str, Any]:
+def outputs() -> dict[str, Any]:
+    """Return the forms of `commands`, by the words of each, and those that they have in common, `shared`."""
     path = SCHEMA_FOLDER / "outputs.yaml"
     found: dict[str, Any] = read(path, str(path)).plain()
     return found
