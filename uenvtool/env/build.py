@@ -20,7 +20,7 @@ from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.resolve import can_resolve, checked_lock, resolve
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
-from uenvtool.knowledge.locate import from_root
+from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
 from uenvtool.knowledge.site import site_here
 from uenvtool.knowledge.version import Version
@@ -292,4 +292,4 @@ def _remarks_on_lock(folder: Path, texts: Mapping[str, str], again: str) -> Iter
 
 def _file_and_line(position: Position) -> str:
     """Return FILE:LINE, for a table; built-in files from the folder that holds recipes/ and systems/."""
-    return from_root(f"{position.file}:{position.line}")
+    return f"{position.file}:{position.line}".removeprefix(f"{data_root()}/")

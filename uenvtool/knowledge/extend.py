@@ -35,13 +35,12 @@ def is_abstract(tree: Node) -> bool:
 class Extended:
     """A tree with everything that it inherits.
 
-    chain: the files that it came from, nearest first. kind: its name. removed: the packages that a file of the chain
-    leaves out of what it extends.
+    chain: the files that it came from, nearest first. removed: the packages that a file of the chain leaves out of what
+    it extends.
     """
 
     tree: Node
     chain: tuple[Location, ...]
-    kind: str
     removed: frozenset[str] = frozenset()
 
 
@@ -78,7 +77,7 @@ def _read_extended(location: Location, kind: Kind, below: Chain, loaded: dict[st
         raise BadInput(
             "`remove` without `extends`", tree.value["remove"].key, "leave it out: nothing is inherited here"
         )
-    return Extended(tree, (location, *chain), kind.name, frozenset(removed))
+    return Extended(tree, (location, *chain), frozenset(removed))
 
 
 @functools.lru_cache(maxsize=1024)  # `list` reads all files, and many of them extend the same ones

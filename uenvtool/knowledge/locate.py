@@ -83,12 +83,6 @@ def _below_folder(path: str, folder: str) -> str | None:
     return path[len(start) :] if f"{path}{os.sep}".startswith(start) else None
 
 
-def from_root(path: str) -> str:
-    """Return a built-in file's path as `recipes/NAME/recipe.yaml`; another path as it is."""
-    root = f"{data_root()}{os.sep}"
-    return path.removeprefix(root)
-
-
 def _is_built_in(path: Path) -> bool:
     """Tell if a file is one that ships, which an update replaces."""
     return _below_folder(os.path.abspath(path), str(data_root())) is not None
