@@ -45,10 +45,12 @@ class Dialect(ABC):
     """How one shell says things.
 
     template: the file beside its module, in sections. shells: those that read its scripts, as --shell names them.
+    passes: the lines around the settings of a set, which are gone through twice.
     """
 
     template: Path
     shells: tuple[str, ...]
+    passes: tuple[str, str]
 
     @property
     def extension(self) -> str:
@@ -66,10 +68,6 @@ class Dialect(ABC):
     @abstractmethod
     def branch(self, tests: Sequence[str]) -> tuple[str, str]:
         """Return the lines around what is done if all tests hold."""
-
-    @abstractmethod
-    def passes(self) -> tuple[list[str], list[str]]:
-        """Return the lines around the settings of a set, which are gone through twice."""
 
     def variable(self, name: str) -> str:
         """Return the value of one of the script's own variables, as a word."""
@@ -313,10 +311,12 @@ def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> 
     yield from _beside(before, note if versions else "", "")
 
 
-def _beside(line: str, note: str, indent: str) -> Iterator[str]:
-    """Yield a line with a comment beside it, or above it if that is too long."""
-    if note and len(line) + len(note) + 3 <= WIDTH - INDENT:
-        yield f"{line} # {note}"
+def _beside(line: str, note: str, indent: str, column: int = 0) -> Iterator[str]:
+    """Yield a line with a comment beside it, from a column on if there is room, or above it if that is too long."""
+    lines = (f"{line.ljust(column)} # {note}", f"{line} # {note}")
+    fitting = [whole for whole in lines if len(whole) <= WIDTH - INDENT]
+    if note and fitting:
+        yield fitting[0]
     else:
         yield from comments([note], indent) if note else ()
         yield line
@@ -325,11 +325,10 @@ def _beside(line: str, note: str, indent: str) -> Iterator[str]:
 def _set(plan: Settings, dialect: Dialect, settings: Sequence[Setting], indent: str) -> Iterator[str]:
     """Yield the rows of a set: gone through once to look if one is set otherwise, and once to set them."""
     name = settings[0].together
-    opening, closing = dialect.passes()
-    yield from _beside(indent + opening[0], f"all or none: {plan.tuning.sets[name].reason}", indent)
-    yield from (indent + line for line in opening[1:])
+    opening, closing = dialect.passes
+    yield from _beside(indent + opening, f"all or none: {plan.tuning.sets[name].reason}", indent)
     yield from (line for setting in settings for line in _rows(setting, dialect, indent + "  "))
-    yield from (indent + line for line in closing)
+    yield indent + closing
     need = next((setting.needs for setting in settings if setting.needs), None)
     needed = f" {need.variable} {need.contains} {dialect.quote(need.hint)}" if need else ""
     yield f"{indent}ue_together {name}{needed}"
@@ -349,18 +348,7 @@ def _rows(setting: Setting, dialect: Dialect, indent: str) -> Iterator[str]:
     if setting.policy in (AT_MOST, REQUIRED, UNSET, EXPECTED):
         yield from _spoken(" ".join(words), dialect.quote(reason), source, indent)
     else:
-        yield from _silent(" ".join(words), f"{reason} {source}", indent)
-
-
-def _silent(row: str, reason: str, indent: str) -> Iterator[str]:
-    """Yield a row whose reason is a comment: beside it, or above it if that is too long."""
-    lines = (f"{(indent + row).ljust(REASON_COLUMN)} # {reason}", f"{indent}{row} # {reason}")
-    fitting = [line for line in lines if len(line) <= WIDTH - INDENT]
-    if fitting:
-        yield fitting[0]
-    else:
-        yield from comments([reason], indent)
-        yield indent + row
+        yield from _beside(indent + " ".join(words), f"{reason} {source}", indent, REASON_COLUMN)
 
 
 def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:

@@ -31,6 +31,7 @@ class Bash(Dialect):
     template = Path(__file__).with_suffix(".sh")
     shells = ("bash", "zsh")
     choice = " | "
+    passes = ("for ue_pass in look set; do", "done")
 
     def quote(self, text: str) -> str:
         return quoting.sh(text)
@@ -55,9 +56,6 @@ class Bash(Dialect):
 
     def branch(self, tests: Sequence[str]) -> tuple[str, str]:
         return f"if [[ {' && '.join(tests)} ]]; then", "fi"
-
-    def passes(self) -> tuple[list[str], list[str]]:
-        return ["for ue_pass in look set; do"], ["done"]
 
     def image(self, plan: Settings) -> dict[str, str]:
         return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"}

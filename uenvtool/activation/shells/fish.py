@@ -29,6 +29,7 @@ class Fish(Dialect):
 
     template = Path(__file__).with_suffix(".fish")
     shells = ("fish",)
+    passes = ("for ue_pass in look set", "end")
 
     def quote(self, text: str) -> str:
         return quoting.fish(text)
@@ -51,9 +52,6 @@ class Fish(Dialect):
 
     def branch(self, tests: Sequence[str]) -> tuple[str, str]:
         return f"if {'; and '.join(tests)}", "end"
-
-    def passes(self) -> tuple[list[str], list[str]]:
-        return ["for ue_pass in look set"], ["end"]
 
     def image(self, plan: Settings) -> dict[str, str]:
         return {}  # each image has a line of its own
