@@ -123,11 +123,6 @@ class Environment:
         """The package repositories of recipe and system, by name."""
         return {**self.recipe.repos, **self.system.repos}
 
-    @property
-    def view_root(self) -> str:
-        """The folder of the view that all its users see."""
-        return self.root_of(self.recipe.view.name)
-
     def root_of(self, view: str) -> str:
         """Return a view's folder: in the image if the system mounts one, else in the environment."""
         return f"{self.system.mount}/env/{view}" if self.system.mount else f".spack-env/{view}"
@@ -154,6 +149,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
     wanted |= {name: pin.version for name, pin in hard.items() if pin.version}
     wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    additions = {addition.target: addition for addition in (*system.additions, *recipe.additions)}  # the recipe's hide
     return Environment(
         recipe=recipe,
         system=system,
@@ -169,7 +165,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         variables=tuple(_variables(recipe, system, facts)),
         cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
         yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
-        additions=_additions(recipe, system),
+        additions=tuple(found for _, found in sorted(additions.items())),
     )
 
 
@@ -408,9 +404,3 @@ def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
                 reason=setting.reason,
                 source=setting.source.name,
             )
-
-
-def _additions(recipe: Recipe, system: System) -> tuple[Addition, ...]:
-    """Return the package additions of recipe and system; the recipe's hide the system's."""
-    found = {addition.target: addition for addition in (*system.additions, *recipe.additions)}
-    return tuple(found[target] for target in sorted(found))

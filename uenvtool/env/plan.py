@@ -84,7 +84,10 @@ def show_plan(environment: Environment, folder: Path, request: BuildRequest, pro
         tables=(
             Table(
                 headings=("wave", "packages", "which can be built at once, when the waves before are"),
-                rows=_rows(order),
+                rows=[
+                    (str(number), str(len(wave)), ", ".join(map(str, wave)))
+                    for number, wave in enumerate(order.waves, start=1)
+                ],
             ),
             *([_downloads(sources, sizes)] if sources else []),
         ),
@@ -187,19 +190,11 @@ def _download_sizes(sources: Sequence[Source], sizes: Mapping[str, int | None]) 
     return [f"{len(sources)} downloads: {size_text(sum(known))} in {len(known)}{rest}"]
 
 
-def _rows(order: BuildOrder) -> list[tuple[str, str, str]]:
-    return [
-        (str(number), str(len(wave)), ", ".join(map(str, wave))) for number, wave in enumerate(order.waves, start=1)
-    ]
-
-
 def _downloads(sources: Sequence[Source], sizes: Mapping[str, int | None]) -> Table:
-    def shown(size: int | None) -> str:
-        return "unknown" if size is None else size_text(size)
-
+    shown = {url: "unknown" if size is None else size_text(size) for url, size in sizes.items()}
     return Table(
         headings=("download for", "size", "url"),
-        rows=[(source.package, shown(sizes[source.url]), source.url) for source in sources],
+        rows=[(source.package, shown[source.url], source.url) for source in sources],
     )
 
 

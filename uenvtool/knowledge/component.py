@@ -178,16 +178,12 @@ def _unknown_values(tree: Node) -> Iterator[Problem]:
     for key in ("env", "options", "build", "sets", "check"):
         words += [(word, VALUES) for _, entry in children(tree, key) for word in _words(entry)]
     for word, known in words:
-        yield from _unknown_names(word, known)
+        for name in _VALUE.findall(str(word.value)):
+            if name not in known:
+                yield unknown("value", name, known, word.position)
 
 
 def _words(entry: Node) -> list[Node]:
     if isinstance(entry.value, dict):
         entry = next(entry.value[key] for key in ("run", "value") if key in entry.value)
     return entry.value if isinstance(entry.value, list) else [entry]
-
-
-def _unknown_names(word: Node, known: Collection[str]) -> Iterator[Problem]:
-    for name in _VALUE.findall(str(word.value)):
-        if name not in known:
-            yield unknown("value", name, known, word.position)
