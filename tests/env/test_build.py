@@ -128,38 +128,6 @@ class TestFolder:
             assert "was not written by uenvtool" in answer.stderr
             assert files("out") == {name: b"mine"}
 
-    def test_an_edited_file_is_kept_unless_forced(self, cli: Cli) -> None:
-        cli("build", "small", "--no-concretize")
-        edited = Path("envs/small/clariden-gh200/spack.yaml")
-        edited.write_text(edited.read_text() + "# mine\n")
-
-        answer = cli("build", "small", "--no-concretize")
-
-        assert answer.code == 2
-        assert "was changed since uenvtool wrote it" in answer.stderr
-        assert edited.read_text().endswith("# mine\n")
-        assert cli("build", "small", "--no-concretize", "--force").code == 0
-        assert not edited.read_text().endswith("# mine\n")
-
-    def test_a_broken_record_is_refused(self, cli: Cli, write: Write) -> None:
-        write("out/.uenvtool.json", "{")
-
-        answer = cli("build", "small", "-o", "out", "--no-concretize")
-
-        assert answer.code == 2
-        assert "cannot be read" in answer.stderr
-
-    def test_an_addition_that_a_recipe_no_longer_has_is_removed(self, cli: Cli, write: Write) -> None:
-        addition = write("recipes/small/packages/zstd/package.py", "# an addition\n")
-        cli("build", "small", "--no-concretize")
-        copied = Path("envs/small/clariden-gh200/spack_repo/uenvtool/packages/zstd/package.py")
-        assert copied.read_text() == "# an addition\n"
-
-        addition.unlink()
-        cli("build", "small", "--no-concretize")
-
-        assert not copied.exists()
-
     @pytest.mark.parametrize("force", [[], ["--force"]])
     def test_a_folder_of_another_system_is_never_overwritten(self, cli: Cli, force: list[str]) -> None:
         cli("build", "small", "-o", "out", "--no-concretize")
@@ -176,16 +144,6 @@ class TestFolder:
             assert cli("build", "small", "--system", system, "--no-concretize").code == 0
 
         assert sorted(os.listdir("envs/small")) == ["clariden-gh200", "daint-gh200", "olivia-gh200"]
-
-    def test_a_path_that_is_a_file_is_refused(self, cli: Cli, write: Write) -> None:
-        write("out", "x")
-        Path("nowhere").symlink_to("gone")
-
-        for name in ("out", "nowhere"):
-            answer = cli("build", "small", "-o", name, "--no-concretize")
-            assert (answer.code, answer.stderr.splitlines()[0]) == (2, f"error: {name} is not a folder")
-        assert Path("out").read_text() == "x"
-        assert Path("nowhere").is_symlink()
 
 
 @pytest.fixture
@@ -242,14 +200,6 @@ class TestSpack:
 
         assert Path("a/spack.lock").read_bytes() == Path("b/spack.lock").read_bytes()
 
-    def test_a_lock_of_these_inputs_is_not_made_again(self, cli: Cli, spack: Callable[..., Path]) -> None:
-        cli("build", "small", "--spack", spack(SOLVES))
-
-        answer = cli("build", "small", "--spack", spack("sys.exit('must not run')"))
-
-        assert answer.code == 0
-        assert "spack.lock is of these inputs" in answer.stderr
-
     def test_a_reworded_reason_does_not_make_a_lock_old(
         self, cli: Cli, spack: Callable[..., Path], recipe: Path
     ) -> None:
@@ -259,6 +209,7 @@ class TestSpack:
         answer = cli("build", "small", "--spack", spack("sys.exit('must not run')"))
 
         assert answer.code == 0
+        assert "spack.lock is of these inputs" in answer.stderr
         assert "large files" in Path("envs/small/clariden-gh200/spack.yaml").read_text()
         assert cli("build", "small", "--check").code == 0
 
