@@ -15,7 +15,7 @@ from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.machine import this_operating_system
+from uenvtool.knowledge.machine import this_operating_system, this_target
 from uenvtool.knowledge.source import read, text
 from uenvtool.knowledge.system import Gpu
 
@@ -125,8 +125,6 @@ def known_gpus(model: str, count: int) -> Gpu | None:
 
 def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> Found:
     """Return what this machine shows. run: gives what a program prints, empty if it is not there or fails."""
-    import archspec.cpu
-
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
     here = nvidia_gpus(
@@ -154,7 +152,7 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
         runtimes=tuple(runtimes) or ("none",),
         scheduler="slurm" if listed else "none",
         partition=first.name if first else "",
-        target=str(archspec.cpu.host().name),
+        target=this_target(),
         os=this_operating_system(),
         **versions,
         cores=first.cores if first else os.cpu_count() or 0,

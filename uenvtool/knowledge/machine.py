@@ -60,6 +60,13 @@ def on_this_machine(system: System) -> System:
     )
 
 
+def this_target() -> str:
+    """Return this machine's CPU target as Spack names it."""
+    import archspec.cpu
+
+    return str(archspec.cpu.host().name)
+
+
 def this_operating_system() -> str:
     """Return this machine's operating system as Spack names it.
 
@@ -98,14 +105,8 @@ def unknown_targets(tree: Node) -> list[Problem]:
 
 
 def _looked_up(node: NodeType) -> NodeType:
-    target = _target() if node.target == HOST else node.target
+    target = this_target() if node.target == HOST else node.target
     return dataclasses.replace(node, target=target, os=this_operating_system() if node.os == HOST else node.os)
-
-
-def _target() -> str:
-    import archspec.cpu
-
-    return str(archspec.cpu.host().name)
 
 
 def _libraries_and_tools() -> dict[str, SystemPackage]:
