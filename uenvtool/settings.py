@@ -17,7 +17,7 @@ from uenvtool.core.value import value_class
 from uenvtool.knowledge.condition import Condition, Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
-from uenvtool.knowledge.runtime import VIEWS, Runtime, load_runtime
+from uenvtool.knowledge.runtime import VIEWS, Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
     EXPECTED,
@@ -306,8 +306,8 @@ _NUMBERS = re.compile(r"[0-9]{1,9}([.-][0-9]{1,9})*\Z")
 """A version of numbers alone, as software tells its own."""
 
 
-def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
-    """Check facts that a user gives. images: the kinds of images that there are.
+def known_facts(pairs: Mapping[str, str]) -> Facts:
+    """Check facts that a user gives.
 
     Raises BadInput for a fact that no condition asks for and for a value that it cannot have.
     """
@@ -317,7 +317,7 @@ def known_facts(pairs: Mapping[str, str], images: Sequence[str]) -> Facts:
             problems.append(Problem(f"{name}={value!r} is not a version", hint=f"write for example {name}=2.27.3"))
         elif name == "nodes" and not (value.isdecimal() and value.strip("0")):
             problems.append(Problem(f"nodes={value!r} is no number of nodes", hint="write for example nodes=2"))
-        elif name == "image" and value not in images:
+        elif name == "image" and value not in (images := known_images()):
             problems.append(unknown("image", value, images))
         elif not value or not all(character.isalnum() or character in "._-" for character in value):
             problems.append(Problem(f"{name}={value!r} is not a name", hint="write for example image=alps"))

@@ -14,7 +14,6 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.runtime import known_images
 from uenvtool.knowledge.system import concrete_systems
 from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, known_facts, settings_for
@@ -35,7 +34,7 @@ def activate(request: ActivateRequest) -> Result:
         return _write(request.output or FOLDER, force=request.force)
     if request.output:
         raise BadInput("-o names the folder of --write and --check", hint="one script goes to stdout: > FILE keeps it")
-    facts = known_facts(request.facts, known_images())
+    facts = known_facts(request.facts)
     settings = settings_for(
         request.system,
         uarch=request.uarch,

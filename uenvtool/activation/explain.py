@@ -14,7 +14,6 @@ from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
-from uenvtool.knowledge.runtime import known_images
 from uenvtool.knowledge.system import concrete_systems
 from uenvtool.knowledge.tuning import (
     AT_MOST,
@@ -55,13 +54,12 @@ def explain(request: ExplainRequest) -> Result:
     names = request.names
     if request.diff:
         return _compare(names)
-    facts = {"nccl": request.nccl} if request.nccl is not None else {}
+    facts = known_facts({"nccl": request.nccl} if request.nccl is not None else {})
     if request.sites:
-        return _at_sites(names, known_facts(facts, known_images()))
+        return _at_sites(names, facts)
     here = None
     if request.system or request.runtime or request.recipe or facts or (names and recognised()):
-        checked = known_facts(facts, known_images())
-        here = settings_for(request.system, runtime=request.runtime, recipe=request.recipe, facts=checked)
+        here = settings_for(request.system, runtime=request.runtime, recipe=request.recipe, facts=facts)
     if here is not None and not names:
         return _in_a_job(here)
     if not names and not request.all:
