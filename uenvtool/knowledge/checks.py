@@ -35,15 +35,12 @@ def version_requests(recipe: Recipe) -> Iterator[VersionRequest]:
         yield from _of_spec(root.spec, root.position, root.when)
     if recipe.compiler:
         yield from _of_spec(recipe.compiler.spec, recipe.compiler.position)
-    mpi = recipe.mpi or {}
-    pins = (*recipe.require.values(), *recipe.compilers.values(), *mpi.values())
-    for pin in (*pins, *([recipe.python] if recipe.python else [])):
-        if pin.version:
-            yield VersionRequest(package=pin.package, versions=pin.version, position=pin.position, when=pin.when)
-    for pin in recipe.prefer.values():
+    hard = [*recipe.require.values(), *recipe.compilers.values(), *(recipe.mpi or {}).values()]
+    hard += [recipe.python] if recipe.python else []
+    for pin, is_hard in (*((pin, True) for pin in hard), *((pin, False) for pin in recipe.prefer.values())):
         if pin.version:
             yield VersionRequest(
-                package=pin.package, versions=pin.version, position=pin.position, hard=False, when=pin.when
+                package=pin.package, versions=pin.version, position=pin.position, hard=is_hard, when=pin.when
             )
 
 
