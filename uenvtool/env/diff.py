@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ExitCode
@@ -39,28 +39,23 @@ def diff(before: str, after: str) -> Result:
     Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
     """
     old, new = contents(before), contents(after)
-    found = [change for change in changes(old.versions, new.versions) if not _is_what_was_asked(change, old, new)]
-    if not found:
+    rows, data = [], []
+    for package in sorted({*old.versions, *new.versions}):
+        was, now = old.versions.get(package), new.versions.get(package)
+        if was is None:
+            change = "added" if old.complete else NAMED
+        elif now is None:
+            change = "removed" if new.complete else NOT_NAMED
+        elif sorted(was) != sorted(now) and not _is_what_was_asked(was, now, old, new):
+            change = "changed"
+        else:
+            continue
+        rows.append((change, package, _shown(was), _shown(now)))
+        data.append({"package": package, "change": change, "before": was or (), "after": now or ()})
+    if not rows:
         return Result(data=[], notes=("the same packages at the same versions",))
-    words = {
-        "added": "added" if old.complete else NAMED,
-        "removed": "removed" if new.complete else NOT_NAMED,
-        "changed": "changed",
-    }
-    rows = [
-        (
-            words[change.kind],
-            change.package,
-            _shown(change, change.before, "added"),
-            _shown(change, change.after, "removed"),
-        )
-        for change in found
-    ]
     return Result(
-        data=[
-            {"package": change.package, "change": words[change.kind], "before": change.before, "after": change.after}
-            for change in found
-        ],
+        data=data,
         tables=(Table(headings=("change", "package", before, after), rows=rows),),
         notes=() if old.complete and new.complete else (ONLY_NAMED,),
         exit_code=ExitCode.NO,
@@ -90,17 +85,17 @@ def diff_of_systems(before: str, after: str) -> Result:
     )
 
 
-def _is_what_was_asked(change: Change, old: Contents, new: Contents) -> bool:
+def _is_what_was_asked(was: Sequence[str], now: Sequence[str], old: Contents, new: Contents) -> bool:
     """Tell whether the one side is a recipe, and the other one has versions that it asks for."""
-    if change.kind != "changed" or old.complete == new.complete:
+    if old.complete == new.complete:
         return False
-    requests, resolved = (change.after, change.before) if old.complete else (change.before, change.after)
+    requests, resolved = (now, was) if old.complete else (was, now)
     return all(any(versions(request).contains(Version(version)) for version in resolved) for request in requests)
 
 
-def _shown(change: Change, found: Sequence[str], lacking: str) -> str:
-    """Return the versions of one side; lacking: the kind of change at which that side lacks the package."""
-    return ", ".join(found) or ("" if change.kind == lacking else "any")
+def _shown(found: Sequence[str] | None) -> str:
+    """Return the versions of one side: any if it is open, none if that side lacks the package."""
+    return "" if found is None else ", ".join(found) or "any"
 
 
 @value_class(kw_only=False)
@@ -142,22 +137,3 @@ def of_recipe(recipe: Recipe) -> Versions:
     for name in [name for name, pin in recipe.prefer.items() if name in found and not found[name] and pin.version]:
         found[name] = [str(recipe.prefer[name].version)]
     return found
-
-
-@value_class
-class Change:
-    """One package that differs. kind: added, removed or changed; the side that lacks it has no versions."""
-
-    package: str
-    kind: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
-def changes(before: Versions, after: Versions) -> Iterator[Change]:
-    """Yield what was added, removed and changed, by package."""
-    for package in sorted({*before, *after}):
-        old, new = tuple(before.get(package, ())), tuple(after.get(package, ()))
-        kind = "added" if package not in before else "removed" if package not in after else "changed"
-        if kind != "changed" or sorted(old) != sorted(new):
-            yield Change(package=package, kind=kind, before=old, after=new)
