@@ -108,35 +108,28 @@ def install_seconds() -> dict[str, float]:
 
 
 def build_order(lock: Lock) -> BuildOrder:
-    """Return the order in which the packages of a lock can be built; each list is sorted by name."""
-    packages = sorted(lock.packages, key=lambda package: (package.name, package.version, package.hash))
-    built = {package.hash: package for package in packages if not package.external}
-    waits_for: dict[str, str] = {}
-    depths: dict[str, int] = {}
-    for key in _dependencies_first(built):
-        deepest = max((need for need in built[key].dependencies if need in built), key=depths.__getitem__, default="")
-        waits_for[key] = deepest
-        depths[key] = depths[deepest] + 1 if deepest else 0
-    waves: list[list[Package]] = [[] for _ in range(max(depths.values(), default=-1) + 1)]
-    for key, package in built.items():
-        waves[depths[key]].append(package)
-    chain: list[Package] = []
-    last = max(depths, key=depths.__getitem__, default="")
-    while last:
-        chain.append(built[last])
-        last = waits_for[last]
-    return BuildOrder(waves=waves, chain=chain[::-1], external=[package for package in packages if package.external])
+    """Return the order in which the packages of a lock can be built; each list is sorted by name.
 
-
-def _dependencies_first(packages: dict[str, Package]) -> list[str]:
-    """Return the hashes of packages, each behind what it needs. Raises ValueError if there is a circle."""
+    Raises ValueError if packages need each other.
+    """
     from graphlib import CycleError, TopologicalSorter
 
-    needs = {key: [need for need in package.dependencies if need in packages] for key, package in packages.items()}
+    packages = sorted(lock.packages, key=lambda package: (package.name, package.version, package.hash))
+    built = {package.hash: package for package in packages if not package.external}
+    sorter = TopologicalSorter({key: built.keys() & package.dependencies for key, package in built.items()})
     try:
-        return list(TopologicalSorter(needs).static_order())
+        sorter.prepare()
     except CycleError as error:
         raise ValueError("packages that need each other") from error
+    waves: list[list[Package]] = []
+    while sorter.is_active():
+        ready = set(sorter.get_ready())
+        waves.append([package for key, package in built.items() if key in ready])
+        sorter.done(*ready)
+    chain: list[Package] = []
+    for wave in reversed(waves):
+        chain.append(next(package for package in wave if not chain or package.hash in chain[-1].dependencies))
+    return BuildOrder(waves=waves, chain=chain[::-1], external=[package for package in packages if package.external])
 
 
 def _order(order: BuildOrder, mount: str) -> list[str]:
