@@ -37,29 +37,16 @@ def problems_in(path: Path) -> list[Problem]:
         kinds = ", ".join(kind.name for kind in KINDS)
         return [Problem("no such file", Position(shown(file)), f"name a file of one of these kinds: {kinds}")]
     try:
-        _load(file)
+        tree = read(file, shown(file))
+        kind = kind_of(file, tree)
+        check(kind, locate(kind, str(file.absolute())))
+        if kind is RECIPE and (home := tree.get("home")):
+            locate(SYSTEM, str(home.value), home.position)
     except BadInput as error:
         return list(error.problems)
-    return []
-
-
-def _load(file: Path) -> None:
-    """Read a file as what its kind is. Raises BadInput with everything that is wrong in it."""
-    tree = read(file, shown(file))
-    kind = kind_of(file, tree)
-    check(kind, locate(kind, str(file.absolute())))
-    if kind is SYSTEM and (wrong := unknown_targets(tree)):
-        raise BadInput(wrong)
-    if kind is RECIPE and (home := tree.get("home")):
-        locate(SYSTEM, str(home.value), home.position)
+    return unknown_targets(tree) if kind is SYSTEM else []
 
 
 def _data(problem: Problem) -> dict[str, Any]:
-    position = problem.position
-    return {
-        "file": position.file if position else None,
-        "line": position.line if position else None,
-        "column": position.column if position else None,
-        "message": problem.message,
-        "hint": problem.hint,
-    }
+    place = problem.position._asdict() if problem.position else dict.fromkeys(Position._fields)
+    return {**place, "message": problem.message, "hint": problem.hint}
