@@ -59,8 +59,8 @@ def at_hand(spack: Path | None, repo: Sequence[str]) -> Repositories:
 
     Raises BadInput for a word that is not NAME=PATH, and for what is wrong in the site file.
     """
-    chosen = site_here().defaults(spack, named_paths(repo, "--repo"))
-    return Repositories(folders=named_paths(chosen["repo"], "--repo"), spack=chosen["spack"])
+    chosen = site_here().defaults(spack, named_paths(repo))
+    return Repositories(folders=named_paths(chosen["repo"]), spack=chosen["spack"])
 
 
 def validate(files: list[Path], repositories: Repositories) -> Result:

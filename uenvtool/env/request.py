@@ -45,7 +45,7 @@ class BuildRequest:
     @property
     def repos(self) -> dict[str, Path]:
         """The package repositories to take from disk, by name. Raises BadInput for a word that names none."""
-        return named_paths(self.repo, "--repo")
+        return named_paths(self.repo)
 
 
 @value_class

@@ -81,4 +81,4 @@ class ImageRequest:
     @property
     def repos(self) -> dict[str, Path]:
         """Return the package repositories to take from disk, by name. Raises BadInput for a word that names none."""
-        return named_paths(self.repo, "--repo")
+        return named_paths(self.repo)

@@ -41,9 +41,9 @@ SpackPath = Annotated[Path | None, Option(metavar="PATH", help="The Spack to use
 Repos = Annotated[tuple[str, ...], Option(metavar="NAME=PATH", help="Take a package repository from disk.")]
 
 
-def named_paths(pairs: Iterable[str], option: str) -> dict[str, Path]:
-    """Return NAME=PATH words as a mapping. Raises BadInput if one is of another form."""
-    texts = _named(pairs, option, r"([^=]+)=(.+)", "NAME=PATH", "builtin=~/spack-packages")
+def named_paths(pairs: Iterable[str]) -> dict[str, Path]:
+    """Return the words of --repo as a mapping. Raises BadInput if one is not NAME=PATH."""
+    texts = _named(pairs, "--repo", r"([^=]+)=(.+)", "NAME=PATH", "builtin=~/spack-packages")
     return {name: Path(path).expanduser() for name, path in texts.items()}
 
 

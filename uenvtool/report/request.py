@@ -28,4 +28,4 @@ class ReportRequest:
     @property
     def repos(self) -> dict[str, Path]:
         """Return the package repositories to read licences in, by name. Raises BadInput for a word that names none."""
-        return named_paths(self.repo, "--repo")
+        return named_paths(self.repo)
