@@ -82,13 +82,17 @@ class ImagePlan:
     push_caches: tuple[Cache, ...] = ()
 
     @property
+    def pin(self) -> GitPin:
+        """The Spack that resolved it."""
+        return GitPin(url=SPACK_URL, tag=f"v{self.environments[0].lock.spack}")
+
+    @property
     def spack(self) -> Spack:
         """What installs it. Raises ToolMissing if it is not here."""
         if self.found_spack is None:
-            pin = GitPin(url=SPACK_URL, tag=f"v{self.environments[0].lock.spack}")
             folders = (os.fspath(one.folder) for one in self.environments)
             words = ["uenvtool", "image", "build", *folders, "-o", os.fspath(self.target)]
-            raise spack_is_missing(pin, shlex.join(words))
+            raise spack_is_missing(self.pin, shlex.join(words))
         return self.found_spack
 
     @property
@@ -314,8 +318,7 @@ def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
     """Say what was used to install and is not what the environment was resolved with."""
     pinned = pins(plan.request)
     repos = repository_folders(plan.request.repos, pinned)
-    spack = GitPin(url=SPACK_URL, tag=f"v{plan.environments[0].lock.spack}")
-    return deviations(plan.spack, spack, repos, pinned).seen
+    return deviations(plan.spack, plan.pin, repos, pinned).seen
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

@@ -134,7 +134,7 @@ def _is_wheel(table: Mapping[str, Any]) -> bool:
     return str(archive.get("url") or archive.get("path") or "").partition("#")[0].endswith(".whl")
 
 
-def stripped(text: str, names: Collection[str] = ()) -> str:
+def stripped(text: str, names: Collection[str]) -> str:
     """Take some packages, and the table of this tool, out of a lock."""
     import tomlkit
 

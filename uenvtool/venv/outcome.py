@@ -23,7 +23,7 @@ def outcome(
     new: Mapping[str, Distribution],
     request: UserRequest,
     overrides: Sequence[str],
-    unbuilt: Mapping[str, str] | None = None,
+    unbuilt: Mapping[str, str],
 ) -> tuple[PackageRow, ...]:
     """List the packages that this overlay is about: what is new, and what new packages or the user take of the base.
 
@@ -36,7 +36,7 @@ def outcome(
         pairs += [(canonical(found.name), name) for found in requirements(distribution, environment)]
     askers = grouped([*pairs, *_of_extras({**base.packages, **new}, new, request, environment)])
     counted = as_releases(base, new)
-    versions = {**(unbuilt or {}), **{name: package.version for name, package in new.items()}}
+    versions = {**unbuilt, **{name: package.version for name, package in new.items()}}
     rows = [_row(base.packages.get(name), name, version, askers.get(name, ())) for name, version in versions.items()]
     for name, who_asks in askers.items():
         package = base.packages.get(name)

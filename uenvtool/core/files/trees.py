@@ -102,7 +102,7 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path, onerror=make_writable)
 
 
-def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
+def copy_tree(source: Path, target: Path) -> None:
     """Copy a folder to a new place with its symlinks, modes and times, several files at a time.
 
     A parallel filesystem takes many small files only at the pace of its answers; threads wait for
@@ -123,7 +123,7 @@ def copy_tree(source: Path, target: Path, workers: int = 8) -> None:
             folders.append((original, copy))
             links = [name for name in names if os.path.islink(os.path.join(original, name))]
             pairs += [(os.path.join(original, name), os.path.join(copy, name)) for name in files + links]
-        with ThreadPoolExecutor(workers) as pool:
+        with ThreadPoolExecutor(8) as pool:
             for start in range(0, len(pairs), 512):  # a full disk ends it soon
                 list(pool.map(copied, pairs[start : start + 512]))
         for original, copy in reversed(folders):
