@@ -136,7 +136,7 @@ def test_the_pip_part_of_an_environment_is_installed_and_the_rest_named(here: Ba
     write("environment.yml", "name: x\ndependencies:\n- python=3.12\n- numpy=2\n- pip:\n  - light\n  - bad = 1\n")
 
     refused = cli("venv", "v", "-r", "environment.yml")
-    write("environment.yml", "dependencies:\n- python=3.12\n- numpy=2\n- pip:\n  - light\n")
+    write("environment.yml", "dependencies:\n- python >= 3.12\n- numpy=2\n- pip:\n  - light\n")
     answer = cli("venv", "v", "-r", "environment.yml")
 
     assert refused.code == 2
@@ -160,6 +160,7 @@ def test_paths_of_an_environment_count_from_its_file_as_for_conda() -> None:
     [
         ("[project\n", (), "pyproject.toml:1:"),
         ("[tool.poetry]\n", (), "it has no [project] table"),
+        ("[tool.poetry]\n[build-system]\n", (), "install the project: -e ."),
         ('[project]\ndynamic = ["dependencies"]\n', (), "install the project: -e ."),
         (PROJECT, ("--extra", "plto"), "unknown extra 'plto'"),
         (PROJECT, ("--group", "tests"), "unknown dependency group 'tests'"),

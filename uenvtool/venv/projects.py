@@ -73,7 +73,9 @@ def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[st
         raise BadInput(f"invalid TOML: {error}", Position(place, error.line, error.col + 1)) from error
     project, named_groups = document.get("project"), document.get("dependency-groups", {})
     if not isinstance(project, dict) and not named_groups:
-        raise BadInput("it has no [project] table", at, "export a requirements file with the tool that it is for")
+        is_built = "build-system" in document or Path(place).with_name("setup.py").is_file()
+        other = "export a requirements file with the tool that it is for"
+        raise BadInput("it has no [project] table", at, "install the project: -e ." if is_built else other)
     project = project or {}
     if "dependencies" in project.get("dynamic", ()):
         raise BadInput("its dependencies are dynamic: only its build knows them", at, "install the project: -e .")
@@ -155,7 +157,7 @@ def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
         for key, value in item.value if isinstance(item, yaml.MappingNode) else ():
             if key.value == "pip" and isinstance(value, yaml.SequenceNode):
                 lines += [(entry.start_mark.line + 1, _beside(place, str(entry.value))) for entry in value.value]
-    names = [name for name in of_conda if name.split("=")[0].strip() not in ("python", "pip")]
+    names = [name for name in of_conda if re.split(r"[\s<>=!~]", name, maxsplit=1)[0] not in ("python", "pip")]
     notes = (
         [f"{place}: conda's packages are not installed, name those that you need: {', '.join(names)}"] if names else []
     )
