@@ -19,7 +19,9 @@ MADE = re.compile(rf"\buenvtool (?:{'|'.join(COMMANDS)})\b")
 QUOTED = re.compile(r"`(uenvtool [^`]*)`")
 NOT_TOLD = {"uenvtool/venv/scripts/hook.py"}
 """What Python itself prints at its start, which goes through no console."""
-KNOWLEDGE = ("recipes", "systems", "sites", "tuning", "runtimes", "rules", "findings", "containers", "components")
+KNOWLEDGE = (
+    "recipes", "systems", "sites", "tuning", "runtimes", "launchers", "rules", "findings", "containers", "components",
+)  # fmt: skip
 
 
 def texts_of(path: Path) -> Iterator[str]:

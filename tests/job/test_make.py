@@ -613,6 +613,10 @@ LAUNCHED = {
     "nsys profile -o x torchrun -m pkg.train": ("torchrun", "-m pkg.train"),
     "bash profile.sh accelerate launch train.py": ("accelerate", "train.py"),
     "python train.py --launcher torchrun --model x.py": ("srun", "python train.py --launcher torchrun --model x.py"),
+    "fabric run --strategy ddp train.py": ("fabric", "--strategy ddp train.py"),
+    "uv run tune run lora --config x": ("tune", "lora --config x"),
+    "composer -n 4 train.py": ("composer", "-n 4 train.py"),
+    "FORCE_TORCHRUN=1 llamafactory-cli train x.yaml": ("llamafactory", "x.yaml"),
     "trainer --strategy deepspeed --nodes 2": ("srun", "trainer --strategy deepspeed --nodes 2"),
 }
 
@@ -626,6 +630,33 @@ def test_a_launcher_in_the_command_is_recognised(cli: Cli, command: str) -> None
     assert (data["launcher"], data["command"]) == (launcher, left.split())
     assert data["tasks_per_node"] == (4 if launcher == "srun" else 1)
     assert data["options"]["gpus-per-node"] == "4"
+
+
+def test_a_launcher_with_deepspeed_below_it_looks_for_no_hosts_by_ssh(cli: Cli) -> None:
+    """Its default, pdsh, reads a file of hosts that no job has, and each node would train by itself."""
+    assert "--deepspeed_multinode_launcher=standard" in script(cli, *UENV, "--", "accelerate", "launch", "train.py")
+
+
+@pytest.mark.parametrize(
+    ("command", "program", "warning"),
+    [
+        ("CUDA_VISIBLE_DEVICES=0,1,2,3,4,5,6,7 python train.py", "", ""),
+        ("CUDA_VISIBLE_DEVICES=4,5,6,7 python train.py", "", "a rank sees 0 of the 4 GPUs"),
+        ("torchrun --nproc-per-node 2 train.py", "", "--nproc-per-node 2: the job asks for 4 GPUs of a node; --gpus 2"),
+        ("python train.py", "import a\n\n    mp.spawn(run, nprocs=8)\n", "train.py:3 starts processes of its own"),
+        ("python -m train", "import submitit\n", "train.py:1 submits jobs itself"),
+        ("python train.py", "# mp.spawn(run, nprocs=8)\n", ""),
+    ],
+)
+def test_what_a_command_does_with_the_gpus_of_a_node_is_told(
+    cli: Cli, place: Path, command: str, program: str, warning: str
+) -> None:
+    (place / "train.py").write_text(program)
+
+    answer = cli("job", *UENV, "--", *command.split())
+
+    assert answer.code == 0
+    assert (warning in " ".join(answer.stderr.split())) if warning else "warning" not in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -661,11 +692,14 @@ WRITTEN = {  # scripts as repositories have them
 WORLDS = {
     "mpirun": (("mpirun", "-n", "8", "python", "train.py"), "leave mpirun and its options out"),
     "srun": (("srun", "python", "train.py"), "the job itself is what srun starts"),
-    "torchrun alone": (("torchrun", "--standalone", "train.py"), "--standalone of torchrun is the job's own"),
-    "an address": (("torchrun", "--master_addr=n1", "train.py"), "--master_addr of torchrun is the job's own"),
+    "torchrun alone": (("torchrun", "--standalone", "train.py"), "--standalone of torchrun: the job has its own"),
+    "an address": (
+        ("torchrun", "--nnode=2", "--master_addr=n1", "train.py"),
+        "--nnode, --master_addr of torchrun: the job has its own for each node",
+    ),
     "accelerate": (
         ("accelerate", "launch", "--num_machines", "2", "t.py"),
-        "--num_machines of accelerate is the job's own",
+        "--num_machines of accelerate: the job has its own",
     ),
     "a script": (("bash", "run.sh"), f"run.sh:3:1: torchrun gets no address of the other nodes: {ALONE}"),
     "a script itself": (("./run.sh",), ALONE),
@@ -674,7 +708,13 @@ WORLDS = {
     "none": (("--launcher", "none", "--", "torchrun", "train.py"), ALONE),
     "srun and torchrun": (("--launcher", "srun", "--", "torchrun", "train.py"), "once for each GPU"),
     "nothing to start": (("accelerate", "launch"), "accelerate has nothing to start"),
-    "a launcher of its own": (("tune", "run", "--nproc_per_node", "4", "lora"), "--launcher none runs it once a node"),
+    "a launcher of its own": (("axolotl", "train", "x.yaml"), "--launcher none runs it once a node"),
+    "a variable": (("NPROC_PER_NODE=8", "swift", "sft", "--x"), "NPROC_PER_NODE of swift: the job has its own"),
+    "eight GPUs": (
+        ("torchrun", "--nproc_per_node=8", "train.py"),
+        "torchrun would start more ranks than the 4 GPUs of a node",
+    ),
+    "a word of the shell": (("cd", "tools"), "cd is a word of the shell"),
     "one GPU and torchrun": (("--gpu-per-rank", "--", "torchrun", "train.py"), "--gpu-per-rank: torchrun starts"),
 }
 

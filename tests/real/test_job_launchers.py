@@ -108,6 +108,11 @@ RUN = {
     "accelerate launch": (ACCELERATE, "accelerate launch train.py", ()),
     "python -m accelerate": (ACCELERATE, "python -m accelerate.commands.launch train.py", ()),
     "deepspeed": (DDP, "deepspeed train.py", ()),
+    "accelerate launch, deepspeed below it": (DDP, "accelerate launch --use_deepspeed train.py", ()),
+    "fabric run": (DDP, "fabric run --accelerator=cpu train.py", ()),
+    "tune run": (DDP, "tune run train.py --config x", ()),
+    "composer": (DDP, "composer train.py", ()),
+    "colossalai run": (DDP, "colossalai run train.py", ()),
     "torchrun in the command": (DDP, "torchrun --nproc-per-node=4 train.py", ()),
     "python -m torch.distributed.run": (DDP, "nice python -u -m torch.distributed.run train.py", ()),
     "a script with torchrun": (DDP, "bash run.sh", ()),
@@ -115,7 +120,10 @@ RUN = {
     "a variable before it": (DDP, "OMP_NUM_THREADS=3 python train.py", ()),
     "a variable before torchrun": (DDP, "OMP_NUM_THREADS=3 torchrun train.py", ()),
 }
-PACKAGES = {"Lightning": "lightning", "HF": "transformers", "accelerate": "accelerate", "deepspeed": "deepspeed"}
+PACKAGES = {
+    "Lightning": "lightning", "HF": "transformers", "accelerate": "accelerate", "deepspeed": "deepspeed",
+    "fabric": "lightning", "tune": "torchtune", "composer": "composer", "colossalai": "colossalai",
+}  # fmt: skip
 
 
 def run(site: Site, place: Path, case: str, one_word: bool = False) -> tuple[int, str]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
+
+if TYPE_CHECKING:
+    from uenvtool.knowledge.launcher import Launcher
 
 MAX_SCRIPT = 1_000_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -20,105 +25,107 @@ _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
 STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
 """What starts programs on the nodes of a job."""
 _REFUSED = STARTERS | {"sbatch", "salloc"}
-_BY_ITSELF = frozenset(("tune run", "llamafactory-cli train", "axolotl train", "fabric run", "horovodrun"))
-"""What starts a rank for each GPU, but takes no options that this file has (seen in the source of each)."""
-_PROGRAM_OPTIONS = frozenset(("-m", "--module", "--no-python", "--no_python"))
+_OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
+"""What changes the shell that it is typed in, and does nothing in a process of its own."""
+_MODULE = frozenset(("-m", "--module"))
+_PROGRAM_OPTIONS = _MODULE | {"--no-python", "--no_python"}
 _THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
 
 
-@value_class(kw_only=False)
-class Launcher:
-    """A program that starts the ranks of a node.
+@functools.cache
+def _all() -> dict[str, Launcher]:
+    from uenvtool.knowledge.launcher import all_launchers
 
-    modules: what `python -m` starts it by. rendezvous: the options by which the launchers of several nodes meet, with
-    the values that a job has for them; @RANKS@: ranks of a node. own: further options that only the job can give.
-    ranks: the option that says how many a node has. logs: those that keep a log for each rank, and show whole lines.
+    return all_launchers()
+
+
+@functools.cache
+def launchers() -> dict[str, Launcher]:
+    """Return the launchers that can be told where the other nodes are, by name."""
+    return {name: launcher for name, launcher in _all().items() if launcher.meets}
+
+
+def launcher_named(name: str) -> Launcher | None:
+    """Return the launcher of that name; None for srun and none, for which nothing is read."""
+    return None if name in (SRUN, NONE) else launchers().get(name)
+
+
+@functools.cache
+def _commands() -> dict[str, list[tuple[list[str], str]]]:
+    """Return the commands of launchers, in words, by the first of them, each with the launcher's name."""
+    found: dict[str, list[tuple[list[str], str]]] = {}
+    for name, launcher in launchers().items():
+        for words in map(str.split, launcher.commands):
+            found.setdefault(words[0], []).append((words, name))
+    return found
+
+
+def options_line(launcher: Launcher, ranks: int | str) -> str:
+    """Return the options of a launcher for a node of a job, in words of bash."""
+    options = (f"--{name}={value}" if value else f"--{name}" for name, value in launcher.options.items())
+    return " ".join(options).replace("@RANKS@", str(ranks))
+
+
+def variables_line(launcher: Launcher, ranks: int | str) -> str:
+    """Return what sets the variables of a launcher for a node of a job, in words of bash; empty if it has none."""
+    variables = [f"{name}={value}" for name, value in launcher.variables.items()]
+    return " ".join(["env", *variables, ""] if variables else ()).replace("@RANKS@", str(ranks))
+
+
+def _whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
+    """Return a launcher with all that the job gives it, as a user writes it in a script. command: what starts it."""
+    words = (variables_line(launcher, ranks).rstrip(), command or launcher.command, options_line(launcher, ranks))
+    return " ".join(filter(None, (*words, "...")))
+
+
+def _own(launcher: Launcher, program: Sequence[str], words: Sequence[str], ranks: int) -> list[str]:
+    """Return what a user says that only the job can: options among words, and variables before the program.
+
+    An option is also known by a part of its name, as argparse takes `--nnode` for `--nnodes`.
     """
+    known = {_spelled(name) for name in (*launcher.options, *launcher.further)} - {*map(_spelled, launcher.ranks)}
+    options = (word.partition("=")[0] for word in words if word.startswith("--"))
+    wanted = {name: value.replace("@RANKS@", str(ranks)) for name, value in launcher.variables.items()}
+    given = (word.partition("=") for word in program if "=" in word)
+    return [
+        *(name for name, _, value in given if wanted.get(name, value) != value),
+        *dict.fromkeys(name for name in options if any(one.startswith(_spelled(name[2:])) for one in known)),
+    ]
 
-    words: tuple[str, ...]
-    modules: tuple[str, ...]
-    rendezvous: Mapping[str, str]
-    own: tuple[str, ...] = ()
-    ranks: str = ""
-    logs: str = ""
 
-    def line(self, ranks: int | str) -> str:
-        """Return its options for a node of a job, in words of bash."""
-        return " ".join(
-            f"--{name}={value}" if value else f"--{name}" for name, value in self.rendezvous.items()
-        ).replace("@RANKS@", str(ranks))
+def told_ranks(command: Command) -> tuple[str, int]:
+    """Return the ranks of a node that the options of a command name, and the option; "" and 0 if they name none."""
+    launcher = launcher_named(command.launcher)
+    for name in launcher.ranks if launcher else ():
+        value = option(command.words, _spelled(name)) or ""
+        if value.isascii() and value.isdigit():
+            return f"-{name}" if len(name) == 1 else f"--{name}", int(value)
+    return "", 0
 
-    def knows(self, words: Sequence[str]) -> str:
-        """Return the first option in words that says where the other nodes are; empty if there is none."""
-        known = {name.replace("_", "-") for name in (*self.rendezvous, *self.own)} - {self.ranks}
-        for word in words:
-            if word.startswith("--") and word[2:].partition("=")[0].replace("_", "-") in known:
-                return word.partition("=")[0]
+
+def alone(launcher: Launcher, words: Sequence[str]) -> str:
+    """Return what keeps a node from the others, in words with a launcher's options; empty if it has their address."""
+    name = launcher.command
+    if launcher.variables:
         return ""
-
-    def alone(self, words: Sequence[str]) -> str:
-        """Return what keeps a node from the others, in words with its options; empty if it has their address."""
-        name = " ".join(self.words)
-        if "--standalone" in words:
-            return f"--standalone of {name} is for one node"
-        nodes = option(words, "nnodes", "num_machines", "num_nodes")
-        if nodes in ("1", "1:1"):
-            return f"{name} is told of one node"
-        address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip", "hostfile")
-        if address and _THIS_NODE.fullmatch(address):
-            return f"{address} is the address of each node itself"
-        if address and nodes is None and "nnodes" in self.rendezvous:  # the others have a hostfile, or a file of theirs
-            return f"{name} is for one node without --nnodes"
-        return "" if address else f"{name} gets no address of the other nodes"
-
-
-LAUNCHERS = {
-    TORCHRUN: Launcher(
-        words=("torchrun",),
-        modules=("torch.distributed.run", "torch.distributed.launch"),
-        rendezvous={
-            "nnodes": '"$NNODES"',
-            "nproc-per-node": "@RANKS@",
-            "rdzv-backend": "c10d",
-            "rdzv-id": '"$SLURM_JOB_ID"',
-            "rdzv-endpoint": '"$MASTER_ADDR:$MASTER_PORT"',
-        },
-        own=("node-rank", "master-addr", "master-port", "standalone", "rdzv-conf"),
-        ranks="nproc-per-node",
-        logs='--log-dir="$LOGS" --tee=3',
-    ),
-    "accelerate": Launcher(
-        words=("accelerate", "launch"),
-        modules=("accelerate.commands.launch",),
-        rendezvous={
-            "num_machines": '"$NNODES"',
-            "machine_rank": '"$NODE_RANK"',
-            "num_processes": "$((NNODES * @RANKS@))",
-            "main_process_ip": '"$MASTER_ADDR"',
-            "main_process_port": '"$MASTER_PORT"',
-        },
-        logs='--log_dir="$LOGS" --tee=3',
-    ),
-    "deepspeed": Launcher(
-        words=("deepspeed",),
-        modules=("deepspeed.launcher.runner",),
-        rendezvous={
-            "hostfile": '"$LOGS/hostfile"',
-            "no_ssh": "",
-            "node_rank": '"$NODE_RANK"',
-            "master_addr": '"$MASTER_ADDR"',
-            "master_port": '"$MASTER_PORT"',
-        },
-        own=("num-nodes", "num-gpus", "launcher", "include", "exclude"),
-    ),
-}
+    if "--standalone" in words:
+        return f"--standalone of {name} is for one node"
+    nodes = option(words, "nnodes", "num_machines", "num_nodes")
+    if nodes in ("1", "1:1"):
+        return f"{name} is told of one node"
+    address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip", "main_address", "hostfile", "host")
+    if address and _THIS_NODE.fullmatch(address):
+        return f"{address} is the address of each node itself"
+    if address and nodes is None and "nnodes" in launcher.options:  # the others have a hostfile, or a file of theirs
+        return f"{name} is for one node without --nnodes"
+    return "" if address else f"{name} gets no address of the other nodes"
 
 
 @value_class
 class Command:
     """What runs: its words, and who starts the ranks.
 
-    launcher: srun, torchrun, none, or a launcher of the table. program: the words that start the launcher.
+    launcher: srun, torchrun, none, or one of `launchers()`. program: the words that start the launcher.
     """
 
     words: tuple[str, ...]
@@ -140,6 +147,11 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
     start, program, found = _program(words)
     if program in _REFUSED:
         _refuse_starter(program)
+    if program in _OF_THE_SHELL:
+        raise BadInput(
+            f"{program} is a word of the shell, and no program that a job can start",
+            hint=f"put the whole line in quotes, as in -- '{program} ... && python train.py'",
+        )
     if found is not None:
         return _with_launcher(words, start, found, launcher=launcher, nodes=nodes, ranks=ranks)
     inner = list(_inside(words[start:]))
@@ -151,16 +163,18 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
             raise BadInput(
                 f"{launcher} would start {name} once for each GPU", place, "leave --launcher out: it is run once a node"
             )
-        alone = [_alone(name, rest, by_user=launcher == NONE) for _, name, rest in inner if name in LAUNCHERS]
-        if nodes > 1 and all(alone):
-            hint = f"{' '.join(LAUNCHERS[name].words)} {LAUNCHERS[name].line(ranks)} ..., or put it behind -- itself"
-            raise BadInput(f"{alone[0]}: each node would train by itself", place, hint)
+        reasons = [_alone(name, rest, by_user=launcher == NONE) for _, name, rest in inner if name in launchers()]
+        if nodes > 1 and all(reasons):
+            hint = f"{_whole_line(launchers()[name], ranks)}, or put it behind -- itself"
+            raise BadInput(f"{reasons[0]}: each node would train by itself", place, hint)
         return Command(words=words, launcher=NONE)
     chosen = launcher or default
-    itself = {program, " ".join((program, *words[start + 1 : start + 2]))} & _BY_ITSELF
-    if itself and chosen != NONE:
+    itself = (
+        "" if chosen == NONE or PYTHON_NAME.fullmatch(program) else _itself(" ".join((program, *words[start + 1 :])))
+    )
+    if itself:
         raise BadInput(
-            f"{itself.pop()} starts a rank for each GPU itself, and {chosen} would start it once for each GPU",
+            f"{itself} starts the processes of a node itself, and {chosen} would start it once for each GPU",
             hint="--launcher none runs it once a node, with NNODES, NODE_RANK, MASTER_ADDR and MASTER_PORT for it",
         )
     if chosen == TORCHRUN:
@@ -168,30 +182,35 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
     return Command(words=words, launcher=chosen)
 
 
+def _itself(line: str) -> str:
+    """Return what starts the processes of a node itself and cannot be told of other nodes; empty if a line has none."""
+    commands = (command for known in _all().values() if not known.meets for command in known.commands)
+    return next((command for command in commands if f"{line} ".startswith(f"{command} ")), "")
+
+
 def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: str, nodes: int, ranks: int) -> Command:
     """Return a command that brings its launcher: its options stay, those of the rendezvous are the job's."""
-    table = LAUNCHERS[name]
-    is_module = PYTHON_NAME.fullmatch(_base(words[start]))
-    end = start + (behind_python(words[start:]) + 2 if is_module else len(table.words))
+    table = launchers()[name]
+    end = start + _matched(words[start:])[1]
     rest = words[end:]
-    line = f"{' '.join(table.words)} {table.line(ranks)} ..."
     if not rest:
-        raise BadInput(f"{name} has nothing to start", hint=f"for example -- {' '.join(table.words)} train.py")
+        raise BadInput(f"{name} has nothing to start", hint=f"for example -- {table.command} train.py")
     if launcher == SRUN:
         raise BadInput(f"--launcher srun would start {name} once for each GPU", hint="leave --launcher out")
-    options = rest[
-        : next((i for i, word in enumerate(rest) if not word.startswith("-") and word.endswith(".py")), len(rest))
-    ]
+    ends = (i for i, word in enumerate(rest) if word in _MODULE or (word.endswith(".py") and word[0] != "-"))
+    options = rest[: next(ends, len(rest))]
+    line = _whole_line(table, ranks, " ".join(words[start:end]))
     if launcher == NONE:
-        alone = table.alone(options)
-        if nodes > 1 and alone:
-            raise BadInput(f"{alone}: each node would train by itself", hint=line)
+        reason = alone(table, options)
+        if nodes > 1 and reason:
+            raise BadInput(f"{reason}: each node would train by itself", hint=line)
         return Command(words=words, launcher=NONE)
-    own = table.knows(options)
+    own = _own(table, words[:end], options, ranks)
     if own:
+        them = "them" if own[1:] else "it"
         raise BadInput(
-            f"{own} of {name} is the job's own: it has one for each node",
-            hint=f"leave it out; or --launcher none, and in a script of yours: {line}",
+            f"{', '.join(own)} of {name}: the job has its own for each node",
+            hint=f"leave {them} out; or --launcher none, and in a script of yours: {line}",
         )
     return Command(words=rest, launcher=name, program=words[:end])
 
@@ -232,7 +251,8 @@ def _program(words: Sequence[str]) -> tuple[int, str, str | None]:
         start += 1
     for i in range(start, len(words)):
         found = launcher_of(words[i:])
-        if found and (i == start or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
+        is_started = i == start or "run" in words[start:i]  # by `uv run`, `conda run`
+        if found and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
             return i, _base(words[i]), found
         if words[i].endswith(".py") or PYTHON_NAME.fullmatch(_base(words[i])):
             break
@@ -241,13 +261,22 @@ def _program(words: Sequence[str]) -> tuple[int, str, str | None]:
 
 def launcher_of(words: Sequence[str]) -> str | None:
     """Return the launcher that words start; None if they start none."""
+    return _matched(words)[0] or None
+
+
+def _matched(words: Sequence[str]) -> tuple[str, int]:
+    """Return the launcher that words start, and how many of them do; "" and 0 if they start none."""
     name = _base(words[0])
-    at = behind_python(words) if PYTHON_NAME.fullmatch(name) else len(words)
-    module = words[at + 1] if at + 1 < len(words) and words[at].endswith("m") else None
-    for launcher, table in LAUNCHERS.items():
-        if (name, *words[1 : len(table.words)]) == table.words or module in table.modules:
-            return launcher
-    return None
+    if PYTHON_NAME.fullmatch(name):
+        at = behind_python(words)
+        if at + 1 >= len(words) or not words[at].endswith("m"):
+            return "", 0
+        of_module = (launcher for launcher, known in launchers().items() if words[at + 1] in known.modules)
+        return next(of_module, ""), at + 2
+    for command, launcher in _commands().get(name, ()):
+        if list(words[1 : len(command)]) == command[1:]:
+            return launcher, len(command)
+    return "", 0
 
 
 def behind_python(words: Sequence[str]) -> int:
@@ -259,10 +288,11 @@ def behind_python(words: Sequence[str]) -> int:
 
 
 def option(words: Sequence[str], *names: str) -> str | None:
-    """Return the value of an option of a launcher; `-` and `_` are one to them."""
+    """Return the value of an option of a launcher; `-` and `_` are one to them, and one letter stands behind `-`."""
     for i, word in enumerate(words):
         name, given, value = word.partition("=")
-        if name.startswith("--") and name[2:].replace("-", "_") in names:
+        dashes = "-" if len(name) == 2 else "--"
+        if name.startswith(dashes) and _spelled(name.removeprefix(dashes)) in names:
             return value if given else words[i + 1] if i + 1 < len(words) else ""
         if word.endswith(".py"):
             return None
@@ -286,7 +316,7 @@ def has_unknown(words: Sequence[str]) -> bool:
 def _alone(name: str, words: Sequence[str], *, by_user: bool) -> str:
     """Return what keeps a node from the others; by_user: a variable or a file may have their address."""
     may_know = by_user and (has_unknown(words) or option(words, "config_file") is not None)
-    return "" if may_know else LAUNCHERS[name].alone(words)
+    return "" if may_know else alone(launchers()[name], words)
 
 
 def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ...]]]:
@@ -325,6 +355,11 @@ def torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
     elif words[0].endswith(".py"):
         return tuple(words)
     return ("--no-python", *words)
+
+
+def _spelled(name: str) -> str:
+    """Return the name of an option as all its spellings have it."""
+    return name.replace("-", "_")
 
 
 def _base(word: str) -> str:

@@ -7,6 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.core.submit import require_program, require_sbatch, submitted
 from uenvtool.core.value import value_class
+from uenvtool.job.launch import MAX_SCRIPT, told_ranks
 from uenvtool.job.plan import (
     CONTAINER,
     HERE,
@@ -34,7 +36,7 @@ from uenvtool.job.plan import (
     uarch_of,
 )
 from uenvtool.job.render import SUBMIT, job_files
-from uenvtool.job.request import JobRequest, check
+from uenvtool.job.request import SRUN, TORCHRUN, JobRequest, check
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
@@ -44,6 +46,12 @@ from uenvtool.settings import Settings, recipe_of_label, settings_for, settings_
 
 _IS_PATH = re.compile(r"[/.]")
 _RUNNER = re.compile(r"(?:env .*?)?((?:uv|poetry|pdm|pixi|hatch|pipenv) run) ")
+_DEVICES = re.compile(r"((?:CUDA|HIP|ROCR)_VISIBLE_DEVICES)=([\d,]*)")
+_STARTS_ITSELF = re.compile(
+    r"(?m)^(?![ \t]*#)(?:.*\b(?:(?:mp|multiprocessing)\.spawn\(|deepspeed\.launcher\b)|[ \t]*(?:ray\.init|launch)\("
+    r"|(?P<submits>(?:import|from) submitit\b))"
+)
+"""A line of a program that starts the processes of a training itself, or submits jobs for them."""
 _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|tmp|var)(/|\Z)")
 """Folders that a container has of its own, or that no data of a user's lie in."""
 
@@ -223,12 +231,60 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
             f"{runner[1]} starts the Python of an environment of its own, without the torch of {plan.image}: "
             "lay the project over that with `uenvtool venv`, name it with --venv, and leave the words out"
         )
+    yield from _unseen_gpus(plan)
+    yield from _started_by_program(plan)
     if plan.use.scheduler == SLURM and not plan.cores:
         yield f"{system.name} does not say how many cores a node has: the job asks for none, and may get one a task"
     if plan.use.scheduler == KUBERNETES and not plan.request.pvc and not plan.request.interactive:
         yield "the pods see only their image: storage that has your program comes by --pvc CLAIM:PATH"
     if overlay:
         yield from _unfit_overlay(plan, overlay, system, uarch)
+
+
+def _unseen_gpus(plan: JobPlan) -> Iterator[str]:
+    """Yield that the command leaves GPUs of the job idle, or hides them from its ranks."""
+    named_by, named_ranks = told_ranks(plan.command)
+    if named_ranks and plan.gpu and named_ranks < plan.ranks:
+        yield (
+            f"{named_by} {named_ranks}: the job asks for {plan.ranks} GPUs of a node; "
+            f"--gpus {named_ranks} asks for as many"
+        )
+    assigned = (*plan.command.program, *plan.command.words, *plan.request.env)
+    for name, value in (found.groups() for found in map(_DEVICES.fullmatch, assigned) if found):
+        seen = list(takewhile(lambda one: int(one) < plan.ranks, filter(None, value.split(","))))
+        if plan.gpu and plan.use.scheduler == SLURM and len(seen) < plan.ranks:
+            yield f"{name}={value}: a rank sees {len(seen)} of the {plan.ranks} GPUs that the job has on a node"
+
+
+def _started_by_program(plan: JobPlan) -> Iterator[str]:
+    """Yield that a Python program, which is started once for each GPU, starts processes on all of them itself."""
+    file = _program_file(plan)
+    if plan.command.launcher not in (SRUN, TORCHRUN) or file is None or not file.is_file():
+        return
+    from uenvtool.core.files import read_named
+
+    text = read_named(file, MAX_SCRIPT).decode("utf-8", "replace")
+    found = _STARTS_ITSELF.search(text)
+    if found is None:
+        return
+    place = f"{file}:{text.count(chr(10), 0, found.start()) + 1}"
+    if found["submits"]:
+        yield f"{place} submits jobs itself, by submitit: start it on a login node, not in a job"
+    else:
+        launcher = plan.command.launcher
+        yield (
+            f"{place} starts processes of its own, and {launcher} starts {file.name} once for each GPU: "
+            "where it does, `--launcher none` starts it once a node"
+        )
+
+
+def _program_file(plan: JobPlan) -> Path | None:
+    """Return the Python file that a command names first, by its path or as a module; None if it names none."""
+    words = plan.command.words
+    for before, word in zip(("", *words), words, strict=False):
+        if word.endswith(".py") or before == "-m":
+            return Path(plan.request.workdir or ".", word if word.endswith(".py") else f"{word.replace('.', '/')}.py")
+    return None
 
 
 def _missing_script(plan: JobPlan, overlay: Mapping[str, Any]) -> Iterator[str]:

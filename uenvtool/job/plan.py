@@ -10,7 +10,7 @@ from itertools import chain
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.core.value import value_class
-from uenvtool.job.launch import Command, command_of
+from uenvtool.job.launch import Command, command_of, told_ranks
 from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import Explained, Local, Partition, RuntimeJob
@@ -173,6 +173,12 @@ def plan_job(
     nodes = nodes_of(request, system, use)
     command = _command(request, system, use, runtime.name, nodes, ranks)
     most = node.gpu.count if node.gpu else 0
+    named_by, named_ranks = told_ranks(command)
+    if most and named_ranks > ranks:
+        raise BadInput(
+            f"{named_by} {named_ranks}: {command.launcher} would start more ranks than the {ranks} GPUs of a node",
+            hint=f"leave {named_by} out: the job has a rank for each GPU",
+        )
     tasks = 1 if command.once_a_node else ranks
     extended = bool(knowledge.extended and knowledge.extended.image.search(image))
     binding = node.binding.get(command.launcher) if ranks == most else None

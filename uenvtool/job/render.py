@@ -19,7 +19,7 @@ from uenvtool.core.lines import (
     yaml_mapping,
 )
 from uenvtool.job.check.parts import MADE_FOR
-from uenvtool.job.launch import LAUNCHERS
+from uenvtool.job.launch import launcher_named, options_line, variables_line
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, KUBERNETES, UENV, JobPlan
 from uenvtool.job.request import SRUN, TORCHRUN
 from uenvtool.knowledge.jobs import Explained, RuntimeJob
@@ -31,6 +31,8 @@ MEMORY = "/dev/shm"  # noqa: S108  a folder of the compute node, named in the jo
 POD_FOLDER = "/tmp/job"  # noqa: S108  a folder of the pod, where the scripts of a job are
 SUBMIT, VET = ".submit.sh", ".vet.sh"
 """The ends of the names of what submits pods, and of what looks at nodes, in place of the job's."""
+HOST_FILE = '"$LOGS/hostfile"'
+"""The file of nodes for a launcher with an option of this value."""
 _PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
 """What may stand within double quotes and braces."""
 _PATH_STARTS = ("/", ".", "$")
@@ -299,7 +301,8 @@ def _launch(plan: JobPlan) -> str:
             template("launch-srun.sh"), RANK=rendezvous.RANK_OF_TASK, TASKS=rendezvous.TASKS_OF_NODE, LOCAL=own
         )
     program = _program(plan, str(plan.ranks)).replace("'", "'\\''")
-    logs = LAUNCHERS[launcher].logs if launcher in LAUNCHERS else ""
+    known = launcher_named(launcher)
+    logs = known.logs if known else ""
     if not logs:
         return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
     ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
@@ -318,19 +321,21 @@ def _launch(plan: JobPlan) -> str:
 
 def _program(plan: JobPlan, ranks: str) -> str:
     """Return the launcher with its options for a node of a job, in words of bash, and a space; nothing without one."""
-    launcher = LAUNCHERS.get(plan.command.launcher)
+    launcher = launcher_named(plan.command.launcher)
     if launcher is None:
         return ""
-    words = f"{bash_words(plan.command.program)} {launcher.line(ranks)}".split(" --")
+    program = f"{variables_line(launcher, ranks)}{bash_words(plan.command.program)}"
+    words = f"{program} {options_line(launcher, ranks)}".rstrip().split(" --")
     lines, rest = " --".join(words[:4]), "".join(f" --{word}" for word in words[4:])
     return f"{lines} \\\n   {rest} " if rest else f"{lines} "
 
 
 def _host_file(plan: JobPlan) -> str:
     """Return the line that writes the nodes down for a launcher that reads a file of them."""
-    if plan.command.launcher != "deepspeed":
+    launcher = launcher_named(plan.command.launcher)
+    if launcher is None or HOST_FILE not in launcher.options.values():
         return ""
-    return f'{_node_names(plan)} | sed "s/$/ slots={plan.ranks}/" >"$LOGS/hostfile"\n'
+    return f'{_node_names(plan)} | sed "s/$/ slots={plan.ranks}/" >{HOST_FILE}\n'
 
 
 def _inside(plan: JobPlan) -> str:
@@ -469,10 +474,9 @@ def _at_the_end(plan: JobPlan) -> str:
 
 def _local_script(plan: JobPlan) -> str:
     """Return the script of a job on this machine alone."""
-    alone = {TORCHRUN: f"--standalone --nproc-per-node={plan.ranks} ", "accelerate": f"--num_processes={plan.ranks} "}
-    program = (
-        f"{bash_words(plan.command.program)} {alone.get(plan.command.launcher, '')}" if plan.command.program else ""
-    )
+    launcher = launcher_named(plan.command.launcher)
+    options = launcher.one_node.replace("@RANKS@", str(plan.ranks)) if launcher else ""
+    program = "".join(f"{part} " for part in (bash_words(plan.command.program), options) if part)
     return filled(
         template("local.sh"),
         RANKS=str(plan.ranks),
@@ -615,7 +619,7 @@ def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
 
 def _pod_program(plan: JobPlan) -> str:
     """Return the launcher of a pod with its options."""
-    launcher = LAUNCHERS.get(plan.command.launcher)
+    launcher = launcher_named(plan.command.launcher)
     program = _program(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
     once = "--max-restarts=0 " if plan.command.launcher == TORCHRUN else ""
     return f"{program}{once}\\\n  {launcher.logs} " if launcher and launcher.logs else program

@@ -105,6 +105,14 @@ RUNTIME = Kind(
     heading="reads",
     column="forms",
 )
+LAUNCHER = Kind(
+    name="launcher",
+    folder="launchers",
+    pattern="*.yaml",
+    reader="uenvtool.knowledge.launcher:load_launcher",
+    heading="starts by",
+    column="commands",
+)
 PUBLISHED = Kind(
     name="published",
     folder="recipes",
@@ -150,7 +158,7 @@ SITE = Kind(
     reader="uenvtool.knowledge.site:load_site",
 )
 
-KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT, SITE)
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT, SITE)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from uenvtool.job.check import tuned
 from uenvtool.job.check.launch import (
     ACCELERATE,
-    DEEPSPEED,
     MANY,
     PYTHON,
     Launch,
@@ -22,7 +21,7 @@ from uenvtool.job.check.launch import (
 from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
 from uenvtool.job.check.script import BYTE_ORDER_MARK
 from uenvtool.job.check.values import Values
-from uenvtool.job.launch import LAUNCHERS, PYTHON_NAME, STARTERS, behind_python, has_unknown
+from uenvtool.job.launch import PYTHON_NAME, STARTERS, alone, behind_python, has_unknown, launchers
 from uenvtool.job.launch import option as option_of
 from uenvtool.job.request import TORCHRUN
 from uenvtool.knowledge.condition import Facts
@@ -189,7 +188,7 @@ def first_node_only(context: Context) -> Iterator[Found]:
         several = (context.shape.nodes or 1) > 1
         if launch.step is not None or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
             continue
-        if launch.program == DEEPSPEED and (option_of(launch.words, "hostfile") or context.mentions("hostfile")):
+        if option_of(launch.words, "hostfile", "host") or context.mentions("hostfile"):
             continue
         if context.mentions("ssh ", "pdsh", "parallel"):
             continue
@@ -207,11 +206,13 @@ def node_alone(context: Context) -> Iterator[Found]:
         begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0]) else 1
         ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
         words = launch.words[begin : next(ends, None)]
-        is_told = has_unknown(words) or option_of(words, "config_file")
         is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # of a node; else nested_launchers says so
-        if not is_one or not _on_several_nodes(launch) or is_told or context.mentions("PET_"):
+        if not is_one or not _on_several_nodes(launch) or has_unknown(words) or option_of(words, "config_file"):
             continue
-        reason = LAUNCHERS[launch.program].alone(words)
+        launcher = launchers()[launch.program]
+        if launcher.environment and context.mentions(launcher.environment):
+            continue
+        reason = alone(launcher, words)
         if not reason and launch.part.scope == STEP:
             own = _OWN_ON_EACH.search(context.source.text, launch.part.offset, launch.part.end)
             reason = f"{own[1] or own[2]} is another one on each node" if own else ""

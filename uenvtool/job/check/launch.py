@@ -9,7 +9,7 @@ from uenvtool.core.value import value_class
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
 from uenvtool.job.check.values import Values
-from uenvtool.job.launch import PYTHON_NAME, STARTERS, behind_python, has_unknown, launcher_of, option
+from uenvtool.job.launch import PYTHON_NAME, STARTERS, behind_python, has_unknown, launcher_of, launchers, option
 from uenvtool.job.request import TORCHRUN
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
@@ -17,6 +17,8 @@ _LEADING = 4
 """srun stands among so many words of a command: behind `time -p`, `timeout 3500`, a function, or a variable."""
 MANY = 1_000_000
 """More GPUs of a node than any: a number that is not known, and not one."""
+_NODES = frozenset(("nnodes", "num_machines", "num-nodes"))
+"""The options of those launchers that wait for one node where they are not told how many."""
 _NO_LAUNCH = re.compile(
     r"echo|printf|cat|grep|pip3?|which|ls|cp|mv|sed|awk|tee|p?kill|killall|pgrep|export|sbatch|find|test|\[\[?|ssh|pdsh|clush"
     r"|parallel-ssh|scp|rsync|module|ml|source|\.|alias|type|command|unset|declare|readonly|local"
@@ -198,11 +200,16 @@ def _ranks(program: str, words: Sequence[str], shape: Shape, values: Values) -> 
     if program == DEEPSPEED:
         value = option(words, "num_gpus")
         return values.number(value) if value else shape.gpus
+    if program != PYTHON:
+        value = option(words, *launchers()[program].ranks)
+        return values.number(value) if value else None
     return 1
 
 
 def _told_nodes(program: str, words: Sequence[str], values: Values) -> int | None:
     if any(word.lstrip("-").startswith("standalone") for word in words):
         return 1
-    value = option(words, "nnodes", "num_machines", "num_nodes")
-    return values.number(value.split(":")[0]) if value else None if program == DEEPSPEED else 1
+    value = option(words, *_NODES, "num_nodes")
+    if value:
+        return values.number(value.split(":")[0])
+    return 1 if program == PYTHON or _NODES & launchers()[program].options.keys() else None

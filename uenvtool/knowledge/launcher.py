@@ -1,0 +1,56 @@
+"""Launchers: the programs that start the ranks of a node, as the files in `launchers/` describe them."""
+
+from dataclasses import field
+
+from uenvtool.core.value import value_class
+from uenvtool.knowledge.bind import Binder, Verbatim
+from uenvtool.knowledge.kinds import LAUNCHER
+from uenvtool.knowledge.locate import locate
+from uenvtool.knowledge.usable import usable_files
+
+
+@value_class
+class Launcher:
+    """A program that starts the ranks of a node, see its schema.
+
+    options, variables: what the launchers of several nodes meet by, in words of bash. further: other options that only
+    the job can give. ranks: those that say how many ranks a node has. environment: how variables begin that tell it of
+    the other nodes too. logs: what keeps a log for each rank. one_node: its options on this machine alone.
+    """
+
+    name: str
+    description: str
+    commands: tuple[str, ...]
+    modules: tuple[str, ...] = ()
+    options: dict[str, Verbatim] = field(default_factory=dict)
+    variables: dict[str, Verbatim] = field(default_factory=dict)
+    further: tuple[str, ...] = ()
+    ranks: tuple[str, ...] = ()
+    environment: str = ""
+    logs: Verbatim = ""
+    one_node: Verbatim = ""
+    source: str
+
+    @property
+    def command(self) -> str:
+        """Return the words that start it, as a user writes them."""
+        return self.commands[0]
+
+    @property
+    def meets(self) -> bool:
+        """Tell if it can be told where the other nodes are."""
+        return bool(self.options or self.variables)
+
+
+def load_launcher(name: str) -> Launcher:
+    """Return the launcher of that name or path. Raises BadInput with every problem found."""
+    location = locate(LAUNCHER, name)
+    binder = Binder.of(location, LAUNCHER)
+    launcher = binder.whole(Launcher, name=location.name)
+    binder.finish()
+    return launcher
+
+
+def all_launchers() -> dict[str, Launcher]:
+    """Return every launcher by its name."""
+    return {name: load_launcher(str(location.path)) for name, location in usable_files(LAUNCHER).items()}
