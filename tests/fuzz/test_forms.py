@@ -31,11 +31,24 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
 from uenvtool.env.environment import plan_environment
+from uenvtool.job import launch
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.extend import load_extended
-from uenvtool.knowledge.kinds import COMPONENT, CONTAINER, FINDINGS, KINDS, RECIPE, RULES, RUNTIME, TUNING, Kind
+from uenvtool.knowledge.kinds import (
+    COMPONENT,
+    CONTAINER,
+    FINDINGS,
+    KINDS,
+    LAUNCHER,
+    RECIPE,
+    RULES,
+    RUNTIME,
+    TUNING,
+    Kind,
+)
+from uenvtool.knowledge.launcher import load_launcher
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system
@@ -133,6 +146,43 @@ def test_runtimes_in_jobs(runtime: str, system: str, place: Path, programs: dict
             refused, written = refused - 1, written + 1
             run_all(dict(job.texts), place, programs)
     assert_both(written, refused)
+
+
+@pytest.mark.parametrize("launcher", ["torchrun", "deepspeed", "llamafactory"])
+def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str]) -> None:
+    written = refused = 0
+    command = load_launcher(launcher).command.split()
+    request = JobRequest(
+        words=(*command, "train.py"),
+        system="clariden",
+        runtime="uenv",
+        image="pytorch/v2.6.0:v1",
+        account="g123",
+        time="1:00",
+        nodes=2,
+    )
+    for _ in hostile_files(LAUNCHER, launcher, place, 8):
+        try:
+            load_launcher(launcher)
+        except BadInput:  # a job leaves it out, and takes the one that ships
+            refused += 1
+            continue
+        for known in (launch._all, launch.launchers, launch._commands):
+            known.cache_clear()
+        with contextlib.suppress(BadInput):
+            job = planned(request)
+            written += 1
+            run_all(dict(job.texts), place, programs)
+    assert_both(written, refused)
+
+
+@pytest.mark.parametrize("word", ["x touch ran", "$(touch ran)", "`touch ran`", "x; touch ran", '"x', "a\\", "${A:-b}"])
+def test_values_of_launchers_are_one_word_that_runs_nothing(word: str, place: Path) -> None:
+    tree = load_extended(locate(LAUNCHER, "llamafactory"), LAUNCHER).tree.plain()
+    for name in ("variables", "options"):
+        (place / "mine.yaml").write_text(json.dumps({**tree, name: {"NPROC": word}}))
+        with pytest.raises(BadInput):
+            load_launcher(str(place / "mine.yaml"))
 
 
 @pytest.mark.parametrize("tuning", ["slingshot", "roce"])

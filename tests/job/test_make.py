@@ -637,6 +637,17 @@ def test_a_launcher_with_deepspeed_below_it_looks_for_no_hosts_by_ssh(cli: Cli) 
     assert "--deepspeed_multinode_launcher=standard" in script(cli, *UENV, "--", "accelerate", "launch", "train.py")
 
 
+def test_a_broken_launcher_of_the_user_is_left_out_and_said(cli: Cli, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "launchers").mkdir()
+    (tmp_path / "launchers/mine.yaml").write_text("description: My own.\ncommands: [mine]\n")
+
+    answer = cli("job", *UENV, "--", "python", "train.py")
+
+    assert answer.code == 0
+    assert "ignored: launchers/mine.yaml:1:1: 'source' is missing" in " ".join(answer.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("command", "program", "warning"),
     [

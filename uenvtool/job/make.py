@@ -38,10 +38,12 @@ from uenvtool.job.plan import (
 from uenvtool.job.render import SUBMIT, job_files
 from uenvtool.job.request import SRUN, TORCHRUN, JobRequest, check
 from uenvtool.knowledge.jobs import RuntimeJob
+from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, recipe_of_label, settings_for, settings_of
 
 _IS_PATH = re.compile(r"[/.]")
@@ -223,7 +225,8 @@ def _overlay(path: str, data: Mapping[str, Any]) -> Overlay:
 
 
 def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: str) -> Iterator[str]:
-    """Yield what the job may miss when it runs: its script, cores, storage, and an overlay that fits."""
+    """Yield what it leaves out of its user's, and may miss when it runs: its script, cores, storage, a fit overlay."""
+    yield from skipped_file_notes(RUNTIME, LAUNCHER)
     yield from _missing_script(plan, overlay)
     runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
     if runner and plan.image:
