@@ -18,7 +18,6 @@ from uenvtool.core.lines import (
     mountable,
     yaml_mapping,
 )
-from uenvtool.job.check.parts import MADE_FOR
 from uenvtool.job.launch import launcher_named, options_line, variables_line
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, KUBERNETES, UENV, JobPlan
 from uenvtool.job.request import SRUN, TORCHRUN
@@ -68,6 +67,13 @@ def edf_name(plan: JobPlan) -> str:
     return beside(plan.request.file, ".toml")
 
 
+def _made_for(plan: JobPlan) -> str:
+    """Return the line by which `job check` knows the recipe of the uenv."""
+    from uenvtool.job.check.parts import MADE_FOR
+
+    return in_comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n"
+
+
 def _batch_script(plan: JobPlan) -> str:
     """Return the batch script: options, what the container gets, variables, and how the ranks start."""
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
@@ -80,7 +86,7 @@ def _batch_script(plan: JobPlan) -> str:
         DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
         COMMAND=bash_words(plan.command.words),
         AGAIN=in_comment(plan.again),
-        MADE_FOR=in_comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n" if plan.recipe else "",
+        MADE_FOR=_made_for(plan) if plan.recipe else "",
         CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else _exports(plan),
         IN_LOGS=_in_logs(plan),
