@@ -15,6 +15,7 @@ from uenvtool.knowledge.tuning import (
     EXPECTED,
     SOFTWARE,
     UNSET,
+    contradictions,
     load_all,
     load_sources,
     load_tuning,
@@ -72,12 +73,15 @@ def test_a_setting_is_what_its_source_says() -> None:
             assert says[setting.name][setting.source.name] == setting.value, setting.position
 
 
-def test_no_two_settings_of_a_variable_hold_at_once() -> None:
-    settings = load_all().settings
+def test_what_ships_contradicts_nobody() -> None:
+    """A command does not look for it: so many pairs take 2 % of the start of `job`."""
+    tuning = load_all()
+    settings = tuning.settings
 
     for one, other in combinations(settings, 2):
         if one.name == other.name:
             assert not can_hold_together(one.when, other.when), (one.position, other.position)
+    assert list(contradictions(tuning)) == []
 
 
 def test_what_a_variable_conflicts_with_is_known_and_says_so_too() -> None:

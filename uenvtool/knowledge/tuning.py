@@ -366,13 +366,17 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
 
 
 def load_tuning(names: Iterable[str]) -> Tuning:
-    """Return the tuning files of those names as one. Raises BadInput with every problem found."""
+    """Return the tuning files of those names as one; that those which ship contradict nobody is a test's to see.
+
+    Raises BadInput with every problem found.
+    """
     parts = [_load(locate(TUNING, name)) for name in names]
     tuning = _as_one(parts)
     known = {variable.name for variable in tuning.variables}
     named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
     described = tuning.variables if named <= known else [*tuning.variables, *_of_other_files(parts)]
-    BadInput.raise_any([*_contradictions(tuning), *_unfit(tuning, described)])
+    ships = all(location.is_built_in for location in tuning.chain)
+    BadInput.raise_any([*(() if ships else contradictions(tuning)), *_unfit(tuning, described)])
     return tuning
 
 
@@ -416,7 +420,7 @@ def load_sources() -> dict[str, Source]:
     return dict(sorted(found.items(), key=lambda item: item[1].date))
 
 
-def _contradictions(tuning: Tuning) -> Iterator[Problem]:
+def contradictions(tuning: Tuning) -> Iterator[Problem]:
     """Yield settings that can hold at once, of one variable or of two that must not be set together."""
     for one, other in _pairs(tuning.settings):
         if one.name == other.name:
