@@ -184,6 +184,8 @@ def test_a_flaw_of_an_edf_is_found(cli: Cli, write: Write, rule: str) -> None:
 
 
 QUIET = {
+    "a launcher where the job has one node": FOUR
+    + "if [[ $SLURM_NNODES == 1 ]]; then deepspeed train.py; else srun -c 8 bash run.sh; fi\n",
     "a step sets its ranks, quoted": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_PROCID; exec python train.py'\n",
     "a step sets its ranks, escaped": HEAD + 'srun -c 8 bash -c "export RANK=\\$SLURM_PROCID; python train.py"\n',
     "the batch script names itself as the head": HEAD + "export MASTER_ADDR=$(hostname)\nsrun -c 8 python t.py\n",
@@ -316,6 +318,8 @@ def test_what_is_right_in_an_edf_is_left_alone(cli: Cli, write: Write, case: str
 
 
 MISSED = {
+    "launcher-on-first-node, beside a step that is none of its several": FOUR
+    + 'if [ -n "$LOG" ]; then srun hostname; fi\nif [ -n "$X" ]; then torchrun train.py; fi\n',
     "launcher-on-first-node, deepspeed": FOUR + "deepspeed train.py\n",
     "failure-hidden, exit 0": HEAD + "srun -c 8 python train.py\nexit 0\n",
     "failure-hidden, set +x": HEAD + "srun -c 8 python train.py\nset +x\n",

@@ -192,6 +192,10 @@ def first_node_only(context: Context) -> Iterator[Found]:
             continue
         if context.mentions("ssh ", "pdsh", "parallel"):
             continue
+        arms = {block[:2]: block[2] for block in launch.part.path}
+        steps = (block for step in context.source.of("command", *STARTERS) for block in step.path)
+        if any(arms.get(block[:2], block[2]) != block[2] for block in steps):  # the other arm serves several nodes
+            continue
         waits = (launch.nodes or 1) > 1
         yield at(
             launch.part,
