@@ -36,6 +36,7 @@ dist.init_process_group("gloo")
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
 model(torch.ones(1, 2)).sum().backward()
 tell()
+dist.destroy_process_group()  # else gloo's threads end some runs with "terminate called without an active exception"
 """
 ONE_GPU = DDP.replace('device = int(os.environ["LOCAL_RANK"])', "device = 0").replace("== 4", "== 1")
 LIGHTNING = f"""{HEAD}
@@ -85,6 +86,7 @@ from accelerate import PartialState
 state = PartialState(cpu=True)
 assert state.num_processes == 8
 tell()
+state.destroy_process_group()
 """
 SCRIPT = """\
 #!/bin/bash
