@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from uenvtool.core.words import wrapped
+
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """What the library raises for a wrong command line; newer releases carry a click of their own, which has no name."""
+Context: Any = typer.Context.__mro__[1]
+"""What the library makes for each command; it has no name either."""
 COMPLETION = "_UENVTOOL_COMPLETE"
 """The variable with which a shell's completion calls the program."""
 
@@ -53,6 +58,32 @@ READERS = {
     },
 }
 COMMANDS = {name: command for commands in READERS.values() for name, command in commands.items()}
+
+
+class Help(Context.formatter_class):  # type: ignore[misc]
+    """The text of --help at a terminal's width; the library's own has 50 columns at least, and breaks commands."""
+
+    def __init__(self, width: int | None = None, max_width: int | None = None) -> None:
+        super().__init__(width=width or max(min(shutil.get_terminal_size().columns, max_width or 80) - 2, 20))
+
+    def write_text(self, text: str) -> None:
+        """Write paragraphs."""
+        indent = " " * self.current_indent
+        paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+        parts = ("\n".join(wrapped(part, self.width, indent, indent)) for part in paragraphs)
+        self.write("\n\n".join(parts) + "\n")
+
+    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        """Write names, each with its text beside it; the text of a long name is below."""
+        longest = min(max(len(name) for name, _ in rows), col_max, max(self.width // 2 - 9, 8))
+        indent, gap = " " * self.current_indent, " " * col_spacing
+        below = f"{indent}{' ' * longest}{gap}"
+        for name, text in rows:
+            beside = f"{indent}{name:{longest}}{gap}" if len(name) <= longest else f"{indent}{name}\n{below}"
+            self.write("\n".join(wrapped(text, self.width, below, below)).replace(below, beside, 1) + "\n")
+
+
+Context.formatter_class = Help
 
 
 class ByReader(TyperGroup):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import Any
@@ -12,7 +13,7 @@ import typer
 
 from tests.conftest import ROOT, Cli
 from uenvtool import __version__
-from uenvtool.cli import COMMANDS, application
+from uenvtool.cli import COMMANDS, application, contexts
 
 
 def test_the_version_is_a_line(cli: Cli) -> None:
@@ -29,6 +30,20 @@ def test_help_lists_every_command_by_its_reader_in_80_columns(cli: Cli, monkeypa
         assert group.get_command(None, name).name == name
         assert any(line.split(maxsplit=1) == [name, command.sentence] for line in lines), name
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("context", list(contexts()), ids=lambda context: context.command_path)
+def test_help_fits_a_narrow_terminal_with_every_word_whole(monkeypatch: pytest.MonkeyPatch, context: Any) -> None:
+    context.terminal_width = None
+    monkeypatch.setenv("COLUMNS", "80")
+    wide = context.get_help()
+    monkeypatch.setenv("COLUMNS", "40")
+
+    narrow = context.get_help()
+
+    assert narrow.split() == wide.split()
+    too_long = [line for line in narrow.splitlines() if len(line.rstrip()) > 40]
+    assert all(re.search(r"^ *(`.*`|\S+|--\S+ \S+)$", line) for line in too_long), too_long
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class ImageRequest:
     ] = None
     spack: SpackPath = None
     repo: Repos = ()
-    jobs: Annotated[int | None, Option("-j", min=1, help="Processes of one package's build.")] = None
+    jobs: Annotated[int | None, Option("-j", metavar="N", min=1, help="Processes of one package's build.")] = None
     mirror: Annotated[Names, Option(metavar="URL", help="Take sources from a mirror; repeatable.")] = ()
     cache: Annotated[Names, Option(metavar="URL", help="Take packages from a build cache; repeatable.")] = ()
     unsigned: Annotated[
@@ -72,7 +72,7 @@ class ImageRequest:
         bool, Option("--install-only", help="Stop before packing; any number may run at once on one --store.")
     ] = False
     slurm: Annotated[bool, Option("--slurm", help="Build in a Slurm job; the answer is its number.")] = False
-    nodes: Annotated[int, Option("-N", min=1, help="With --slurm: nodes that share the work.")] = 1
+    nodes: Annotated[int, Option("-N", metavar="N", min=1, help="With --slurm: nodes that share the work.")] = 1
     partition: Annotated[str, Option("-p", metavar="NAME", help="With --slurm: the partition.")] = ""
     account: Annotated[str, Option("-A", metavar="NAME", help="With --slurm: your project.")] = ""
     time: Annotated[str, Option("-t", metavar="TIME", help="With --slurm: the time limit.")] = ""
