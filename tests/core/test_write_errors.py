@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.disks import small_disk
-from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import copy_tree, write
-from uenvtool.core.files.atomic import write_error
+from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.files import copy_tree, write, write_all
+from uenvtool.core.files.atomic import rewrite, write_error
 
 
 def test_of_a_copy_the_disk_that_is_full_is_named_and_not_the_one_that_is_read(place: Path) -> None:
@@ -22,7 +24,7 @@ def test_of_a_copy_the_disk_that_is_full_is_named_and_not_the_one_that_is_read(p
         copy_tree(place / "source", disk / "copy")
 
     assert f"cannot write {place}/disk/copy" in str(raised.value)
-    assert f"free space on the disk of {place}/disk/copy" in str(raised.value)
+    assert f"free space on the disk of {place}/disk (df {place}/disk)" in str(raised.value)
     assert "source" not in str(raised.value)
 
 
@@ -36,6 +38,33 @@ def test_a_source_that_cannot_be_read_is_not_called_unwritable(place: Path) -> N
 
     assert f"cannot read {place}/source/gone: No such file" in told
     assert "name another place" not in told
+
+
+def test_a_parent_that_cannot_be_made_is_what_cannot_be_written(place: Path) -> None:
+    error = OSError(errno.EROFS, os.strerror(errno.EROFS), "pipelines")
+
+    told = str(write_error(Path("pipelines/hello/local-host"), error))
+
+    assert told.startswith("error: cannot write pipelines: Read-only file system")
+
+
+@pytest.mark.parametrize("name", ["file/below", "file/below/that", "link"])
+def test_a_file_where_a_folder_must_be_is_bad_input(place: Path, name: str) -> None:
+    (place / "file").touch()
+    (place / "link").symlink_to("nowhere")
+
+    with pytest.raises(BadInput) as raised:
+        write_all(place / name, {"x": "text"})
+
+    assert str(raised.value).startswith(f"error: {place}/{name.partition('/')[0]} is not a folder\nhint: name another")
+
+
+def test_a_read_only_disk_is_named_where_a_record_is_kept(place: Path) -> None:
+    with small_disk(place / "disk", "500k") as disk:
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+
+        with pytest.raises(ToolFailed, match="is mounted read-only: name another place"):
+            rewrite(disk, {"a": "a"}, obsolete=(), emptied=(), record="r", while_writing="w", afterwards="d")
 
 
 def test_a_file_that_may_not_be_read_is_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from uenvtool.core.errors import BadInput, ToolFailed
+from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
-    errno.ENOSPC: "free space on the disk of {folder} (df {folder}), or name another place",
-    errno.EDQUOT: "your quota on the disk of {folder} is spent: free some of it, or name another place",
-    errno.EROFS: "{folder} is mounted read-only: name another place",
+    errno.ENOSPC: "free space on the disk of {disk} (df {disk}), or name another place",
+    errno.EDQUOT: "your quota on the disk of {disk} is spent: free some of it, or name another place",
+    errno.EROFS: "{disk} is mounted read-only: name another place",
     errno.EACCES: "{folder} is not yours to write: name another place, or ask its owner",
     errno.EPERM: "{folder} is not yours to write: name another place, or ask its owner",
 }
@@ -96,7 +96,8 @@ def _kept_on_error(path: Path) -> Iterator[None]:
             os.replace(aside, path) if aside.exists() else path.unlink(missing_ok=True)
         raise
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a disk that is read-only says so where something is written
+            aside.unlink()
 
 
 def _link_or_copy(path: Path, target: Path) -> None:
@@ -182,22 +183,39 @@ def write_errors(path: Path, state: str = UNCHANGED) -> Iterator[None]:
         raise write_error(path, error, state) from error
 
 
-def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
+def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> UenvtoolError:
     """Return the error that says why `path` could not be written, and which disk or permission would help.
 
     state: what is there now. Of a copy or a rename the error has both names, the second of them is the one that is
-    written. A name elsewhere than at `path` is one that could not be read.
+    written. A name elsewhere than at `path` is one that could not be read. A file where a folder must be is bad input.
     """
+    if isinstance(error, NotADirectoryError | FileExistsError):  # the latter: a link to nowhere
+        blocker = next((place for place in (*reversed(path.parents), path) if is_no_folder(place)), path)
+        return BadInput(f"{blocker} is not a folder", hint="name another place, or move it out of the way")
     named = next((name for name in (error.filename2, error.filename) if isinstance(name, str | bytes)), path)
     place, beside = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
-    if error.filename2 is None and os.path.commonpath([beside, os.path.abspath(place)]) != beside:
+    written = os.path.abspath(place)
+    if error.filename2 is None and os.path.commonpath([beside, written]) not in (beside, written):
         hint = f"{state}; look at its permissions and its disk, then run it again"
         return ToolFailed(f"cannot read {place}: {error.strerror or error}", hint=hint)
     remedy = REMEDIES.get(error.errno or 0, "name another place")
     return ToolFailed(
         f"cannot write {place}: {error.strerror or error}",
-        hint=f"{state}; {remedy.format(folder=os.path.dirname(place) or '.')}, then run it again",
+        hint=f"{state}; {remedy.format(folder=os.path.dirname(place) or '.', disk=_disk(place))}, then run it again",
     )
+
+
+def is_no_folder(path: Path) -> bool:
+    """Tell if something is there that is no folder."""
+    return os.path.lexists(path) and not path.is_dir()
+
+
+def _disk(place: str) -> str:
+    """Return where the disk of a place is mounted: a folder that is there too when what was begun is gone."""
+    place = os.path.abspath(place)
+    while not os.path.ismount(place):
+        place = os.path.dirname(place)
+    return place
 
 
 @contextlib.contextmanager
@@ -212,8 +230,6 @@ def locked(folder: Path, *, shared: bool = False, wait: bool = False, below: boo
     try:
         made = make_folders(folder)
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except (NotADirectoryError, FileExistsError) as error:  # the latter: a link to nowhere
-        raise BadInput(f"{folder} is not a folder", hint="name a folder with -o") from error
     except OSError as error:
         raise write_error(folder, error) from error
     try:
