@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.samples import sampled, share
-from uenvtool.core import signals
+from uenvtool.core import console, signals
 
 STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
 """A shell program that ignores what asks it to end, and so does what it starts; a kill leaves no empty file of it."""
@@ -195,3 +195,24 @@ def test_the_thread_that_ends_the_process_waits_for_the_word_of_the_other(monkey
 
     assert written == [b"interrupted\n"]
     first.join()
+
+
+@pytest.mark.parametrize(("started_by", "before"), [("", ""), ("uenv run image --", "uenv run image -- ")])
+def test_of_interrupted_work_it_says_how_far_it_came_and_what_goes_on_with_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], started_by: str, before: str
+) -> None:
+    monkeypatch.setattr(signals, "_is_announced", False)
+    monkeypatch.setattr(signals, "doing", [])
+    monkeypatch.setattr(sys, "argv", ["/opt/bin/uenvtool", "venv", "my env", "six"])
+    monkeypatch.setenv("UENVTOOL_STARTED_BY", started_by)
+    with console.progress("overlay my env") as on_step:
+        on_step("resolving")
+        on_step("installing")
+
+    signals.announce()
+
+    assert capfd.readouterr().err.splitlines()[-3:] == [
+        "interrupted: overlay my env: installing",
+        "hint: nothing is half written; this goes on:",
+        f"  {before}uenvtool venv 'my env' six",
+    ]

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
+from uenvtool.core import signals
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.result import Result, Step, Table
 from uenvtool.core.words import wrapped
@@ -93,9 +94,16 @@ def progress(title: str) -> Iterator[Step]:
 
     Yields a function that takes what is being done now.
     """
+
+    def kept(step: str) -> str:
+        """Return a step, and keep it for who interrupts the work."""
+        signals.doing[:] = [printable(text) for text in (title, step) if text]
+        return step
+
+    kept("")
     if sys.stderr is None or not sys.stderr.isatty():
         note(f"{title} ...")
-        yield lambda step: note(f"  {step}")
+        yield lambda step: note(f"  {kept(step)}")
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -109,7 +117,7 @@ def progress(title: str) -> Iterator[Step]:
             return whole if len(whole) <= free_width else _cut(printable(step or title), free_width)
 
         task = bar.add_task(fitted(""))
-        yield lambda step: bar.update(task, description=fitted(step))
+        yield lambda step: bar.update(task, description=fitted(kept(step)))
 
 
 def flush() -> None:

@@ -15,6 +15,8 @@ SLURM, KUBERNETES = "slurm", "kubernetes"
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.flatpak-info")
 """Files that Docker, Podman, Apptainer and Flatpak leave in a container."""
 CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
+STARTED_BY = "UENVTOOL_STARTED_BY"
+"""Set by `--uenv` and `--edf` for the command that they start: the words that start one there, for a shell."""
 
 
 @value_class

@@ -28,6 +28,8 @@ LIMIT_SECONDS = 0.9
 WAKE = signal.SIGURG
 """Means nothing and is ignored by default: it makes the main thread look for signals."""
 
+doing: list[str] = []
+"""What long work is at, its title and its step: who interrupts it is told."""
 _programs: set[int] = set()
 """The process groups of the programs that run now."""
 _starting: set[object] = set()
@@ -90,10 +92,22 @@ def announce() -> None:
         if not _is_announced:
             _is_announced = True
             with contextlib.suppress(OSError):
-                os.write(2, b"interrupted\n")
+                os.write(2, _last_words().encode(errors="backslashreplace"))
     finally:
         if is_free:
             _announcing.release()
+
+
+def _last_words() -> str:
+    """Return what the user reads: of long work how far it came, and the command that goes on with it."""
+    if not doing:
+        return "interrupted\n"
+    import shlex
+
+    from uenvtool.core.session import STARTED_BY
+
+    again = f"{os.environ.get(STARTED_BY, '')} {shlex.join(['uenvtool', *sys.argv[1:]])}".strip()
+    return f"interrupted: {': '.join(doing)}\nhint: nothing is half written; this goes on:\n  {again}\n"
 
 
 def leave(code: int) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, Step, Table, silent
+from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import size_text
 from uenvtool.venv import howto, kernels
 from uenvtool.venv.base import Base
@@ -36,7 +37,7 @@ from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, note
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.uv import Uv, find_uv
 from uenvtool.venv.uv_failures import DiskFull, is_out_of_space
-from uenvtool.venv.where import PLAIN, RECORD_FOLDER, STARTED_BY
+from uenvtool.venv.where import PLAIN, RECORD_FOLDER
 
 LEAST_MEMORY = 4 << 30
 """Bytes free in memory-backed storage for a build there: a torch with its libraries unpacks to less."""

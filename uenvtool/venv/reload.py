@@ -13,8 +13,9 @@ from typing import Any, NoReturn
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, Position, ToolMissing
 from uenvtool.core.files import read_bytes
+from uenvtool.core.session import STARTED_BY
 from uenvtool.venv.request import VenvRequest
-from uenvtool.venv.where import LABEL, STARTED_BY, VARIABLE
+from uenvtool.venv.where import LABEL, VARIABLE
 
 OPTIONS = ("--uenv", "--view", "--edf")
 """The options that say where the command is run again; it does not have them there."""

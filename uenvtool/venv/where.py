@@ -26,8 +26,6 @@ RECORD_FOLDER = ".uenvtool"
 PYTHONS = ("python3", "python")
 LABEL = "UENVTOOL_UENV"
 """Set by `--uenv IMAGE` for the command that it starts inside the uenv."""
-STARTED_BY = "UENVTOOL_STARTED_BY"
-"""Set by `--uenv` and `--edf` for the command that they start: the words that start one there, for a shell."""
 _STORED = re.compile(r"/images/([0-9a-f]{64})/store\.squashfs\Z")
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
