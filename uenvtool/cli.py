@@ -116,16 +116,25 @@ def call(arguments: Sequence[str]) -> int:
         named = [word for word in arguments[:1] if word in COMMANDS]
         command = context.command_path if context else " ".join(["uenvtool", *named])
         message = (error.format_message() if hasattr(error, "format_message") else str(error)).rstrip(".")
-        hint = f"`{command} --help` shows what it takes"
-        if message.endswith("is not readable"):
-            hint = "check its permissions: `ls -l`"
-        raise BadInput(message, hint=hint) from error
+        raise BadInput(message, hint=_way_out(command, message)) from error
     except SystemExit as stop:
         if COMPLETION in os.environ:
             raise
         if stop.code == 1:  # typer ends so if the reader of --help has left
             return 0
         raise
+
+
+def _way_out(command: str, message: str) -> str:
+    """Return what helps with a command line that the library refuses with that message."""
+    usual = f"`{command} --help` shows what it takes"
+    if message.endswith("is not readable"):
+        return "check its permissions: `ls -l`"
+    if command == "uenvtool job" and message.startswith(("Got unexpected", "No such option")):
+        return f"a program and its options stand behind `--`: `uenvtool job -- python train.py --lr 1`; {usual}"
+    is_recipe = message.startswith("Missing argument") and "RECIPE" in message
+    kind = "containers" if command.startswith("uenvtool container") else "recipes"
+    return f"`uenvtool list {kind}` shows them; {usual}" if is_recipe else usual
 
 
 def _version(wanted: bool) -> None:

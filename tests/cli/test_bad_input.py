@@ -22,6 +22,8 @@ CONTENTS: dict[str, bytes] = {
     "env/spack.lock": b"[" * 100_000,
     "published.yaml": b"source: 5",
     "list.yaml": b"- a\n",
+    "open.yaml": b"a: [1,\n",
+    "nul.yaml": b"a\0b\n",
     "latin.yaml": "description: é\n".encode("latin-1"),
     "recipes/mine/recipe.yaml": SMALL.encode(),
     "recipes/broken/recipe.yaml": b"description: [\n",
@@ -47,6 +49,53 @@ nosuch | --nosuch | list --colour
 CASES = [case.strip() for line in LINES.strip().splitlines() for case in line.split(" | ")]
 
 
+WAYS_OUT = {
+    "build": "`uenvtool list recipes` shows them",
+    "container tag": "`uenvtool list containers` shows them",
+    "build env": "if you mean what lies here: ./env",
+    "build nul.yaml": "take it out, or save the file as text",
+    "build open.yaml": "is not closed",
+    "validate empty.lock": "`uenvtool show clariden` a system",
+    "build mine --spack deep.lock": "name the folder of a Spack checkout",
+    "edit hello --remove nosuch": "known: pigz",
+    "image build env": "name the folder of a spack.yaml with its spack.lock",
+    "image build mine --mirror gone": "`uenvtool build RECIPE --sources --mirror FOLDER` fills one",
+    "image build mine --post-install gone": "check the name",
+    "image build mine -N 2": "add --slurm",
+    "image sbom empty/spack.lock": "`uenvtool build RECIPE` makes it again",
+    "report env": "`uenvtool build RECIPE` makes it again",
+    "container --from a:b --pip a==": "--pip metatrain",
+    "pack recipes --mount rel": "take an absolute path",
+    "pack recipes -o deep.lock/a.squashfs": "name another place, or move it out of the way",
+    "job python train.py": "a program and its options stand behind `--`",
+    "job --lr 3 -- python train.py": "a program and its options stand behind `--`",
+    "job check empty.lock": "name a batch script or EDF",
+    "job check --select x list.yaml": "`uenvtool list rules` lists them",
+    "doctor env": "name the logs in it",
+    "doctor empty.lock": "`scontrol show job ID` names its StdOut",
+    "doctor --restart": "`uenvtool doctor --restart --log job.out`",
+    "venv v --group g": "add -r pyproject.toml",
+    "venv v --view v": "--uenv IMAGE",
+    "venv v --kernel 'a b'": "letters, digits and . _ -",
+    "venv v --no-base ./deep.lock": "name a wheel, an archive or a project's folder",
+    "venv v --no-base -r nul.yaml": "mend it, or name another file",
+    "venv v --no-base --squash deep.lock/v.squashfs": "name another place, or move it out of the way",
+}
+
+
+@pytest.mark.parametrize(("line", "way_out"), WAYS_OUT.items())
+def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli: Cli, place: Path, line: str, way_out: str) -> None:
+    for name, content in {**CONTENTS, "empty/spack.lock": b""}.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(content)
+
+    answer = cli(*shlex.split(line))
+
+    assert (answer.code, answer.stdout) == (2, "")
+    assert way_out in answer.stderr.partition("\nhint: ")[2]
+    assert not (place / "v").exists()
+
+
 @pytest.mark.parametrize("line", CASES)
 def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> None:
     for name, content in CONTENTS.items():
@@ -57,7 +106,7 @@ def test_bad_input_is_told_with_a_way_out(cli: Cli, place: Path, line: str) -> N
 
     answer = cli(*shlex.split(line))
 
-    assert answer.code in ((1, 4) if "/proc/nowhere" in line or "nowhere" in line or "--spack" in line else (2,))
+    assert answer.code in ((1, 4) if "/proc/nowhere" in line or "nowhere" in line else (2,))
     assert "hint: " in answer.stderr
     assert "please report" not in answer.stderr
     assert answer.stdout == ""

@@ -99,7 +99,7 @@ def test_a_wrong_command_line_is_an_error_with_a_hint(cli: Cli, words: list[str]
 
     assert answer.code == 2
     assert answer.stderr.startswith("error: ")
-    assert f"hint: `uenvtool{of} --help` shows what it takes" in answer.stderr
+    assert f"`uenvtool{of} --help` shows what it takes" in answer.stderr.partition("hint: ")[2]
 
 
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(cli: Cli) -> None:

@@ -184,7 +184,7 @@ def test_a_value_that_could_be_taken_for_something_else(cli: Cli, write: Write, 
         (("mine", "--pip", "x"), "--from, --pip and --name go without a recipe"),
         (("--from", "example.org/base"), "no tag is named"),
         (("--from", "example.org/base:1"), "--from without --pip"),
-        (("--from", "example.org/base:1", "--pip", "-e ."), "command line:1:"),
+        (("--from", "example.org/base:1", "--pip", "-e ."), "error: --pip -e .: "),
         (("--from", "example.org/ba se:1", "--pip", "x"), "command line:1:"),
     ],
 )

@@ -217,7 +217,7 @@ def test_a_folder_without_a_dump_is_said(cli: Cli, place: Path) -> None:
     answer = cli("doctor", str(place))
 
     assert answer.code == 2
-    assert "there is no dump in this folder" in answer.stderr
+    assert "is a folder, and no dump of" in answer.stderr
 
 
 PROGRAM = """

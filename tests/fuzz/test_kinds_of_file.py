@@ -20,7 +20,7 @@ image show X | image verify X | image diff X X | image sbom X | venv info X | ve
 venv v --no-base -r X | job check X | validate X | diff hello X | show ./X
 """
 CASES = [case.strip() for line in COMMANDS.strip().splitlines() for case in line.split(" | ")]
-EMPTY_IS_FINE = {"venv v --no-base -r X", "job check X"}
+EMPTY_IS_FINE = {"venv v --no-base -r X"}
 KINDS = [
     "pipe.squashfs",
     "/dev/zero",

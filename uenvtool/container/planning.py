@@ -15,6 +15,7 @@ from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.venv.requirements import checked_names
 
 _REFERENCE = re.compile(r"(?:docker://)?(?P<image>[^@]+?):(?P<tag>[^:/@]+)(?:@(?P<digest>[^@]+))?")
 _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
@@ -54,6 +55,7 @@ def _on_image(request: ContainerRequest) -> Container:
         raise BadInput(f"--from {request.base}: no tag is named", hint=f"write for example {request.base}:25.06-py3")
     if not request.pip:
         raise BadInput("--from without --pip: nothing would be added", hint="--pip metatrain; it may be given again")
+    checked_names(request.pip, "--pip", "--pip metatrain")
     words = [found["image"].rsplit("/", 1)[-1], re.split(r"[\[<>=!~;@ ]", request.pip[0])[0]]
     name = request.name or "-".join(_NOT_IN_A_NAME.sub("-", word.lower()).strip("-") for word in words)
     base = {"image": found["image"], "tag": found["tag"], **({"digest": found["digest"]} if found["digest"] else {})}

@@ -6,6 +6,7 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
+from uenvtool.core.errors import BadInput
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
 from uenvtool.doctor.request import DoctorRequest
@@ -28,6 +29,8 @@ def doctor(request: DoctorRequest) -> Result | None:
         from uenvtool.doctor.pages import compare
 
         return compare(logs, request)
+    if request.restart and not logs:
+        raise BadInput("--restart reads a log", hint="name the job's output: `uenvtool doctor --restart --log job.out`")
     answer_of_python = None
     if not logs and not request.job:  # first of all: Python starts while the rest of this program is loaded
         from uenvtool.doctor.python import start_asking
@@ -45,12 +48,13 @@ def doctor(request: DoctorRequest) -> Result | None:
 
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}
     if logs:
-        from uenvtool.doctor.files import examine_files
+        from uenvtool.doctor.files import examine_files, refuse_empty
 
         if request.restart:
             from uenvtool.doctor.restart import restart
 
             return restart(examine_files(logs, system=request.system))
+        refuse_empty(logs)
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return show(examine_files(logs, system=request.system), what=what)
     if request.job:

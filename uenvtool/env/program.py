@@ -40,10 +40,9 @@ def find_spack(named: Path | None) -> Spack | None:
     """
     if named is not None:
         program = named / "bin" / "spack" if named.is_dir() else named
-        if not program.is_file():
-            raise BadInput(
-                f"there is no Spack at {named}", hint="name the folder of a Spack checkout, or its bin/spack"
-            )
+        if not (program.is_file() and os.access(program, os.X_OK)):
+            hint = "name the folder of a Spack checkout, or its bin/spack"
+            raise BadInput(f"there is no Spack at {named}", hint=hint)
         return _checked(program, "--spack")
     root = os.environ.get("SPACK_ROOT")
     if root and (Path(root) / "bin" / "spack").is_file():

@@ -56,6 +56,7 @@ from uenvtool.image.site import (
     require_site,
     with_site,
 )
+from uenvtool.knowledge.lock import LOCK
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.site import Site
 
@@ -169,9 +170,13 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     caches, push_caches = tuple(map(named_cache, request.images)), tuple(map(named_cache, request.push_image))
     if (caches or push_caches) and not request.tag:
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
-    spack = find_spack(request.spack)
+    for place in request.mirror:
+        if (folder := folder_of(as_url(place))) and not folder.is_dir():
+            hint = "name a folder or a URL; `uenvtool build RECIPE --sources --mirror FOLDER` fills one"
+            raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
+    own_texts, spack = _own_texts(request), find_spack(request.spack)
     first, *others = (_environment(source, request, spack, progress) for source in request.sources)
-    environments = together([_with_files(first, request), *others])
+    environments = together([replace(first, texts={**first.texts, **own_texts}), *others])
     key = Key(name=first.name, inputs=inputs_hash(environments))
     usual = key.file_name if request.tag else f"{first.name}.squashfs"
     output = request.output or usual
@@ -193,7 +198,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
 def _environment(source: str, request: ImageRequest, spack: Spack | None, progress: Progress) -> Installable:
     """Return a resolved environment. source: a recipe, or its folder."""
-    if (Path(source) / MANIFEST).is_file():
+    if any((Path(source) / name).is_file() for name in (MANIFEST, LOCK)):
         return read_installable(Path(source))
     environment = planned(source, request)
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
@@ -205,8 +210,8 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     return read_installable(outcome.folder)
 
 
-def _with_files(environment: Installable, request: ImageRequest) -> Installable:
-    """Return an environment with the script and the metadata that the user names, which are inputs as its own files.
+def _own_texts(request: ImageRequest) -> dict[str, str]:
+    """Return the script and the metadata that the user names, which are inputs as an environment's own files.
 
     Raises BadInput for what is no text, or has a name that an image cannot have there.
     """
@@ -217,12 +222,11 @@ def _with_files(environment: Installable, request: ImageRequest) -> Installable:
         wrong = odd[0] if odd else PACKED
         raise BadInput(f"{wrong} cannot be metadata of yours", hint="give the file another name")
     try:
-        texts = {name: files.read_named(file, LARGEST_TEXT).decode("utf-8") for name, file in named.items()}
+        return {name: files.read_named(file, LARGEST_TEXT).decode("utf-8") for name, file in named.items()}
     except FileNotFoundError as error:
         raise BadInput(f"there is no file {error}", hint="check the name") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"a script or metadata is no text: {error}", hint="save it as UTF-8") from error
-    return replace(environment, texts={**environment.texts, **texts})
 
 
 def _install(plan: ImagePlan, ring: Path | None, progress: Progress) -> Installed:
@@ -322,12 +326,11 @@ def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:
-    """Yield a sentence for each cache and mirror on disk that is not there; Spack itself says nothing."""
-    for kind, places in (("build cache", request.cache), ("source mirror", request.mirror)):
-        for url in map(as_url, places):
-            folder = folder_of(url)
-            if folder is not None and not folder.is_dir():
-                yield f"there is no {kind} at {url}"
+    """Yield a sentence for each cache on disk that is not there; Spack itself says nothing."""
+    for url in map(as_url, request.cache):
+        folder = folder_of(url)
+        if folder is not None and not folder.is_dir():
+            yield f"there is no build cache at {url}"
 
 
 def _not_from_caches(request: ImageRequest, installed: Installed) -> Iterator[str]:

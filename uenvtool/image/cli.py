@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from uenvtool.core.errors import BadInput
 from uenvtool.core.options import JSON, WholeSentences, command
 from uenvtool.core.result import Result
 from uenvtool.image.pipeline import PipelineRequest
@@ -49,6 +50,8 @@ def build(request: ImageRequest) -> Result:
 
     if request.check:
         return check(request, console.progress)
+    if not request.slurm and (request.nodes > 1 or request.wait):
+        raise BadInput("--nodes and --wait are for a build in a Slurm job", hint="add --slurm")
     work = build_on_slurm if request.slurm else build_image
     return work(request, console.progress)
 

@@ -37,9 +37,8 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
     mount = mount or place
     for path in (mount, str(target)):
         if not MOUNTABLE.fullmatch(path) or os.path.normpath(path) != path:
-            raise BadInput(
-                f"{path}: no runtime can mount that", hint="letters, digits and _ . / - @ % only: --mount, -o"
-            )
+            hint = "--mount and -o take an absolute path of letters, digits and _ . - @ %"
+            raise BadInput(f"{path}: no runtime can mount that", hint=hint)
     if source in (target, *target.parents):
         raise BadInput(f"{target} lies in what is packed", hint="put the image elsewhere with -o")
     if (source / ENV).exists():

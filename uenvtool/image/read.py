@@ -95,7 +95,8 @@ def _is_text(name: str, held: Mapping[str, Listed], largest: int) -> bool:
 
 
 def refuse_foreign(target: Path) -> None:
-    """Raise BadInput if the target is something that this tool did not pack."""
+    """Raise BadInput if the target is something that this tool did not pack, or a file is where its folder must be."""
+    files.require_room(target.parent)
     if not os.path.lexists(target):
         return
     hint = "choose another name, or remove it yourself"

@@ -24,7 +24,7 @@ from uenvtool.image.write import EPOCH
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.lock import Lock, read_lock
+from uenvtool.knowledge.lock import LOCK, Lock, read_lock
 from uenvtool.knowledge.recipe import Vulnerability
 from uenvtool.knowledge.version import Version
 
@@ -56,9 +56,9 @@ def sbom(path: Path) -> Result:
 
 
 def _is_lock(path: Path) -> bool:
-    """Tell if a file begins as JSON does."""
+    """Tell if a file is called a lock, or begins as JSON does."""
     with open(path, "rb") as stream:
-        return stream.read(64).lstrip().startswith(b"{")
+        return path.name == LOCK or stream.read(64).lstrip().startswith(b"{")
 
 
 def _of_image(path: Path) -> Bill:

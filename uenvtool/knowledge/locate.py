@@ -121,6 +121,8 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
         path = folder / kind.file(name)
         if os.path.lexists(path):  # a pipe, a link to nowhere: what is wrong with it is said
             content(path, shown(path))
+    if origin is None and os.path.lexists(name):
+        raise BadInput(f"unknown {kind.name} {name!r}", hint=f"if you mean what lies here: ./{name}")
     listed_by = f"uenvtool list {kind.title}" if kind.heading else ""
     raise BadInput([unknown(kind.name, name, available(kind), origin, listed_by=listed_by)])
 

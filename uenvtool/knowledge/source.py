@@ -33,6 +33,7 @@ COMPILED = Path(__file__).parent.parent / "compiled"
 """The trees of what ships as JSON, which is read in a quarter of the time; scripts/trees.py makes them."""
 
 _unwritten: ContextVar[Mapping[str, bytes]] = ContextVar("unwritten", default={})  # noqa: B039  nobody changes it
+EXAMPLES = "`uenvtool show pytorch-2.6` prints a recipe, `uenvtool show clariden` a system"
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
@@ -149,9 +150,9 @@ def _parsed(data: bytes, shown: str) -> Node:
     finally:
         loader.dispose()
     if tree is None:
-        raise BadInput("the file is empty", Position(shown), "`uenvtool show pytorch-2.6` prints an example")
+        raise BadInput("the file is empty", Position(shown), EXAMPLES)
     if not isinstance(tree.value, dict):
-        raise BadInput("expected `name: value` lines", tree.position, "`uenvtool show pytorch-2.6` prints an example")
+        raise BadInput("expected `name: value` lines", tree.position, EXAMPLES)
     return tree
 
 
@@ -221,7 +222,9 @@ _WAYS_OUT = {
     "mapping values are not allowed": "quote a value that has a colon in it, or check the indentation",
     "block sequence entries are not allowed": "put the list below its name, indented",
     "did not find expected key": "check the indentation, and that every quote and bracket above is closed",
+    "did not find expected node content": "a value is missing here, or a `[` or `{` above is not closed",
     "did not find expected ',' or": "a `[` or `{` above is not closed, or a comma is missing",
+    "control characters": "take it out, or save the file as text in UTF-8",
     "found character that cannot start": "quote a value that begins with it; a tab cannot indent YAML, spaces can",
 }
 """What mends a text that is not YAML, by words of libyaml 0.2.5."""

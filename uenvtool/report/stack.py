@@ -62,7 +62,7 @@ def read_stack(request: ReportRequest) -> Stack:
     path = Path(request.source)
     if path.is_file() and superblock(path) is not None:
         return _of_image(path, request)
-    if path.is_dir() and not (path / MANIFEST).is_file():
+    if path.is_dir() and not any((path / name).is_file() for name in (MANIFEST, LOCK)):
         return _of_overlay(path)
     if path.exists():
         return _of_lock(path / LOCK if path.is_dir() else path, request)

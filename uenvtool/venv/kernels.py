@@ -23,6 +23,13 @@ OURS = "uenvtool"
 LAUNCHER = "ipykernel_launcher"
 
 
+def require_name(name: str) -> None:
+    """Raise BadInput for a name that Jupyter cannot have."""
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
+        hint = "letters, digits and . _ - are allowed, and no . or - first"
+        raise BadInput(f"{name}: invalid name of a kernel", hint=hint)
+
+
 def add(path: Path, name: str | None, environ: Mapping[str, str], *, tried: Path | None = None) -> Result:
     """Write the kernel of an overlay; by default with the overlay's name.
 
@@ -32,10 +39,7 @@ def add(path: Path, name: str | None, environ: Mapping[str, str], *, tried: Path
     does not start there or has no ipykernel.
     """
     name = name or path.absolute().name.removesuffix(".squashfs").lstrip(".")
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*", name):
-        raise BadInput(
-            f"{name}: invalid name of a kernel", hint="letters, digits and . _ - are allowed, and no . or - first"
-        )
+    require_name(name)
     folder = _folder(environ) / name.lower()
     if folder.exists() and _overlay_of(folder) is None:
         raise BadInput(f"another tool made the kernel {name}, {folder}", hint="choose another name with --name")

@@ -89,6 +89,8 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     Whatever it raises, the old overlay and the old image are as they were.
     """
     check(request)
+    if request.kernel:
+        kernels.require_name(request.kernel)
     if request.sync:
         request = replace(request, from_=lock_here())
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends

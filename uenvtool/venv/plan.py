@@ -78,6 +78,12 @@ def check(request: VenvRequest) -> None:
         raise BadInput("--sync takes the lock of this folder, and --from names one", hint="give one of them")
     if request.no_install_project and not request.sync:
         raise BadInput("--no-install-project is for --sync", hint="nothing else installs the folder's project unasked")
+    if (request.extra or request.group) and not (request.requirements or request.from_ or request.sync):
+        raise BadInput(
+            "--extra and --group are of a project, and none is named", hint="add -r pyproject.toml, or --sync"
+        )
+    if request.view != "default" and not request.uenv:
+        raise BadInput("--view is for --uenv", hint="name the image too: --uenv IMAGE")
     if request.base is not None and request.no_base:
         raise BadInput("--base and --no-base contradict each other", hint="give one of them")
 

@@ -141,14 +141,17 @@ def _environment(place: str, text: str) -> tuple[Lines, list[str]]:
 
     try:
         document = yaml.compose(text, Loader=yaml.CSafeLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         position = Position(place, mark.line + 1, mark.column + 1) if mark else Position(place)
-        raise BadInput(f"invalid YAML: {error.problem}", position) from error
+        problem = getattr(error, "problem", None) or getattr(error, "reason", error)
+        raise BadInput(f"invalid YAML: {problem}", position, "mend it, or name another file") from error
     pairs = document.value if isinstance(document, yaml.MappingNode) else []
     listed = next((value for key, value in pairs if key.value == "dependencies"), None)
     if not isinstance(listed, yaml.SequenceNode):
-        raise BadInput("not an environment of conda: it has no list of dependencies", Position(place))
+        raise BadInput(
+            "not an environment of conda: it has no list of dependencies", Position(place), "name another file"
+        )
     lines: Lines = []
     of_conda: list[str] = []
     for item in listed.value:

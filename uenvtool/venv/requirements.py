@@ -32,6 +32,8 @@ COMMAND_LINE = "you"
 STANDARD_INPUT = "/dev/stdin"
 PROJECT_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 REQUIRE_HASHES = "require-hashes"
+ARCHIVES = (".whl", ".zip", ".tar", ".tbz", ".tgz", ".tlz", ".txz", ".gz", ".bz2", ".lz", ".lzma", ".xz", ".zst")
+"""The ends of the names of what uv installs: its own list, with what may stand behind `.tar`."""
 URL = re.compile(r"(?:[a-z0-9+]+)://|file:", re.IGNORECASE)
 _OPTIONS = re.compile(r"\s--(hash|config-settings?|global-option|install-option)(?=[=\s]|\Z)")
 """What can follow a requirement on its line."""
@@ -153,7 +155,7 @@ def _of_words(text: str, position: Position | None) -> UserRequirement:
         raise BadInput(f"invalid requirement {text!r}: nested too deep", position, "simplify its marker") from error
     except InvalidRequirement as error:
         place = text.partition("[")[0]
-        if URL.match(text) or os.sep in place or place.endswith((".whl", ".tar.gz", ".zip")):
+        if URL.match(text) or os.sep in place or place.endswith(ARCHIVES):
             return _of_place(text, position)
         raise BadInput(f"invalid requirement {text!r}: {_first_line(error)}", position, _hint(text)) from error
     if requirement.url and re.match(r"(file:)?(\.\.?/|~)", requirement.url):
@@ -174,6 +176,8 @@ def _of_place(text: str, position: Position | None) -> UserRequirement:
         raise BadInput(f"{text}: {path} holds no Python project", position, hint)
     if not path.exists():
         raise BadInput(f"{text}: no such file or folder", position, "name a wheel, an archive or a project's folder")
+    if path.is_file() and not path.name.endswith(ARCHIVES):
+        raise BadInput(f"{text}: not a package", position, "name a wheel, an archive or a project's folder, or -r FILE")
     name = _wheel(path.name)[0] if path.suffix == ".whl" else project_name(path)
     if path.suffix == ".whl" and not name:
         raise BadInput(f"{path.name}: invalid name of a wheel", position, "NAME-VERSION-TAGS.whl")

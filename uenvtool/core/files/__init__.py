@@ -1,6 +1,7 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
 from uenvtool.core.files.atomic import locked as locked
+from uenvtool.core.files.atomic import require_room as require_room
 from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode
 from uenvtool.core.files.atomic import sync as sync
 from uenvtool.core.files.atomic import write as write

@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
+from uenvtool.core.errors import BadInput, ToolFailed
 
 STAGED_SUFFIX = ".uenvtool-part"
 REMEDIES = {
@@ -183,15 +183,15 @@ def write_errors(path: Path, state: str = UNCHANGED) -> Iterator[None]:
         raise write_error(path, error, state) from error
 
 
-def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> UenvtoolError:
+def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> ToolFailed:
     """Return the error that says why `path` could not be written, and which disk or permission would help.
 
     state: what is there now. Of a copy or a rename the error has both names, the second of them is the one that is
-    written. A name elsewhere than at `path` is one that could not be read. A file where a folder must be is bad input.
+    written. A name elsewhere than at `path` is one that could not be read. Raises BadInput for a file where a folder
+    must be.
     """
     if isinstance(error, NotADirectoryError | FileExistsError):  # the latter: a link to nowhere
-        blocker = next((place for place in (*reversed(path.parents), path) if is_no_folder(place)), path)
-        return BadInput(f"{blocker} is not a folder", hint="name another place, or move it out of the way")
+        require_room(path)
     named = next((name for name in (error.filename2, error.filename) if isinstance(name, str | bytes)), path)
     place, beside = os.fsdecode(named), os.path.dirname(os.path.abspath(path))
     written = os.path.abspath(place)
@@ -205,9 +205,11 @@ def write_error(path: Path, error: OSError, state: str = UNCHANGED) -> UenvtoolE
     )
 
 
-def is_no_folder(path: Path) -> bool:
-    """Tell if something is there that is no folder."""
-    return os.path.lexists(path) and not path.is_dir()
+def require_room(folder: Path) -> None:
+    """Raise BadInput if something else lies where the folder, or one around it, is or can be made."""
+    for place in (*reversed(folder.parents), folder):
+        if os.path.lexists(place) and not place.is_dir():
+            raise BadInput(f"{place} is not a folder", hint="name another place, or move it out of the way")
 
 
 def _disk(place: str) -> str:

@@ -30,7 +30,9 @@ def opened(path: Path) -> Iterator[BinaryIO]:
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(path) from None
     except OSError as error:
-        raise BadInput(f"cannot read it: {error.strerror}", place, "check the permissions") from error
+        raise BadInput(
+            f"cannot read it: {error.strerror}", place, "`ls -l` shows its permissions, and where it leads"
+        ) from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise BadInput("this is not a regular file", place, "name a file")

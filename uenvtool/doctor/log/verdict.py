@@ -54,7 +54,7 @@ def examined(
     return Examination(
         findings=tuple(worst_first(findings)),
         facts=(*_facts(seen, known), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
-        looked_at=f"{seen.lines:,} lines",
+        looked_at=f"{seen.lines:,} line{'s' if seen.lines != 1 else ''}",
         unseen=tuple(seen.unread),
         runs=runs,
     )

@@ -69,7 +69,7 @@ def _removed(document: Document, package: str, reason: str, inherited: Mapping[s
     found = _roots(document).get(package)
     if found is None and package not in inherited:
         known = {*inherited, *_roots(document)}
-        raise BadInput([unknown("package to remove", package, known, listed_by="uenvtool show RECIPE")])
+        raise BadInput([unknown("package to remove", package, known)])
     if found is not None:
         group, index = found
         document = document.without_item(("groups", group, "specs"), index)

@@ -76,7 +76,7 @@ def check(request: CheckRequest) -> Result:
 def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
     rules = load_rules()
     wanted = [name for finding in names for name in finding.split(",")]
-    require_known("rule", wanted, rules)
+    require_known("rule", wanted, rules, listed_by="uenvtool list rules")
     return tuple(rule for name, rule in rules.items() if not wanted or name in wanted)
 
 
@@ -108,8 +108,9 @@ def _text(file: Path) -> str:
         data = read_named(file, MAX_BYTES)
     except FileNotFoundError:
         raise BadInput("no such file", Position(shown(file)), "name a batch script or EDF") from None
-    if b"\0" in data:
-        raise BadInput("this is no text", Position(shown(file)), "name a batch script or EDF")
+    if b"\0" in data or not data.strip():
+        why = "this is no text" if data.strip() else "the file is empty"
+        raise BadInput(why, Position(shown(file)), "name a batch script or EDF")
     if file.suffix == ".py" or re.match(rb"#!\s*\S*(env\s+)?\S*python", data):
         raise BadInput("this is a Python program", Position(shown(file)), "name the batch script that starts it")
     return data.decode("utf-8", "replace")
