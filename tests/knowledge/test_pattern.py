@@ -77,6 +77,12 @@ def test_a_byte_that_is_not_utf_8_is_in_nobodys_way() -> None:
     assert (found["word"], found.start()) == ("xx", 2)
 
 
+def test_letters_of_words_are_those_of_ascii_and_other_ones_are_characters() -> None:
+    assert Pattern(r"\w+").search("éa_9") is not None
+    assert Pattern(r"^\w").search("éa") is None
+    assert Pattern("^.b").search("éb") is not None
+
+
 def test_a_text_is_cut() -> None:
     assert Pattern("b").search("a" * MOST_CHARACTERS + "b") is None
     assert Pattern("a+").fullmatch("a" * (MOST_CHARACTERS + 1)) is not None

@@ -43,7 +43,7 @@ class Pattern:
         import re2
 
         re2.set_fallback_notification(re2.FALLBACK_EXCEPTION)
-        return re2.compile(self.text, max_mem=MOST_MEMORY)
+        return re2.compile(self.text, flags=re2.ASCII, max_mem=MOST_MEMORY)
 
     def _matched(self, method: str, text: str) -> re.Match[str] | None:
         compiled = getattr(self.compiled, method)
