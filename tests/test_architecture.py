@@ -164,6 +164,19 @@ def test_a_new_pattern_of_a_log_finds_its_line_in_a_log(cli: Cli) -> None:
     assert "the flux is low" in answer.stdout + answer.stderr
 
 
+def test_words_of_a_program_s_own_say_that_its_run_went_on_and_hide_no_others(cli: Cli) -> None:
+    Path("findings").mkdir()
+    Path("job.out").write_text("cxil_map: write error\n" + "Tour 7 de 9\n" * 60)
+    before = cli("doctor", "--log", "job.out")
+    for name in ("mine", "words"):  # of a file that hides the one that ships, too
+        Path(f"findings/{name}.yaml").write_text("description: Ours.\nwords:\n  progress: ['^Tour \\d', 'pas \\d']\n")
+        answer = cli("doctor", "--log", "job.out")
+
+        assert cli("validate", f"findings/{name}.yaml").code == 0
+        assert (before.code, answer.code) == (1, 0)
+        assert "went-on" in answer.stdout
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A copy of the project, to be changed as the page says."""

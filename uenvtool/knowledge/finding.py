@@ -1,6 +1,7 @@
 """What doctor can find: lines of logs and conditions of a shell, each with its severity, reason and fix."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +12,7 @@ from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pages import page_of
-from uenvtool.knowledge.pattern import Pattern
+from uenvtool.knowledge.pattern import Pattern, any_of
 from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
@@ -89,20 +90,22 @@ class LogFact:
 
 @value_class
 class FindingFile:
-    """The findings by id and the facts by name of one file."""
+    """The findings by id, the facts by name, and the words by what they tell, of one file."""
 
     name: str = ""
     description: str
     findings: dict[str, KnownFinding] = field(default_factory=dict)
     facts: dict[str, LogFact] = field(default_factory=dict)
+    words: dict[str, tuple[Verbatim, ...]] = field(default_factory=dict)
 
 
 @value_class(kw_only=False)
 class Known:
-    """Everything that can be found."""
+    """Everything that can be found; words: each list of all files as one pattern."""
 
     findings: dict[str, KnownFinding]
     facts: dict[str, LogFact]
+    words: Mapping[str, Pattern]
 
 
 def load_finding_file(name: str) -> FindingFile:
@@ -119,15 +122,19 @@ def load_finding_file(name: str) -> FindingFile:
 
 
 def load_findings() -> Known:
-    """Return every finding by id, and every fact by name; a finding of the current folder has no command to paste."""
+    """Return all findings, facts and words; a finding of the current folder has no command to paste."""
     findings: dict[str, KnownFinding] = {}
     facts: dict[str, LogFact] = {}
+    words: dict[str, list[str]] = defaultdict(list)
     for location in usable_files(FINDINGS).values():
         file = _load(location)
         facts.update(file.facts)
+        for name, patterns in file.words.items():
+            words[name] += patterns
         for name, finding in file.findings.items():
             findings[name] = finding if location.may_act else replace(finding, command="")
-    return Known(findings, facts)
+    lists = {name: any_of(patterns) for name, patterns in words.items()}
+    return Known(findings, facts, defaultdict(lambda: any_of(()), lists))
 
 
 def _unknown_ids(findings: Iterable[KnownFinding], known: Iterable[str]) -> list[Problem]:

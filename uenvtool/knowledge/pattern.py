@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from uenvtool.core.value import value_class
@@ -52,6 +53,11 @@ class Pattern:
         except UnicodeEncodeError:
             found = compiled(_readable(text))
         return found
+
+
+def any_of(texts: Iterable[str]) -> Pattern:
+    """Return the pattern that is found where one of these is; of none, it never is."""
+    return Pattern("|".join(f"(?:{text})" for text in texts) or r"\b\B")
 
 
 def _readable(text: str) -> str:

@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
 from uenvtool.core.value import value_class
-from uenvtool.doctor.log import origin
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
-from uenvtool.doctor.log.tail import IGNORED, Tail, shortened
+from uenvtool.doctor.log.tail import Tail, shortened
 from uenvtool.doctor.log.traceback import HEADER, exception_text
+from uenvtool.doctor.log.words import IGNORED, Words, moment
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import Known, LogLine
@@ -66,6 +66,7 @@ class Scanner:
     """Knows the lines, and reads any number of logs."""
 
     def __init__(self, known: Known) -> None:
+        self.words = Words(known.words)
         targets: dict[bytes, list[_Target]] = defaultdict(list)
         for target in _targets(known):
             targets[target.line.text.encode()].append(target)
@@ -92,7 +93,7 @@ class Scanner:
                 self._read(last, shown, seen)
         except (OSError, EOFError) as error:
             seen.unread.append(f"{shown} is read in part: {getattr(error, 'strerror', None) or error}")
-        seen.tails.append(Tail.of(shown, last))
+        seen.tails.append(Tail.of(shown, last, self.words))
         whole = last.data.rstrip(b"\n")
         seen.lines += last.line + whole.count(b"\n") if whole else last.line - 1
 
@@ -118,7 +119,7 @@ class Scanner:
             floors[number] = end
             for target in self._targets[number]:
                 found = around.found(target.line)
-                if found is None or (target.kind == FINDING and origin.is_code(around.line)):
+                if found is None or (target.kind == FINDING and self.words.is_code(around.line)):
                     continue
                 groups, length = found
                 floors[number] = max(floors[number], around.start + length)
@@ -129,10 +130,14 @@ class Scanner:
                         groups = {**groups, "detail": None}
                     if seen.is_news(target.name, groups, around.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
-                        first = _sighting(around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}")
-                        seen.set_first(target.name, replace(first, around=Tail.around(shown, block, start, line)))
+                        first = _sighting(
+                            around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}", self.words
+                        )
+                        seen.set_first(
+                            target.name, replace(first, around=Tail.around(shown, block, start, line, self.words))
+                        )
                     seen.findings[target.name].last[seen.logs] = block.offset + start
-                _note(target, groups, around, seen)
+                _note(target, groups, around, seen, self.words)
 
 
 def _is_ignored(data: bytes, start: int) -> bool:
@@ -182,7 +187,7 @@ class _Around:
     @property
     def moment(self) -> str:
         """When the line was printed, if it says so."""
-        return origin.moment(self.before + self.line)
+        return moment(self.before + self.line)
 
     def cleaned(self, wanted: LogLine) -> _Around:
         """Return it without secrets; what lies behind the line only if the line that is wanted looks there."""
@@ -231,7 +236,9 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
 
 
-def _sighting(around: _Around, groups: dict[str, str | None], order: tuple[int, int], place: str) -> Sighting:
+def _sighting(
+    around: _Around, groups: dict[str, str | None], order: tuple[int, int], place: str, words: Words
+) -> Sighting:
     """Return what is kept of the first line that shows a finding; it is cleaned, and then cut."""
     whole = " ".join(around.line.split())
     at = whole.find(" ".join(around.text.split()))
@@ -243,22 +250,22 @@ def _sighting(around: _Around, groups: dict[str, str | None], order: tuple[int, 
         order=order,
         text=shortened(whole[first:], SHOWN) if at >= 0 or len(around.before) < AROUND else "",
         detail=groups.get("detail") or "",
-        node=groups.get("node") or origin.node(around.before),
-        rank=origin.rank(around.before) if named is None else named,
+        node=groups.get("node") or words.node(around.before),
+        rank=words.rank(around.before) if named is None else named,
         moment=around.moment,
     )
 
 
-def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings) -> None:
+def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings, words: Words) -> None:
     """Add what a line says to what was seen. What stands in front of it names who printed it."""
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
-    node = groups.get("node") or origin.node(around.before)
+    node = groups.get("node") or words.node(around.before)
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:
-        seen.findings[target.name].add(node, origin.rank(around.before), groups, origin.level(around.line))
+        seen.findings[target.name].add(node, words.rank(around.before), groups, words.level(around.line))
         if groups.get("collective"):
             seen.collective(str(groups["collective"]))
         return
@@ -283,7 +290,7 @@ def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen:
 
 def read_logs(logs: Iterable[tuple[str, BinaryIO]], scanner: Scanner) -> Sightings:
     """Return what several logs say together, such as one a node: name and stream of each."""
-    seen = Sightings()
+    seen = Sightings(scanner.words)
     for shown, stream in logs:
         scanner.read(stream, shown, seen)
     return seen

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from uenvtool.doctor.log.bandwidth import Rows
-from uenvtool.doctor.log.origin import INFORMATION
 from uenvtool.doctor.log.tail import ENOUGH, Tail
+from uenvtool.doctor.log.words import INFORMATION, Words
 from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000
@@ -67,6 +67,7 @@ class Sightings:
     printed: the texts that can say nothing new, of all and of one process.
     """
 
+    words: Words
     findings: defaultdict[str, Sighting] = field(default_factory=lambda: defaultdict(Sighting))
     facts: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     collectives: dict[str, int] = field(default_factory=dict)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.log.origin import INFORMATION, WARNING, is_of_shell, without_label
 from uenvtool.doctor.log.sightings import Sighting, Sightings
-from uenvtool.doctor.log.tail import ENOUGH, MANY, PLAIN, Tail, is_told, kind_of, last_words, quotes, weight
+from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes
+from uenvtool.doctor.log.words import INFORMATION, MANY, PLAIN, WARNING
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Facts
@@ -91,7 +91,7 @@ def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examinat
     line that may mean nothing is UNCLEAR.
     """
     broken = [one for one in found.findings if one.known.severity == BROKEN]
-    if any(one.known.id not in (FAILED, ENDED) or weight(one.detail) >= PLAIN for one in broken):
+    if any(one.known.id not in (FAILED, ENDED) or seen.words.weight(one.detail) >= PLAIN for one in broken):
         return found
     last = None if any(one.known.id == WENT_ON for one in found.findings) else last_words(seen.tails)
     least = PLAIN if any(one.known.id == FAILED for one in broken) else PLAIN - 1
@@ -185,7 +185,7 @@ def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
     if known.id in ENDS or not (known.fallback or known.severity == BROKEN):
         return False
     steps = ENOUGH if known.fallback and known.id != ENDED else MANY
-    is_shell = known.id == FAILED or is_of_shell(seen.findings[known.id].text)
+    is_shell = known.id == FAILED or seen.words.has(seen.findings[known.id].text, "shell")
     went_on = seen.went_on(known.id, steps) or (is_shell and seen.goes_on(known.id))
     return went_on and seen.ends_well(known.id)
 
@@ -215,7 +215,7 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
     elif is_generic:
         detail = _first_to_fail(sighting)
     elif known.severity == BROKEN:
-        detail = detail or without_label(sighting.text)
+        detail = detail or seen.words.without_label(sighting.text)
     return Finding(
         known=known,
         detail=detail,
