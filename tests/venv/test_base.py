@@ -157,8 +157,9 @@ def test_a_python_is_named_by_program_folder_or_name(
         assert find(named, os.environ).python == f"{place}/env/bin/python3"
 
 
-def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
-    loaded: Loaded, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("marks", [(), ("/",)], ids=["nothing", "a-container"])
+def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_loaded(
+    loaded: Loaded, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch, marks: tuple[str, ...]
 ) -> None:
     here = loaded("pythonpath")
     wheel(wheels, "tool", "2.0")
@@ -168,7 +169,7 @@ def test_an_overlay_is_not_made_again_on_nothing_because_its_base_is_not_loaded(
             monkeypatch.delenv(name)
     here.python.unlink()
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
-    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", marks)
 
     answer = cli("venv", "v", "--update")
 

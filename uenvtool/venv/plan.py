@@ -19,7 +19,7 @@ from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
 from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
 from uenvtool.venv.settings import ALL, Settings, read_settings, with_options
-from uenvtool.venv.where import NAMED, PLAIN, UENV, find, plain_python
+from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, find, plain_python
 
 NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""
@@ -142,7 +142,8 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
     of_base = before.get("kind") in (NAMED, UENV) and not recorded.startswith(f"{target}{os.sep}")
     is_here = of_base and not environ.get("UENV_VIEW") and os.access(recorded, os.X_OK)
     found = find(request.base or (recorded if is_here else None), environ)
-    if found.kind == PLAIN and previous is not None and request.base is None:
+    is_elsewhere = found.kind == PLAIN or (found.kind == CONTAINER and before.get("kind") in (NAMED, UENV))
+    if is_elsewhere and previous is not None and request.base is None:
         load = f": {before['load']}" if before.get("load") else ""
         raise AnswerIsNo(
             f"{target.name} lies on {before.get('name')}, which is not loaded",
