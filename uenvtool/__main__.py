@@ -104,6 +104,8 @@ def _failed(error: Exception, *, with_traceback: bool) -> int:
 
 def _as_known(error: Exception) -> UenvtoolError:
     """Return an error as one of those that say what to do."""
+    import shlex
+
     from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
 
     cause = error.__cause__ if isinstance(error, ToolFailed) else error
@@ -113,9 +115,10 @@ def _as_known(error: Exception) -> UenvtoolError:
         return error
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return ToolFailed(
-            f"{where}{error.strerror or error}", hint="`uenvtool --debug ...` shows where this comes from"
-        )
+        hint = "`uenvtool --debug ...` shows where this comes from"
+        if isinstance(error, PermissionError) and error.filename:
+            hint = f"`namei -l {shlex.quote(os.fsdecode(error.filename))}` shows which folder you may not enter"
+        return ToolFailed(f"{where}{error.strerror or error}", hint=hint)
     if isinstance(error, MemoryError) or "failed to map segment" in str(error):  # the latter: of a library
         return ToolFailed("there is not enough memory", hint="`ulimit -v` shows this shell's limit, --mem sets a job's")
     return ToolFailed(

@@ -251,3 +251,10 @@ def test_folders_that_were_made_are_given_from_the_outside(place: Path) -> None:
     (place / "a/mine").touch()
     atomic.remove_empty(made)
     assert [path.name for path in (place / "a").iterdir()] == ["mine"]
+
+
+def test_who_holds_a_folder_is_told(place: Path) -> None:
+    with locked(place / "store"), pytest.raises(ToolFailed) as raised, locked(place / "store"):
+        pass
+
+    assert f"`ps -fp {os.getpid()}`" in str(raised.value)

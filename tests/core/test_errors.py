@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from uenvtool.__main__ import _as_known
 from uenvtool.core.errors import did_you_mean, unknown
 
 
@@ -29,3 +30,9 @@ def test_many_names_that_no_command_lists_are_all_told_where_none_is_near() -> N
 
     assert str(unknown("rule", "rule-1", known)).endswith("? there are 20")
     assert all(name in str(unknown("rule", "other", known)) for name in known)
+
+
+def test_a_folder_that_may_not_be_entered_is_shown_by_a_command() -> None:
+    told = str(_as_known(PermissionError(13, "Permission denied", "/data/my set/x")))
+
+    assert "hint: `namei -l '/data/my set/x'` shows which folder" in told

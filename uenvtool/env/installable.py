@@ -110,7 +110,9 @@ def read_installable(folder: Path) -> Installable:
     try:
         texts = {name: (folder / name).read_text(encoding="utf-8") for name in _names(folder)}
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST))) from error
+        raise BadInput(
+            f"{folder} is no environment of Spack: {error}", Position(str(folder / MANIFEST)), NAME_ITS_FOLDER
+        ) from error
     if MANIFEST not in texts:
         raise BadInput(f"{folder} is no environment of Spack: it has no {MANIFEST}", hint=NAME_ITS_FOLDER)
     manifest = _manifest(texts[MANIFEST], folder / MANIFEST)

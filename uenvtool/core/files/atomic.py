@@ -21,7 +21,6 @@ REMEDIES = {
 """What helps, by what the system said."""
 UNCHANGED = "nothing was changed"
 PARTLY = "some of the files may be new, and the next run writes the others"
-LOCK_WAIT_HINT = "another uenvtool is writing there: wait until it has ended, or name another place"
 
 
 def write(path: Path, content: str | bytes, *, keep_mode: bool = False) -> None:
@@ -254,10 +253,26 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
-        raise ToolFailed(f"{shown} is in use", hint=LOCK_WAIT_HINT) from error
+        holder = _holder(os.fstat(descriptor).st_ino)
+        who = (
+            f"process {holder} of this node (`ps -fp {holder}`)"
+            if holder
+            else "another uenvtool, on this node or another,"
+        )
+        hint = f"{who} is writing there: wait until it has ended, or name another place"
+        raise ToolFailed(f"{shown} is in use", hint=hint) from error
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK):
             raise
+
+
+def _holder(inode: int) -> str:
+    """Return the number of the process here that holds the lock of a file; empty if none does."""
+    with contextlib.suppress(OSError):
+        locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+        found = (words[4] for words in locks if words[1] == "FLOCK" and words[5].endswith(f":{inode}"))
+        return next((number for number in found if int(number) > 0), "")
+    return ""
 
 
 def _remove_strays(folder: Path, *, below: bool) -> None:

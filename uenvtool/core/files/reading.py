@@ -34,8 +34,10 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             f"cannot read it: {error.strerror}", place, "`ls -l` shows its permissions, and where it leads"
         ) from error
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise BadInput("this is not a regular file", place, "name a file")
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            what = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+            raise BadInput(f"this is {what}", place, "name a file")
         with open(descriptor, "rb", closefd=False) as stream:
             yield stream
     finally:
