@@ -586,6 +586,11 @@ def test_what_breaks_a_run_is_a_note_where_a_long_run_follows_that_ends_well() -
     assert ids(read("srun: error: n1: task 0: Exited with exit code 1\n" + STEPS)) == {"ended"}
 
 
+@pytest.mark.parametrize("name", ["killed", "cancelled", "interrupted", "nccl-remote-died", "worker-process-died"])
+def test_what_ends_a_process_is_no_note_whatever_others_print_behind_it(name: str) -> None:
+    assert name in ids(read(FIRES[name][0] + STEPS * 9))
+
+
 CRASH = (
     "step 1\nError: CUBLAS error at Cuda.cpp:311: error code = 1, device index: 7\n"
     "[n1:31808] Signal: Segmentation fault (11)\n[n1:31808] Failing at address: 0x4002da000000\n"

@@ -54,6 +54,7 @@ class KnownFinding:
     it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
     findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
     the code or its settings: a node, a stall, or what passes; then a job that goes on until it is done is queued again.
+    ends: it ended a process, whatever others print afterwards.
     """
 
     id: Key
@@ -71,6 +72,7 @@ class KnownFinding:
     hidden_by: tuple[str, ...] = ()
     fallback: bool = False
     fault: Literal["", "node", "stall", "passing"] = ""
+    ends: bool = False
 
     @property
     def page(self) -> str:

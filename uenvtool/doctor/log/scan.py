@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
-from uenvtool.doctor.log.sightings import MOST_NAMES, Sighting, Sightings
+from uenvtool.doctor.log.sightings import MOST_NAMES, Line, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
 from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.log.words import IGNORED, Words, moment
@@ -124,20 +124,17 @@ class Scanner:
                 groups, length = found
                 floors[number] = max(floors[number], around.start + length)
                 if target.kind == FINDING:
-                    if seen.findings[target.name].count < MOST_LOOKS:  # what is shown of a line is without secrets
+                    sighting = seen.findings[target.name]
+                    if sighting.count < MOST_LOOKS:  # what is shown of a line is without secrets
                         groups = dict((around.cleaned(target.line).found(target.line) or ({}, 0))[0])
                     elif "detail" in groups:
                         groups = {**groups, "detail": None}
-                    if seen.is_news(target.name, groups, around.moment):
+                    if sighting.is_news(groups, around.moment):
                         line, counted = line + block.data.count(b"\n", counted, start), start
-                        first = _sighting(
-                            around.cleaned(target.line), groups, (seen.logs, line), f"{shown}:{line}", self.words
-                        )
-                        seen.set_first(
-                            target.name, replace(first, around=Tail.around(shown, block, start, line, self.words))
-                        )
-                    seen.findings[target.name].last[seen.logs] = block.offset + start
-                _note(target, groups, around, seen, self.words)
+                        beside = Tail.around(shown, block, start, line, self.words)
+                        sighting.first = _line(around.cleaned(target.line), groups, (seen.logs, line), beside)
+                    sighting.last[seen.logs] = block.offset + start
+                _note(target, groups, around, seen)
 
 
 def _is_ignored(data: bytes, start: int) -> bool:
@@ -236,32 +233,31 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
 
 
-def _sighting(
-    around: _Around, groups: dict[str, str | None], order: tuple[int, int], place: str, words: Words
-) -> Sighting:
+def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int], beside: Tail) -> Line:
     """Return what is kept of the first line that shows a finding; it is cleaned, and then cut."""
     whole = " ".join(around.line.split())
     at = whole.find(" ".join(around.text.split()))
     first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
     first = whole.find(" ", first, max(at, first)) + 1 if first else 0
     named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
-    return Sighting(
-        place=place,
+    return Line(
+        place=f"{beside.log}:{order[1]}",
         order=order,
         text=shortened(whole[first:], SHOWN) if at >= 0 or len(around.before) < AROUND else "",
         detail=groups.get("detail") or "",
-        node=groups.get("node") or words.node(around.before),
-        rank=words.rank(around.before) if named is None else named,
+        node=groups.get("node") or beside.words.node(around.before),
+        rank=beside.words.rank(around.before) if named is None else named,
         moment=around.moment,
+        around=beside,
     )
 
 
-def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings, words: Words) -> None:
+def _note(target: _Target, groups: dict[str, str | None], around: _Around, seen: Sightings) -> None:
     """Add what a line says to what was seen. What stands in front of it names who printed it."""
     if target.kind == MISSING:
         seen.refuted.add(target.name)
         return
-    node = groups.get("node") or words.node(around.before)
+    words, node = seen.words, groups.get("node") or seen.words.node(around.before)
     if node and len(seen.hosts) < MOST_NAMES:
         seen.hosts.add(node)
     if target.kind == FINDING:

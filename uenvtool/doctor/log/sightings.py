@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
+from uenvtool.core.value import value_class
 from uenvtool.doctor.log.bandwidth import Rows
-from uenvtool.doctor.log.tail import ENOUGH, Tail
+from uenvtool.doctor.log.tail import Tail
 from uenvtool.doctor.log.words import INFORMATION, Words
 from uenvtool.doctor.nodes import numbers_of
 
@@ -16,14 +17,11 @@ MOST_NAMES = 100_000
 MOST_DETAILS = 8
 
 
-@dataclass(slots=True)
-class Sighting:
-    """A finding in logs.
+@value_class
+class Line:
+    """The line that shows a finding first.
 
-    place, order, text, detail, node, rank, moment: of the line that shows it first; order is the number of its log and
-    of its line, moment what the line says of the time. around: what stands beside that line. Then of all lines: how
-    many, from which nodes and ranks, which details they give, the worst level, and where the last one of each
-    log begins.
+    order: the number of its log and of the line. moment: what it says of the time. around: what stands beside it.
     """
 
     place: str = ""
@@ -34,12 +32,29 @@ class Sighting:
     rank: int | None = None
     moment: str = ""
     around: Tail | None = None
+
+
+@dataclass(slots=True)
+class Sighting:
+    """A finding in logs: its first line, and of all of them how many, and what they say together.
+
+    level: the worst one. last: where the last line of each log begins.
+    """
+
+    first: Line = field(default_factory=Line)
     count: int = 0
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
     details: dict[str, int] = field(default_factory=dict)
     level: int = INFORMATION
     last: dict[int, int] = field(default_factory=dict)
+
+    def is_news(self, groups: Mapping[str, str | None], moment: str) -> bool:
+        """Tell if a line is to be the first: none was yet, none with a detail, or it is the earlier."""
+        if not self.count or (groups.get("detail") and not self.details):
+            return True
+        has_more = bool(groups.get("detail")) or not self.details
+        return has_more and bool(moment) and len(moment) == len(self.first.moment) and moment < self.first.moment
 
     def add(self, node: str, rank: int | None, groups: Mapping[str, str | None], level: int) -> None:
         """Count one more line."""
@@ -83,39 +98,6 @@ class Sightings:
     settled: set[int] = field(default_factory=set)
     printed: set[tuple[int, bytes]] = field(default_factory=set)
 
-    def is_news(self, name: str, groups: Mapping[str, str | None], moment: str) -> bool:
-        """Tell if a line is the first that shows a finding: none was yet, none with a detail, or it is the earlier."""
-        known = self.findings[name]
-        if not known.count or (groups.get("detail") and not known.details):
-            return True
-        has_more = bool(groups.get("detail")) or not known.details
-        return has_more and bool(moment) and len(moment) == len(known.moment) and moment < known.moment
-
-    def set_first(self, name: str, first: Sighting) -> None:
-        """Take a line as the first that shows a finding; what others said of it stays."""
-        old = self.findings[name]
-        self.findings[name] = replace(
-            first,
-            count=old.count,
-            nodes=old.nodes,
-            ranks=old.ranks,
-            details=old.details,
-            level=old.level,
-            last=old.last,
-        )
-
-    def went_on(self, name: str, steps: int = ENOUGH) -> bool:
-        """Tell if the run made so many steps behind the last sign of a finding, in each log that has one."""
-        return all(self.tails[log - 1].progress_after(at) >= steps for log, at in self.findings[name].last.items())
-
-    def goes_on(self, name: str) -> bool:
-        """Tell if many lines of any kind stand behind the last sign of a finding, in each log that has one."""
-        return all(self.tails[log - 1].goes_on_after(at) for log, at in self.findings[name].last.items())
-
-    def ends_well(self, name: str) -> bool:
-        """Tell if nothing behind the last sign of a finding speaks of a failure, in each log that has one."""
-        return not any(self.tails[log - 1].last_words(offset) for log, offset in self.findings[name].last.items())
-
     def fact(self, name: str, value: str, node: str) -> None:
         """Note the value of a fact on a node."""
         values = self.facts.setdefault(name, {})
@@ -123,6 +105,10 @@ class Sightings:
             nodes = values.setdefault(value, set())
             if node and len(nodes) < MOST_NAMES:
                 nodes.add(node)
+
+    def numbers(self, *facts: str) -> Iterator[int]:
+        """Yield the values of facts that are numbers."""
+        return (int(value) for name in facts for value in self.facts.get(name, ()) if value.isdecimal())
 
     def reached(self, group: str, rank: int, number: int) -> None:
         """Note how far a rank of a group is; the largest number counts."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from uenvtool.core.value import value_class
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes
-from uenvtool.doctor.log.words import INFORMATION, MANY, PLAIN, WARNING
+from uenvtool.doctor.log.words import INFORMATION, MANY, PLAIN, WARNING, Words
 from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
-from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
 
 if TYPE_CHECKING:
@@ -20,12 +21,9 @@ if TYPE_CHECKING:
 
 WATCHDOG = "watchdog-timeout"
 """The finding whose detail says who is behind."""
-SIGNS = ("exception", "failed", "ended")
+EXCEPTION, FAILED, ENDED = SIGNS = ("exception", "failed", "ended")
 """The findings whose detail says who failed first, the one that says most of it first."""
-ENDS = ("killed", "cancelled", "interrupted", "nccl-remote-died", "worker-process-died")
-"""The findings that say that a process ended, whatever others print afterwards."""
-UNCLEAR, FAILED, ENDED = "unclear", "failed", "ended"
-WENT_ON, TIME_LIMIT, STALL = "went-on", "time-limit", "stall"
+UNCLEAR, WENT_ON, TIME_LIMIT, STALL = "unclear", "went-on", "time-limit", "stall"
 OWN = ("network", "nodes", "ranks")
 """The facts that a run has a field for."""
 COUNTS = ("nodes", "nodes-at-least")
@@ -40,12 +38,13 @@ def examined(
     reference, gpus: how fast the network of the system has been, and how many GPUs a node of it has. nodes: of the job,
     if the log does not say so.
     """
-    shown = _shown(seen, known)
-    ordered = sorted(shown, key=lambda name: shown[name].order)
     alternatives = _alternatives(seen)
-    findings = [_finding(_mendable(known.findings[name], alternatives), shown[name], seen) for name in ordered]
-    findings = _as_warned(findings, shown, seen)
-    runs = tuple(_runs(seen, known, reference, gpus, nodes))
+    shown = sorted(_shown(seen, known, alternatives), key=lambda one: one.order)
+    found = [_finding(_mendable(one.known, alternatives), one.sighting, seen) for one in shown]
+    findings = _as_warned(found, [one.known.id for one in shown if one.is_but_warned], seen)
+    facts = dict(_facts(seen, known))
+    others = {name: facts[name] for name in facts if name not in (known.facts[own].label for own in OWN)}
+    runs = tuple(_runs(seen, others, reference, gpus, int(alternatives[0].get("nodes") or 0) or nodes))
     for name, detail in (fault for run in runs for fault in faults(run)):
         wrong = known.findings[name]
         explained = {name, *SIGNS} if wrong.severity == BROKEN else {name}
@@ -53,7 +52,7 @@ def examined(
         findings.append(Finding(known=wrong, detail=detail))
     return Examination(
         findings=tuple(worst_first(findings)),
-        facts=(*_facts(seen, known), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
+        facts=(*facts.items(), *(("bandwidth", f"{run.test} {summary(run)}".strip()) for run in runs)),
         looked_at=f"{seen.lines:,} line{'s' if seen.lines != 1 else ''}",
         unseen=tuple(seen.unread),
         runs=runs,
@@ -73,15 +72,11 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     kinds = [kind_of(one.detail) for one in found.findings]
     first = [(one.place, one.text) for one in failed[:1] if one.text and not is_told(one.text, kinds)]
     kinds += [kind_of(text) for _, text in first]
-    more = quotes([*_before_tails(failed[0], seen), *seen.tails], kinds)
+    sighting = seen.findings.get(failed[0].known.id)
+    before = sighting.first.around if sighting else None  # where the end of its log does not have it
+    is_far = before and sighting and before.offset < seen.tails[sighting.first.order[0] - 1].offset
+    more = quotes([*([before] if before and is_far else []), *seen.tails], kinds)
     return replace(found, quotes=(*first, *((words.place, words.text) for words in more)))
-
-
-def _before_tails(finding: Finding, seen: Sightings) -> Iterator[Tail]:
-    """Yield what stands around the line of a finding, where the end of its log does not have it."""
-    sighting = seen.findings.get(finding.known.id)
-    if sighting and sighting.around and sighting.around.offset < seen.tails[sighting.order[0] - 1].offset:
-        yield sighting.around
 
 
 def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examination:
@@ -102,111 +97,119 @@ def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examinat
     return replace(found, findings=tuple(worst_first([added, *(one for one in found.findings if one not in broken)])))
 
 
-def _runs(seen: Sightings, known: Known, reference: Sequence[Bandwidth], gpus: int, nodes: int) -> Iterator[Run]:
+def _runs(
+    seen: Sightings, facts: Mapping[str, str], reference: Sequence[Bandwidth], gpus: int, nodes: int
+) -> Iterator[Run]:
     """Yield each test of the network with its figures; where no line names the nodes, all GPUs of each are taken."""
-    ranks = max([seen.rows.ranks, *(int(size) for size in seen.facts.get("ranks", ()) if size.isdecimal())])
-    nodes = (
-        int(_alternatives(seen)[0].get("nodes") or 0) or nodes or (ranks // gpus if gpus and ranks % gpus == 0 else 0)
-    )
-    shared: dict[str, Any] = {
-        "nodes": nodes,
-        "ranks": ranks,
-        "network": " and ".join(sorted(seen.facts.get("network", ()))),
-        "hosts": folded(seen.hosts),
-        "facts": dict(fact for fact in _facts(seen, known) if fact[0] not in (known.facts[name].label for name in OWN)),
-        "variables": dict(sorted(seen.variables.items())),
-    }
+    ranks = max([seen.rows.ranks, *seen.numbers("ranks")])
+    nodes = nodes or (ranks // gpus if gpus and ranks % gpus == 0 else 0)
+    shared: dict[str, Any] = {"nodes": nodes, "ranks": ranks, "hosts": folded(seen.hosts), "facts": facts}
+    shared["network"] = " and ".join(sorted(seen.facts.get("network", ())))
+    shared["variables"] = dict(sorted(seen.variables.items()))
     for test, rows in seen.rows.by_test.items():
         ordered = tuple(rows[size] for size in sorted(rows))
         yield Run(test=test, rows=ordered, figures=figures_for(reference, test, nodes), **shared)
 
 
-def _shown(seen: Sightings, known: Known) -> dict[str, Sighting]:
-    """Return the findings that hold and follow from no other one, by their ids; of fallbacks the first, if any.
+@value_class
+class _Held:
+    """A finding that the log shows, its lines, the number of the first, and the ends of logs from the last on."""
+
+    known: KnownFinding
+    sighting: Sighting
+    order: tuple[int, int]
+    ends: Sequence[tuple[Tail, int]]
+
+    @property
+    def is_but_warned(self) -> bool:
+        """Tell if all its lines are but warnings, or less; that something waits is information too."""
+        level, known = self.sighting.level, self.known
+        return level == WARNING or (level == INFORMATION and not known.fault and not known.ends)
+
+    def went_on(self, steps: int = ENOUGH) -> bool:
+        """Tell if the run made so many steps behind it."""
+        return all(tail.progress_after(at) >= steps for tail, at in self.ends)
+
+    def is_passed(self, words: Words) -> bool:
+        """Tell if a run went on, and well, behind what could have ended it.
+
+        A shell goes on by itself behind a command that failed: there many lines of any kind say so.
+        """
+        known = self.known
+        if known.ends or not (known.fallback or known.severity == BROKEN):
+            return False
+        is_shell = known.id == FAILED or words.has(self.sighting.first.text, "shell")
+        went_on = self.went_on(ENOUGH if known.fallback and known.id != ENDED else MANY)
+        went_on = went_on or (is_shell and all(tail.goes_on_after(at) for tail, at in self.ends))
+        return went_on and not any(tail.last_words(at) for tail, at in self.ends)
+
+    def is_hidden_by(self, other: _Held) -> bool:
+        """Tell if it follows from another finding; from a fallback a cause follows only if that came first."""
+        can_follow = self.known.fallback or not other.known.fallback or other.order < self.order
+        return other.known.id in self.known.hidden_by and can_follow
+
+
+def _shown(seen: Sightings, known: Known, alternatives: Sequence[Facts]) -> list[_Held]:
+    """Return the findings that hold and follow from no other one; of fallbacks the first, if any.
 
     A fallback counts where nothing is broken, or only what was warned of.
     Where the run went on behind all that failed, WENT_ON stands for it. A rank that failed, and for which the others
     waited until the time limit, is named beside that.
     """
-    alternatives = _alternatives(seen)
-    holding = {
-        name: known.findings[name]
-        for name in seen.findings
-        if name not in seen.refuted and any(known.findings[name].when.holds(facts) is True for facts in alternatives)
-    }
-    passed = [name for name in holding if _is_passed(holding[name], seen)]
-    holding = {name: finding for name, finding in holding.items() if name not in passed}
-    order = {name: seen.findings[name].order for name in holding}
-    shown = [name for name in holding if not any(_hides(other, name, holding, order) for other in holding)]
-    fallbacks = [name for name in shown if holding[name].fallback]
-    causes = {name: seen.findings[name] for name in shown if not holding[name].fallback}
-    broken = [
-        name for name in causes if holding[name].severity == BROKEN and not _is_harmless(holding[name], causes[name])
-    ]
-    if broken == [TIME_LIMIT] and "exception" in fallbacks and order["exception"] < order[TIME_LIMIT]:
-        return causes if seen.went_on("exception") else {**causes, "exception": seen.findings["exception"]}
+    passed: list[_Held] = []
+    holding: list[_Held] = []
+    for name, sighting in seen.findings.items():
+        if name not in seen.refuted and _holds(known.findings[name].when, alternatives):
+            ends = [(seen.tails[log - 1], offset) for log, offset in sighting.last.items()]
+            one = _Held(known=known.findings[name], sighting=sighting, order=sighting.first.order, ends=ends)
+            (passed if one.is_passed(seen.words) else holding).append(one)
+    shown = [one for one in holding if not any(map(one.is_hidden_by, holding))]
+    fallbacks = [one for one in shown if one.known.fallback]
+    causes = [one for one in shown if not one.known.fallback]
+    broken = [one for one in causes if one.known.severity == BROKEN and not one.is_but_warned]
+    if [one.known.id for one in broken] == [TIME_LIMIT]:
+        waited_for = [one for one in fallbacks if one.known.id == EXCEPTION and one.order < broken[0].order]
+        causes += [one for one in waited_for if not one.went_on()]
     if broken:
         return causes
     if causes:  # a sign that is but a warning too says no more than they do
-        fallbacks = [name for name in fallbacks if not _is_harmless(holding[name], seen.findings[name])]
+        fallbacks = [one for one in fallbacks if not one.is_but_warned]
+    notes = [one for one in passed if one.known.fault != STALL]
     if fallbacks:
-        first = min(fallbacks, key=lambda name: (order[name], name in SIGNS))
-        return {**causes, first: seen.findings[first]}
-    notes = [seen.findings[name] for name in passed if known.findings[name].fault != STALL]
-    return {**causes, WENT_ON: min(notes, key=lambda sighting: sighting.order)} if notes else causes
+        causes.append(min(fallbacks, key=lambda one: (one.order, one.known.id in SIGNS)))
+    elif notes:
+        causes.append(replace(min(notes, key=lambda one: one.order), known=known.findings[WENT_ON]))
+    return causes
 
 
-def _as_warned(findings: list[Finding], shown: Mapping[str, Sighting], seen: Sightings) -> list[Finding]:
+def _as_warned(findings: list[Finding], warned: Collection[str], seen: Sightings) -> list[Finding]:
     """Return findings with those lowered to a risk that a program only warned of.
 
     They stay where the log shows that it failed, and no other one says why; what does not say why stands behind them.
     """
     broken = [one for one in findings if one.known.severity == BROKEN]
-    warned = [one for one in broken if _is_harmless(one.known, shown[one.known.id])]
-    if not warned:
+    others = [one for one in broken if one.known.id not in warned]
+    if len(others) == len(broken):
         return findings
-    others = [one for one in broken if one not in warned]
     last = last_words(seen.tails)
     if all(one.known.fallback for one in others) and (others or (last and last.is_last)):
         return [*(one for one in findings if one not in others), *others]
-    return [replace(one, known=replace(one.known, severity=RISK)) if one in warned else one for one in findings]
+    lowered = [one for one in broken if one not in others]
+    return [replace(one, known=replace(one.known, severity=RISK)) if one in lowered else one for one in findings]
 
 
-def _is_harmless(known: KnownFinding, sighting: Sighting) -> bool:
-    """Tell if all lines of a finding are but warnings, or less; that something waits is information too."""
-    return sighting.level == WARNING or (sighting.level == INFORMATION and not known.fault and known.id not in ENDS)
-
-
-def _is_passed(known: KnownFinding, seen: Sightings) -> bool:
-    """Tell if a run went on, and well, behind what could have ended it.
-
-    A shell goes on by itself behind a command that failed: there many lines of any kind say so.
-    """
-    if known.id in ENDS or not (known.fallback or known.severity == BROKEN):
-        return False
-    steps = ENOUGH if known.fallback and known.id != ENDED else MANY
-    is_shell = known.id == FAILED or seen.words.has(seen.findings[known.id].text, "shell")
-    went_on = seen.went_on(known.id, steps) or (is_shell and seen.goes_on(known.id))
-    return went_on and seen.ends_well(known.id)
-
-
-def _hides(other: str, name: str, holding: Mapping[str, KnownFinding], order: Mapping[str, tuple[int, int]]) -> bool:
-    """Tell if a finding follows from another one; from a fallback a cause follows only if that came first."""
-    if other not in holding[name].hidden_by:
-        return False
-    return holding[name].fallback or not holding[other].fallback or order[other] < order[name]
+def _holds(when: Condition, alternatives: Sequence[Facts]) -> bool:
+    return any(when.holds(facts) is True for facts in alternatives)
 
 
 def _mendable(known: KnownFinding, alternatives: Sequence[Facts]) -> KnownFinding:
     """Return what is known of a finding without a workaround whose condition the log does not show."""
-    remedy = known.workaround
-    if remedy is None or any(remedy.when.holds(facts) is True for facts in alternatives):
-        return known
-    return replace(known, workaround=None)
+    is_mended = known.workaround is None or _holds(known.workaround.when, alternatives)
+    return known if is_mended else replace(known, workaround=None)
 
 
 def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Finding:
-    details = sorted(sighting.details, key=lambda detail: -sighting.details[detail])
+    first, details = sighting.first, sorted(sighting.details, key=lambda detail: -sighting.details[detail])
     details = [one for one in details if not any(one != other and one in other for other in details)]
     detail = ", ".join(" ".join(one.split()) for one in details[:3])
     is_generic = known.id in SIGNS
@@ -215,12 +218,12 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
     elif is_generic:
         detail = _first_to_fail(sighting)
     elif known.severity == BROKEN:
-        detail = detail or seen.words.without_label(sighting.text)
+        detail = detail or seen.words.without_label(first.text)
     return Finding(
         known=known,
         detail=detail,
-        place=sighting.place,
-        text=sighting.text,
+        place=first.place,
+        text=first.text,
         count=sighting.count,
         nodes=frozenset() if is_generic else frozenset(sighting.nodes),
         ranks=frozenset() if is_generic else frozenset(sighting.ranks),
@@ -229,17 +232,17 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
 
 def _first_to_fail(sighting: Sighting) -> str:
     """Return who ended first and with what, and whether others followed."""
-    who = f"rank {sighting.rank}" if sighting.rank is not None else "the run"
-    where = f" on {sighting.node}" if sighting.node else ""
-    others = sighting.ranks - {sighting.rank}
+    first, others = sighting.first, sighting.ranks - {sighting.first.rank}
+    who = f"rank {first.rank}" if first.rank is not None else "the run"
+    where = f" on {first.node}" if first.node else ""
     then = f"; then rank {ranges(others)}" if others else ""
-    return f"{who}{where} failed first, with: {' '.join((sighting.detail or sighting.text).split())}{then}"
+    return f"{who}{where} failed first, with: {' '.join((first.detail or first.text).split())}{then}"
 
 
 def _watchdog_detail(sighting: Sighting, seen: Sightings) -> str:
     """Return the collective, and who is behind: ranks that began fewer, else those that did not wait with others."""
     parts = sorted(seen.collectives, key=lambda name: -seen.collectives[name])[:3]
-    world = max((int(size) for size in seen.facts.get("ranks", ()) if size.isdecimal()), default=0)
+    world = max(seen.numbers("ranks"), default=0)
     late = seen.behind()
     if late:
         parts.append(f"rank {ranges(late)} is behind")
@@ -254,11 +257,8 @@ def _alternatives(seen: Sightings) -> list[Facts]:
 
     nodes: the largest communicator's, else the number of nodes that NCCL printed from.
     """
-    shared: dict[str, str | None] = {}
-    for name, values in seen.facts.items():
-        if len(values) == 1:
-            shared[name] = next(iter(values))
-    counts = [int(value) for name in COUNTS for value in seen.facts.get(name, ()) if value.isdecimal()]
+    shared: dict[str, str | None] = {name: min(values) for name, values in seen.facts.items() if len(values) == 1}
+    counts = list(seen.numbers(*COUNTS))
     if counts or seen.hosts:
         shared["nodes"] = str(max([*counts, len(seen.hosts)]))
     networks = seen.facts.get("network") or {}
