@@ -186,6 +186,7 @@ def test_the_thread_that_ends_the_process_waits_for_the_word_of_the_other(monkey
         written.append(text)
 
     monkeypatch.setattr(signals, "_is_announced", False)
+    monkeypatch.setattr(signals, "doing", [])
     monkeypatch.setattr(signals.os, "write", slow)
     first = threading.Thread(target=signals.announce)
     first.start()
