@@ -86,12 +86,7 @@ def _rank_data(examination: Examination, findings: Sequence[Finding]) -> dict[st
     same = {name: next(iter(of)) for name, of in by_name.items() if len(of) == 1 and size == len(*of.values())}
     return {
         "ranks": [
-            [
-                view.rank,
-                view.node,
-                view.state,
-                sorted([*by_rank.get(view.rank, ()), *by_node.get(view.node, ())]),
-            ]
+            [view.rank, view.node, view.state, sorted([*by_rank.get(view.rank, ()), *by_node.get(view.node, ())])]
             for view in ranks
         ],
         "same": sorted(same.items()),

@@ -22,8 +22,7 @@ class DoctorRequest:
         Option(metavar="NAME", help="The runtime; default: what is loaded.", autocompletion=complete.runtimes),
     ] = None
     recipe: Annotated[
-        str | None,
-        Option(metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes),
+        str | None, Option(metavar="RECIPE", help="The recipe whose versions count.", autocompletion=complete.recipes)
     ] = None
     job: Annotated[str | None, Option(metavar="ID", help="What Slurm has of a job: script, output, end.")] = None
     ranks: Annotated[bool, Option("--ranks", help="Under srun: every rank looks, and one reports.")] = False

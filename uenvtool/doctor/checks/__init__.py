@@ -6,14 +6,7 @@ from uenvtool.doctor.checks import container, disks, libraries, packages, proces
 from uenvtool.doctor.finding import Fault
 from uenvtool.doctor.snapshot import Snapshot
 
-CHECKS = (
-    variables.check,
-    container.check,
-    libraries.check,
-    packages.check,
-    process.check,
-    disks.check,
-)
+CHECKS = (variables.check, container.check, libraries.check, packages.check, process.check, disks.check)
 """Every check, in the order in which findings of one severity are shown."""
 
 

@@ -75,9 +75,8 @@ class Words:
 
     def steps(self, line: str) -> int:
         """Return for how many lines of progress a line counts."""
-        if self.speaks(line):
-            return 0
-        return MANY if self.has(line, "done") else int(self.has(line, "progress"))
+        steps = MANY if self.has(line, "done") else int(self.has(line, "progress"))
+        return 0 if steps and self.speaks(line) else steps
 
     def weight(self, line: str) -> int:
         """Return how much a line says of why something failed; one that only says that it did follows from another."""
