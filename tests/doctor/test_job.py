@@ -134,6 +134,23 @@ def test_a_job_has_an_exit_code_when_it_has_ended(cli: Cli, accounting: Accounti
     assert (facts["state"], facts.get("exit code")) == (end.partition("|")[0], code)
 
 
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [
+        ("OUT_OF_MEMORY", "out-of-memory-host"),
+        ("TIMEOUT", "time-limit"),
+        ("NODE_FAIL", "node-failed"),
+        ("PREEMPTED", "preempted"),
+    ],
+)
+def test_the_state_of_a_job_in_slurm_says_what_ended_it(
+    cli: Cli, accounting: Accounting, state: str, name: str
+) -> None:
+    accounting.keeps(SCRIPT.format(more=":"), {**ENVIRONMENT, **GOOD}, end=f"{state}|0:0")
+
+    assert [(one["id"], one["detail"]) for one in report(cli)["findings"]] == [(name, None)]
+
+
 def test_a_job_that_failed_and_had_all_that_it_needs_is_never_called_good(cli: Cli, accounting: Accounting) -> None:
     accounting.keeps(SCRIPT.format(more=":"), {**ENVIRONMENT, **GOOD})
 

@@ -35,8 +35,6 @@ LIVE_STATES = ("CONFIGURING", "PENDING", "REQUEUED", "RESIZING", "RUNNING", "SUS
 GOOD_STATES = ("COMPLETED", "COMPLETING", *LIVE_STATES)
 FAILED = "failed"
 """What is known of a job that failed, if nothing says why."""
-ENDS = {"OUT_OF_MEMORY": "out-of-memory-host", "TIMEOUT": "time-limit", "NODE_FAIL": "node-failed"}
-"""The states in which a job ends, and what each means."""
 _JOB = re.compile(r"\d+(_\d+)?(\+\d+)?\Z")
 _STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]|-o ?)[\"']?([^\s\"']+)")
 """Among the options of srun, each of which may have a value; what follows the command is the command's."""
@@ -174,12 +172,12 @@ def _dumps(record: JobRecord, script: Source | None) -> Iterator[Path]:
 
 def _end(facts: Mapping[str, str], logs: Examination) -> list[Finding]:
     """Return what the state of the job says by itself; that it failed only if its output does not say why."""
-    state = _state(facts)
-    name = ENDS.get(state)
-    if name is None and state not in (*GOOD_STATES, "") and not any(f.known.severity == BROKEN for f in logs.findings):
-        name = FAILED
-    detail = f"Slurm has the state {state}, exit code {facts.get('ExitCode', 'unknown')}" if name == FAILED else ""
-    return as_findings([Fault(name, detail)], load_findings().findings) if name else []
+    state, known = _state(facts), load_findings().findings
+    found = [Finding(known=one) for one in known.values() if state and one.state == state]
+    if found or state in (*GOOD_STATES, "") or any(one.known.severity == BROKEN for one in logs.findings):
+        return found
+    detail = f"Slurm has the state {state}, exit code {facts.get('ExitCode', 'unknown')}"
+    return [Finding(known=known[FAILED], detail=detail)]
 
 
 def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ class KnownFinding:
     it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
     findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
     the code or its settings: a node, a stall, or what passes; then a job that goes on until it is done is queued again.
-    ends: it ended a process, whatever others print afterwards.
+    ends: it ended a process, whatever others print afterwards. state: of a job in Slurm that ended by it.
     """
 
     id: Key
@@ -73,6 +73,7 @@ class KnownFinding:
     fallback: bool = False
     fault: Literal["", "node", "stall", "passing"] = ""
     ends: bool = False
+    state: str = ""
 
     @property
     def page(self) -> str:
