@@ -99,6 +99,20 @@ def test_a_job_mounts_it(cli: Cli, place: Path, runtime: str, image: str, line: 
     assert line in (place / "job.sh").read_text() + "".join(path.read_text() for path in place.glob("*.toml"))
 
 
+def test_a_job_whose_data_is_not_here_says_so(cli: Cli, place: Path) -> None:
+    (place / "here.squashfs").touch()
+    words = ("job", "--system", "clariden", "--account", "a", "--image", "a/v1:v1", "--dry-run")
+    names = ("here.squashfs", "gone.squashfs")
+
+    answer = cli(
+        *words, *(word for name in names for word in ("--mount-data", f"{name}:/data/{len(name)}")), "--", "true"
+    )
+
+    assert [line for line in answer.stderr.splitlines() if "--mount-data" in line] == [
+        "warning: --mount-data ./gone.squashfs is not here: the nodes must have it"
+    ]
+
+
 def test_a_container_of_apptainer_mounts_it(cli: Cli, place: Path) -> None:
     (place / "a.sif").write_text("")
     words = ("job", "--system", "olivia", "--account", "a", "--runtime", "apptainer", "--image", "./a.sif")

@@ -228,6 +228,9 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
     """Yield what it leaves out of its user's, and may miss when it runs: its script, cores, storage, a fit overlay."""
     yield from skipped_file_notes(RUNTIME, LAUNCHER)
     yield from _missing_script(plan, overlay)
+    for file, _ in plan.data_images:
+        if not Path(file).exists():
+            yield f"--mount-data {file} is not here: the nodes must have it"
     runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
     if runner and plan.image:
         yield (
