@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -131,7 +132,11 @@ def drawn_on_a_terminal(code: str, columns: int) -> tuple[list[str], str]:
         [sys.executable, "-c", code], stderr=terminal, stdout=terminal, check=True, env={**variables, "TERM": "xterm"}
     )
     os.close(terminal)
-    *drawn, after = os.read(controller, 1 << 16).decode().split("\x1b[2K")  # a line is drawn again where it was
+    written = b""
+    with contextlib.suppress(OSError):  # so a terminal ends that nobody writes to
+        while part := os.read(controller, 1 << 16):  # at most 4 KiB, and a busy machine draws more
+            written += part
+    *drawn, after = written.decode().split("\x1b[2K")  # a line is drawn again where it was
     assert done.returncode == 0
     shown = [CONTROL.sub("", text).strip("\r\n") for text in drawn]
     return [line for line in shown if line.strip()], CONTROL.sub("", after).strip()
