@@ -17,7 +17,6 @@ from uenvtool.env.manifest import MANIFEST, render
 from uenvtool.env.next_steps import build_again, next_steps, usual_folder
 from uenvtool.env.program import Deviations, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
-from uenvtool.env.resolve import can_resolve, checked_lock, resolve
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.locate import data_root
@@ -180,7 +179,7 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
     with files.locked(folder):
         env_folder.refuse_foreign(folder, texts, purpose=environment.purpose, force=request.force)
         env_folder.write_environment(folder, texts, purpose=environment.purpose)
-        spack_here = spack if spack and can_resolve(spack, environment) else None
+        spack_here = _that_resolves(spack, environment)
         is_made = env_folder.lock_is_of(folder, texts) and not request.concretize
         if is_made and not (spack_here and without_wrapper(read_lock(folder / LOCK))):  # that would not install
             lock, state = _kept_lock(environment, folder)
@@ -199,6 +198,15 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
         next_steps=next_steps(environment, folder, spack=spack, resolved=lock is not None, repos=repos),
         unseen=found.unseen,
     )
+
+
+def _that_resolves(spack: Spack | None, environment: Environment) -> Spack | None:
+    """Return the Spack, if there is one and it can resolve the environment here."""
+    if spack is None:
+        return None
+    from uenvtool.env.resolve import can_resolve
+
+    return spack if can_resolve(spack, environment) else None
 
 
 def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str]:
@@ -236,6 +244,8 @@ def _new_lock(
     progress: Progress,
     deviations: Sequence[str],
 ) -> tuple[Lock | None, str]:
+    from uenvtool.env.resolve import checked_lock, resolve
+
     log = folder / LOG
     with progress(f"concretizing {environment.purpose}") as on_step:
         text = resolve(spack, environment, texts, repos=repos, log=log, on_step=on_step)

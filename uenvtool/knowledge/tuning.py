@@ -397,7 +397,9 @@ def load_tuning_file(name: str) -> Tuning:
 
     Raises BadInput with every problem found.
     """
-    return load_tuning([name])
+    tuning = load_tuning([name])
+    BadInput.raise_any(contradictions(tuning))
+    return tuning
 
 
 def load_all() -> Tuning:

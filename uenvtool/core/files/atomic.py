@@ -285,9 +285,8 @@ def _remove_strays(folder: Path, *, below: bool) -> None:
 
 def _stage(target: Path, data: bytes, mode: int) -> Path:
     """Write `data` beside `target` under a temporary name, on disk when this returns."""
-    import tempfile
-
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=STAGED_SUFFIX, dir=target.parent)
+    name = target.parent / f".{target.name}.{os.urandom(4).hex()}{STAGED_SUFFIX}"  # tempfile takes 3 ms to load
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
@@ -297,7 +296,7 @@ def _stage(target: Path, data: bytes, mode: int) -> Path:
     except BaseException:
         os.unlink(name)
         raise
-    return Path(name)
+    return name
 
 
 def as_bytes(content: str | bytes) -> bytes:
@@ -306,7 +305,7 @@ def as_bytes(content: str | bytes) -> bytes:
 
 
 def umask() -> int:
-    """Return the process's umask; mkstemp makes files that only their owner can read."""
+    """Return the process's umask; what is staged only its owner can read at first."""
     mask = os.umask(0)
     os.umask(mask)
     return mask
