@@ -13,19 +13,9 @@ from uenvtool.core.errors import BadInput
 LONGEST_LINE = 118
 
 
-def bash_word(text: str) -> str:
-    """Return a word of bash; quotes only if it needs them."""
-    return quoting.sh_word(text)
-
-
 def bash_words(words: Sequence[str]) -> str:
     """Return words of bash, each data."""
-    return " ".join(bash_word(word) for word in words)
-
-
-def in_comment(text: str) -> str:
-    """Return a text within one comment line."""
-    return quoting.comment(text)
+    return " ".join(map(quoting.sh_word, words))
 
 
 def aligned(rows: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Iterator[str]:
@@ -39,7 +29,7 @@ def aligned(rows: Sequence[tuple[str, str]], more: Sequence[str] = ()) -> Iterat
 
 def commented(text: str, reason: str) -> Iterator[str]:
     """Yield a line with its whole reason beside it, without the source if that does not fit, or above it."""
-    reason = in_comment(reason)
+    reason = quoting.comment(reason)
     for shown in (reason, re.sub(r" \[[^]]*\]$", "", reason)):
         if len(text) + len(shown) + 3 <= LONGEST_LINE:
             yield f"{text} # {shown}"

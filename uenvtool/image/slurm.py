@@ -12,7 +12,7 @@ from pathlib import Path
 from uenvtool.core import files, quoting, tools
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.filling import filled
-from uenvtool.core.lines import aligned, bash_words, in_comment
+from uenvtool.core.lines import aligned, bash_words
 from uenvtool.core.options import given
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.submit import output_or_raise, require_sbatch, submitted
@@ -70,7 +70,7 @@ def job_script(request: ImageRequest, plan: ImagePlan) -> str:
     return filled(
         TEMPLATE.read_text(encoding="utf-8"),
         DIRECTIVES="\n".join(aligned(list(_directives(request, plan)))),
-        AGAIN=in_comment(shlex.join(again)),
+        AGAIN=quoting.comment(shlex.join(again)),
         BUILD=bash_words([sys.executable, "-m", "uenvtool", *_build_words(plan)]),
         SHARE=SHARE if request.nodes > 1 else "",
     )

@@ -107,26 +107,24 @@ def planned(request: JobRequest) -> Job:
     runtime = _runtime(request, system)
     knowledge = system.jobs.of(runtime.name)
     refuse_unfit(request, system, runtime)
-    if (
-        request.image
-        and _IS_PATH.match(request.image)
-        and "$" not in request.image
-        and not Path(request.image).exists()
-    ):
-        raise BadInput(f"--image {request.image}: there is no such file", hint="check the path, or name a label")
+    named = request.image
+    if _IS_PATH.match(named) and "$" not in named and not Path(named).exists():
+        raise BadInput(f"--image {named}: there is no such file", hint="check the path, or name a label")
     data = _described(request.venv) if request.venv else {}
     overlay = _overlay(request.venv, data) if request.venv else None
-    published = ""
-    if runtime.job.image == UENV and not request.image:
-        published = _published(request.recipe, system, uarch) if request.recipe else _loaded_image()
+    is_uenv, published = runtime.job.image == UENV, ""
+    if is_uenv and not named:
+        loaded = (view.image for view in loaded_views(os.environ) if view.image)
+        published = _published(request.recipe, system, uarch) if request.recipe else next(loaded, "")
     image = image_for(request, runtime, knowledge, overlay, published)
     settings = _settings(system, uarch, runtime, knowledge, request, image)
     inside = runtime.job.variables in ("edf", "activation")  # others export outside
+    untold = request.recipe if is_uenv and recipe_of_label(image) != request.recipe else None
     plan = plan_job(
         request, system, uarch, runtime,
         image=image, overlay=overlay, facts={**system.facts(uarch), **(settings.versions if settings else {})},
         settings=settings.for_job(inside=inside) if settings else (),
-        recipe=_untold(request.recipe, image) if runtime.job.image == UENV else "", again=_again(request, system.name),
+        recipe=untold or "", again=_again(request, system.name),
     )  # fmt: skip
     _refuse_unmounted(plan)
     texts = job_files(plan, _activation(plan, settings))
@@ -169,11 +167,6 @@ def _settings(
     return settings_of([system], [runtime], uarch=uarch, facts=facts, workarounds=chosen)
 
 
-def _untold(recipe: str | None, image: str) -> str:
-    """Return the recipe of a uenv that is named beside it; empty if there is none, or the uenv's label tells it."""
-    return recipe if recipe and recipe_of_label(image) != recipe else ""
-
-
 def _published(name: str, system: System, uarch: str) -> str:
     """Return the label of a recipe's published uenv; `@CLUSTER` if only another cluster of these nodes serves it.
 
@@ -194,11 +187,6 @@ def _published(name: str, system: System, uarch: str) -> str:
         + (f"; {label} is on {published}" if label else ""),
         hint="build one (`uenvtool build`, `uenvtool image build`) and name it with --image, or take a container",
     )
-
-
-def _loaded_image() -> str:
-    """Return the image of the uenv that is loaded in this shell, if there is one."""
-    return next((view.image for view in loaded_views(os.environ) if view.image), "")
 
 
 def _described(path: str) -> dict[str, Any]:

@@ -51,11 +51,6 @@ class Overlay:
     base_view: str = ""
 
     @property
-    def bin(self) -> str:
-        """Return the folder of its programs, where the job sees it."""
-        return f"{self.mount or self.path}/bin"
-
-    @property
     def image(self) -> str:
         """Return its path as uenv and Slurm take it for a path and not for a label."""
         return self.path if self.path.startswith(("/", ".", "$")) else f"./{self.path}"

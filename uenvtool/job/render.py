@@ -9,15 +9,7 @@ from pathlib import Path, PurePath
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled, filled_where_marked
-from uenvtool.core.lines import (
-    aligned,
-    bash_word,
-    bash_words,
-    beside,
-    in_comment,
-    mountable,
-    yaml_mapping,
-)
+from uenvtool.core.lines import aligned, bash_words, beside, mountable, yaml_mapping
 from uenvtool.job.launch import launcher_named, options_line, variables_line
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, KUBERNETES, UENV, JobPlan
 from uenvtool.job.request import SRUN, TORCHRUN
@@ -71,40 +63,44 @@ def _made_for(plan: JobPlan) -> str:
     """Return the line by which `job check` knows the recipe of the uenv."""
     from uenvtool.job.check.parts import MADE_FOR
 
-    return in_comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n"
+    return quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n"
 
 
 def _batch_script(plan: JobPlan) -> str:
     """Return the batch script: options, what the container gets, variables, and how the ranks start."""
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
-    requeue = plan.request.continues
+    vet = nodes = ""
+    if plan.request.vets:
+        vet = f"passed=() # the nodes that pass, as the next line finds out\n. {_submitted_with(plan, VET)}\n"
+        nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
+    cache = plan.request.jit_cache and filled(template("jit-cache.sh"), FOLDER=quoting.sh_word(plan.request.jit_cache))
     in_file = plan.use.variables == "edf"
     why = "has the container's variables: what is set here, srun would hand on into it"
-    shown = f"# {bash_word(edf_name(plan))} {why}.\n"
+    shown = f"# {quoting.sh_word(edf_name(plan))} {why}.\n"
     return filled(
         template("slurm.sh"),
         DIRECTIVES="\n".join(aligned(rows, plan.request.option)),
         COMMAND=bash_words(plan.command.words),
-        AGAIN=in_comment(plan.again),
+        AGAIN=quoting.comment(plan.again),
         MADE_FOR=_made_for(plan) if plan.recipe else "",
         CONTAINER=_modules(plan) + (_container(plan) if plan.use.step else _environment(plan)),
         SETTINGS=shown if in_file else _exports(plan),
         IN_LOGS=_in_logs(plan),
         ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
-        STAGE=_staging(plan) + _jit_cache(plan),
+        STAGE=_staging(plan) + cache,
         END=_at_the_end(plan),
-        VET=_vetted(plan) + _host_file(plan),
-        BEFORE=_before_requeue(plan) if requeue else "",
-        NODES=_vetted_nodes(plan),
+        VET=vet + _host_file(plan),
+        BEFORE=_before_requeue(plan) if plan.request.continues else "",
+        NODES=nodes,
         CORES=_cores_option(plan),
-        BIND=_bind(plan),
+        BIND="none" if plan.command.once_a_node else (plan.binding and plan.binding.value) or "cores",
         OPTIONS=_srun_options(plan),
         STEP=_step(plan),
         INSIDE=_inside(plan),
         LAUNCH=_launch(plan).removesuffix("\n"),
         NAME=plan.command.launcher if plan.command.once_a_node else "rank",
-        AFTER=_requeue(plan) if requeue else _verdict(plan),
+        AFTER=_after(plan).removesuffix("\n"),
     )
 
 
@@ -113,8 +109,8 @@ def _vetting(plan: JobPlan) -> str:
     cores = plan.cores * plan.tasks // plan.ranks
     return filled(
         template("vet.sh"),
-        JOB=in_comment(bash_word(plan.request.file)),
-        AGAIN=in_comment(plan.again),
+        JOB=quoting.comment(quoting.sh_word(plan.request.file)),
+        AGAIN=quoting.comment(plan.again),
         RANKS=str(plan.ranks),
         NODES=str(plan.nodes),
         GPUS=f" --gpus-per-task={plan.ranks} --gpu-bind=none" if plan.own_gpu else "",
@@ -129,24 +125,10 @@ def _vetting(plan: JobPlan) -> str:
     )
 
 
-def _vetted(plan: JobPlan) -> str:
-    """Return the line that looks at each node; empty if that is not wanted."""
-    if not plan.request.vets:
-        return ""
-    return f"passed=() # the nodes that pass, as the next line finds out\n. {_submitted_with(plan, VET)}\n"
-
-
 def _submitted_with(plan: JobPlan, suffix: str) -> str:
     """Return the word of bash for a file beside the job, whose name counts from the folder where sbatch was called."""
-    name = bash_word(beside(plan.request.file, suffix))
+    name = quoting.sh_word(beside(plan.request.file, suffix))
     return name if name.startswith("/") else f'"$SLURM_SUBMIT_DIR"/{name}'
-
-
-def _vetted_nodes(plan: JobPlan) -> str:
-    """Return the options of srun that take the nodes that passed."""
-    if not plan.request.vets:
-        return ""
-    return f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
 
 
 def _address(plan: JobPlan) -> str:
@@ -161,19 +143,14 @@ def _before_requeue(plan: JobPlan) -> str:
     return lines + template("before-requeue.sh")
 
 
-def _requeue(plan: JobPlan) -> str:
-    """Return the lines that wait for the ranks, and queue the job again if its limit came, or for a reason."""
+def _after(plan: JobPlan) -> str:
+    """Return the lines that queue the job again, if its limit came or for a reason, or judge the network as tested."""
+    if not plan.request.continues:
+        return filled(template("verdict.sh"), SYSTEM=quoting.sh_word(plan.system)) if plan.request.nccl_test else ""
     most = plan.request.until_done
     limit = f'[ "${{SLURM_RESTART_COUNT:-0}}" -lt {most - 1} ]' if most else ""
     failed = filled(template("restart.sh"), RANKS=str(plan.ranks), LIMIT=f" && {limit}") if most else ""
-    text = filled(template("requeue.sh"), LIMIT=f"{limit} && " if most else "", FAILED=failed.removesuffix("\n"))
-    return text.removesuffix("\n")
-
-
-def _verdict(plan: JobPlan) -> str:
-    """Return the lines that judge the network by the test that has run; none behind a training."""
-    text = filled(template("verdict.sh"), SYSTEM=bash_word(plan.system)) if plan.request.nccl_test else ""
-    return text.removesuffix("\n")
+    return filled(template("requeue.sh"), LIMIT=f"{limit} && " if most else "", FAILED=failed.removesuffix("\n"))
 
 
 def _node_names(plan: JobPlan) -> str:
@@ -188,20 +165,15 @@ def _directive(directive: Explained) -> str:
     return f"#SBATCH --{directive.name}{value}"
 
 
-def _bind(plan: JobPlan) -> str:
-    """Return the value of --cpu-bind: each rank on the cores beside its GPU, as far as the system's file knows them."""
-    if plan.command.once_a_node:
-        return "none"
-    return plan.binding.value or "cores" if plan.binding else "cores"
-
-
 def _srun_options(plan: JobPlan) -> str:
     """Return the options of srun that load the images."""
     staged = plan.request.stage and plan.use.staged
     copies = ",".join((*_copies(plan), *map(":".join, plan.data_images)))
     edf = edf_name(plan)
-    named = _submitted_with(plan, ".toml") if plan.request.workdir else bash_word(edf if "/" in edf else f"./{edf}")
-    text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=bash_word(plan.views), EDF=named)
+    named = (
+        _submitted_with(plan, ".toml") if plan.request.workdir else quoting.sh_word(edf if "/" in edf else f"./{edf}")
+    )
+    text = filled_where_marked(staged or plan.use.srun, COPIES=copies, VIEWS=quoting.sh_word(plan.views), EDF=named)
     extended = plan.knowledge.extended.srun if plan.knowledge.extended and plan.extended else ()
     return "".join(f" {option}" for option in (*plan.knowledge.srun, *extended)) + (f" \\\n  {text}" if text else "")
 
@@ -210,7 +182,7 @@ def _step(plan: JobPlan) -> str:
     """Return the command that starts the container in each task, if one does."""
     if not plan.use.step:
         return ""
-    env = " ".join(f"--env {name}={bash_word(value)}" for name, value in plan.knowledge.env.items())
+    env = " ".join(f"--env {name}={quoting.sh_word(value)}" for name, value in plan.knowledge.env.items())
     names = (*(setting.name for setting in plan.settings), *plan.request.variables)
     set_here = [*PASSED, *(name for name in dict.fromkeys(names) if not name.startswith(_PASSED_STARTS))]
     step = filled_where_marked(
@@ -220,7 +192,7 @@ def _step(plan: JobPlan) -> str:
         OPTIONS="".join(f" {option}" for option in plan.knowledge.options),
         VARIABLES="".join(f' -e "{name}"' for name in set_here),
         ENTRY=f" {plan.knowledge.entry}" if plan.knowledge.entry else "",
-        IMAGE=bash_word(plan.image),
+        IMAGE=quoting.sh_word(plan.image),
     )
     return f"\\\n  {step} "
 
@@ -230,9 +202,9 @@ def _modules(plan: JobPlan) -> str:
     known = plan.knowledge
     if not known.modules:
         return ""
-    folders = [f"module use {bash_word(folder)}" for folder in known.module_use]
+    folders = [f"module use {quoting.sh_word(folder)}" for folder in known.module_use]
     start = "module reset || module purge # a site without modules of its own has nothing to reset to"
-    return "\n".join([start, *folders, *(f"module load {bash_word(name)}" for name in known.modules)]) + "\n"
+    return "\n".join([start, *folders, *(f"module load {quoting.sh_word(name)}" for name in known.modules)]) + "\n"
 
 
 def _environment(plan: JobPlan) -> str:
@@ -240,10 +212,10 @@ def _environment(plan: JobPlan) -> str:
     on_nodes = {"FOLDER": _local(plan), "CORES": _cores_option(plan)}
     overlay = ""
     if plan.overlay and plan.unpacks:
-        overlay = filled(template("overlay-unpacked.sh"), IMAGE=bash_word(plan.overlay.image), **on_nodes)
+        overlay = filled(template("overlay-unpacked.sh"), IMAGE=quoting.sh_word(plan.overlay.image), **on_nodes)
     if plan.use.image != ENVIRONMENT or not plan.image:
         return f"\n{overlay}" if plan.knowledge.modules else overlay
-    image = bash_word(plan.image)
+    image = quoting.sh_word(plan.image)
     if not plan.is_sent:
         return filled(template("environment.sh"), IMAGE=image) + overlay
     return filled(template("environment-sent.sh"), IMAGE=image, **on_nodes)
@@ -265,7 +237,7 @@ def _container(plan: JobPlan) -> str:
     is_file = image.startswith(_PATH_STARTS) or ("://" in plan.use.registry and "://" not in image)
     return filled(
         template("container.sh"),
-        IMAGE=bash_word(image),
+        IMAGE=quoting.sh_word(image),
         BINDS="\n".join(["", *rows, ""]) if rows else "",
         CHECKED=' "$image"' if is_file else "",
     )
@@ -276,20 +248,20 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
     for bind in plan.knowledge.binds:
         variable, _, rest = bind.host.removeprefix("${").partition("}")
         before = f'"${{{variable}:?}}"' if bind.host.startswith("${") else ""
-        yield before + bash_word(f"{rest if before else bind.host}:{bind.inside}"), bind.reason
+        yield before + quoting.sh_word(f"{rest if before else bind.host}:{bind.inside}"), bind.reason
     for mount in plan.knowledge.mounts:
-        yield bash_word(mount), ""
+        yield quoting.sh_word(mount), ""
     for mount in plan.request.mount:
-        yield bash_word(mount), "--mount"
+        yield quoting.sh_word(mount), "--mount"
     for image, place in plan.data_images:
-        yield bash_word(_mounted(plan, mountable(image), place)), "--mount-data"
+        yield quoting.sh_word(_mounted(plan, mountable(image), place)), "--mount-data"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)
     if not plan.overlay.mount:
-        yield bash_word(f"{path}:{path}"), "the Python overlay"
+        yield quoting.sh_word(f"{path}:{path}"), "the Python overlay"
     elif not plan.request.stage:
-        yield bash_word(_mounted(plan, path)), "the packed Python overlay"
+        yield quoting.sh_word(_mounted(plan, path)), "the packed Python overlay"
 
 
 def _mounted(plan: JobPlan, image: str, place: str = "") -> str:
@@ -313,14 +285,14 @@ def _launch(plan: JobPlan) -> str:
         return filled(template("launch-node.sh"), PROGRAM=program, SIGNAL='""' if requeue else ":")
     ignored = '  trap "" USR1 # torchrun itself ignores the signal; the ranks get it too\n'
     bound = f"--numa-binding={plan.binding.value}" if plan.binding else ""
-    why = in_comment(plan.binding.reason).replace("'", "'\\''") if plan.binding else ""
+    why = quoting.comment(plan.binding.reason).replace("'", "'\\''") if plan.binding else ""
     numa = f"  bind=; command -v numactl >/dev/null && bind={bound} # {why}\n" if plan.binding else ""
     return filled(
         template("launch-torchrun.sh"),
         PROGRAM=program.rstrip(),
         LOGS=logs,
         SIGNAL=ignored if requeue else "",
-        NUMA=in_comment(numa.rstrip()) + "\n" if numa else "",
+        NUMA=quoting.comment(numa.rstrip()) + "\n" if numa else "",
         BINDING=" $bind" if numa else "",
     )
 
@@ -365,7 +337,7 @@ def _path_line(plan: JobPlan, indent: str = "") -> str:
     """
     if plan.overlay is None or plan.unpacks:
         return ""
-    folder = plan.overlay.bin
+    folder = f"{plan.overlay.mount or plan.overlay.path}/bin"
     if not quoting.PLAIN_WORD.fullmatch(folder):
         hint = "letters, digits and _ . / - only: move it"
         raise BadInput(f"the overlay's path {folder!r} cannot stand in a job", hint=hint)
@@ -376,13 +348,11 @@ def _exports(plan: JobPlan) -> str:
     """Return the variables of a job, a line each, with the reason."""
     rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in _threads(plan)]
     rows += [(_export(setting), _reason(setting)) for setting in plan.settings if not _is_in_logs(setting)]
-    given = [(f"export {name}={bash_word(value)}", "--env") for name, value in plan.request.variables.items()]
+    given = [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
     if not rows and not given:
         return ""
-    head = [
-        "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."
-    ]
-    return "\n".join([*(head if rows else []), *aligned(rows), *aligned(given)]) + "\n\n"
+    head = "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."
+    return "\n".join([*([head] if rows else []), *aligned(rows), *aligned(given)]) + "\n\n"
 
 
 def _export(setting: Setting) -> str:
@@ -393,11 +363,11 @@ def _export(setting: Setting) -> str:
     if setting.removes or value is None:
         return f"unset {name}"
     if setting.policy == REQUIRED:
-        return f"export {name}={bash_word(value)}"
+        return f"export {name}={quoting.sh_word(value)}"
     if setting.policy == AT_MOST:
         return f'[ "${{{name}:-none}}" -le {value} ] 2>/dev/null || export {name}={value}'
     if not _PLAIN_VALUE.fullmatch(value):
-        return f'[ -n "${{{name}+x}}" ] || export {name}={bash_word(value)}'
+        return f'[ -n "${{{name}+x}}" ] || export {name}={quoting.sh_word(value)}'
     return f'export {name}="${{{name}-{value}}}"'
 
 
@@ -425,7 +395,7 @@ def _threads(plan: JobPlan) -> list[Explained]:
 
 def _reason(setting: Setting) -> str:
     """Return why a variable is set, and who says so."""
-    return in_comment(f"{setting.reason} [{setting.source.name}]")
+    return quoting.comment(f"{setting.reason} [{setting.source.name}]")
 
 
 def _copies(plan: JobPlan) -> list[str]:
@@ -448,19 +418,13 @@ def _staging(plan: JobPlan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _jit_cache(plan: JobPlan) -> str:
-    """Return the lines that give each node the kernels that were compiled before; empty if that is not wanted."""
-    folder = plan.request.jit_cache
-    return filled(template("jit-cache.sh"), FOLDER=bash_word(folder)) if folder else ""
-
-
 def _source(plan: JobPlan, image: str) -> str:
     """Return the word of bash that names the file of an image. Raises BadInput if there is no such file."""
     if image.startswith(_PATH_STARTS):
-        return bash_word(image)
+        return quoting.sh_word(image)
     if plan.use.image == CONTAINER:
         raise BadInput(f"--stage: {image} is no file", hint="import it with enroot, and name the .sqsh file")
-    return f"\"$(uenv image inspect --format='{{sqfs}}' {bash_word(image)})\""
+    return f"\"$(uenv image inspect --format='{{sqfs}}' {quoting.sh_word(image)})\""
 
 
 def _at_the_end(plan: JobPlan) -> str:
@@ -487,7 +451,7 @@ def _local_script(plan: JobPlan) -> str:
         template("local.sh"),
         RANKS=str(plan.ranks),
         COMMAND=bash_words(plan.command.words),
-        AGAIN=in_comment(plan.again),
+        AGAIN=quoting.comment(plan.again),
         INSIDE=_path_line(plan) + _exports(plan),
         PROGRAM=program,
     )
@@ -572,7 +536,7 @@ def edf_text(
     own = known.extended if extended else None
     return filled(
         template("ce.toml"),
-        AGAIN=in_comment(again),
+        AGAIN=quoting.comment(again),
         IMAGE=quoting.toml(image),
         MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *mounts]),
         WORKDIR=quoting.toml(workdir or known.workdir or "${PWD}"),
@@ -585,7 +549,7 @@ def edf_text(
 def table_lines(entries: Sequence[Explained]) -> list[str]:
     """Return entries of a table, each with its reason."""
     return [
-        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {in_comment(entry.reason)}" if entry.reason else "")
+        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {quoting.comment(entry.reason)}" if entry.reason else "")
         for entry in entries
     ]
 
@@ -597,14 +561,14 @@ def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
     """Return the files by their names, the pod's script first. activation: the script that sets a pod up."""
     file = plan.request.file
     activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", SUBMIT, ".yaml"))
-    again = in_comment(plan.again)
+    again = quoting.comment(plan.again)
     script = filled(
         template("pod.sh"),
         PODS=str(plan.nodes),
         RANKS=str(plan.ranks),
         AGAIN=again,
         COMMAND=bash_words(plan.command.words),
-        SUBMIT=f"sh {in_comment(bash_word(submit))}",
+        SUBMIT=f"sh {quoting.comment(quoting.sh_word(submit))}",
         ACTIVATION=PurePath(activate).name,
         FLAGS=_network_flags(plan).replace('"', ""),
         INSIDE=_path_line(plan),
@@ -616,8 +580,8 @@ def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
         PODS=str(plan.nodes),
         SUBMIT=_submit_words(plan),
         FLAGS=_flags(plan),
-        SCRIPT=bash_word(PurePath(file).name),
-        ACTIVATION=bash_word(PurePath(activate).name),
+        SCRIPT=quoting.sh_word(PurePath(file).name),
+        ACTIVATION=quoting.sh_word(PurePath(activate).name),
     )
     scripts = {PurePath(file).name: script, PurePath(activate).name: activation}
     return {file: script, activate: activation, submit: line, manifest: _manifest(plan, manifest, scripts)}
@@ -636,15 +600,15 @@ def _network_flags(plan: JobPlan) -> str:
     known = plan.knowledge
     pairs = [("--annotation", entry.name, entry.value) for entry in known.annotations]
     pairs += [("--extended-resource", name, value) for name, value in known.resources.items()]
-    return " ".join(f"{option} {bash_word(f'{name}={value}')}" for option, name, value in pairs)
+    return " ".join(f"{option} {quoting.sh_word(f'{name}={value}')}" for option, name, value in pairs)
 
 
 def _submit_words(plan: JobPlan) -> str:
     """Return the verb of runai with the job's name, image and GPUs."""
-    common = f"-g {plan.ranks} -i {bash_word(plan.image)} --large-shm"
+    common = f"-g {plan.ranks} -i {quoting.sh_word(plan.image)} --large-shm"
     if plan.request.interactive:
-        return f"submit {bash_word(_pod_name(plan))} --interactive {common}"
-    return f"submit-dist pytorch --name {bash_word(_pod_name(plan))} --workers={plan.nodes - 1} {common}"
+        return f"submit {quoting.sh_word(_pod_name(plan))} --interactive {common}"
+    return f"submit-dist pytorch --name {quoting.sh_word(_pod_name(plan))} --workers={plan.nodes - 1} {common}"
 
 
 def _flags(plan: JobPlan) -> str:
@@ -681,9 +645,9 @@ def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
     )
     return filled(
         template("pytorchjob.yaml"),
-        AGAIN=in_comment(plan.again),
+        AGAIN=quoting.comment(plan.again),
         RANKS=str(plan.ranks),
-        FILE=in_comment(bash_word(name)),
+        FILE=quoting.comment(quoting.sh_word(name)),
         NAME=quoting.toml(_pod_name(plan)),
         IMAGE=quoting.toml(plan.image),
         SCRIPTS="\n".join(_literal(key, text) for key, text in scripts.items()),

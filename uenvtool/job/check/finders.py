@@ -259,13 +259,9 @@ def ends_at_once(context: Context) -> Iterator[Found]:
         step = _outer(launch)
         if step.offset == last and step.background and not step.path:
             behind = (part for part in context.commands if part.offset >= step.end and part.scope == BATCH)
-            if all(map(_is_quiet, behind)):
+            if all(_QUIET.fullmatch(part.name) for part in behind):
                 yield at(step)
                 return
-
-
-def _is_quiet(part: Part) -> bool:
-    return bool(_QUIET.fullmatch(part.name))
 
 
 def one_gpu_for_all(context: Context) -> Iterator[Found]:
@@ -273,13 +269,10 @@ def one_gpu_for_all(context: Context) -> Iterator[Found]:
     several = [launch for launch in context.launches if launch.step is not None and (launch.shape.tasks or 1) > 1]
     for part in context.source.of("variable") if several else ():
         is_named = part.exported and part.scope == BATCH and not part.path
-        is_named = is_named and bool(_FOR_STEPS.match(context.source.text, _line_start(context, part)))
+        start = context.source.text.rfind("\n", 0, part.offset) + 1
+        is_named = is_named and bool(_FOR_STEPS.match(context.source.text, start))
         if is_named and _DEVICES.fullmatch(part.name) and _ONE_DEVICE.fullmatch(part.text):
             yield at(part, f"srun starts {several[0].shape.tasks} tasks a node")
-
-
-def _line_start(context: Context, part: Part) -> int:
-    return context.source.text.rfind("\n", 0, part.offset) + 1
 
 
 _FOR_STEPS = re.compile(r".*\b(export|srun)\b")

@@ -14,9 +14,8 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.job.check.edf import read_edf
 from uenvtool.job.check.finders import FINDERS, Context
-from uenvtool.job.check.parts import Found, Lines, Part, Source, at, lines_of
+from uenvtool.job.check.parts import OUTER, Found, Lines, Part, Source, at, lines_of
 from uenvtool.job.check.script import read_script
-from uenvtool.job.check.words import with_outer
 from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
 
 IGNORE = "uenvtool: ignore"
@@ -123,7 +122,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
         line=text,
         width=max(min(found.end - found.offset, len(text) - column + 1), 1),
         fix=fix,
-        detail=with_outer(found.detail),
+        detail=found.detail.replace(OUTER, "$"),
         edits=edits,
     )
 

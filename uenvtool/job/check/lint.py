@@ -147,7 +147,10 @@ def _settings(system: str | None, source: Source) -> Settings | None:
     images = source.of("entry", "image")
     image = "alps" if any(re.search(r"alps\d", image.text) for image in images) else None  # by the tag
     netstack = _netstack(source, _system(system) if system else None)
-    facts = {"image": image, "netstack": netstack, **_versions(source, systems[0]), **_one_node(source)}
+    facts = {"image": image, "netstack": netstack, **_versions(source, systems[0])}
+    directives = {part.name: part.text for part in source.of("directive")}
+    if directives.get("nodes", directives.get("ntasks")) == "1":  # without either, sbatch may be given more
+        facts["nodes"] = "1"
     return _settings_of(system, runtime, tuple(facts.items()))
 
 
@@ -190,12 +193,6 @@ def _netstack(source: Source, system: System | None) -> str | None:
         return None
     default = system.jobs.of(runtime_of(source) or "").netstack if system else ""
     return entries.get("annotations.com.hooks.netstack.source", default) or None
-
-
-def _one_node(source: Source) -> Facts:
-    """Return that a job has one node, if its script says so; else nothing, since sbatch may be given more."""
-    directives = {part.name: part.text for part in source.of("directive")}
-    return {"nodes": "1"} if directives.get("nodes", directives.get("ntasks")) == "1" else {}
 
 
 @functools.cache

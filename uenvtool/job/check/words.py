@@ -164,11 +164,6 @@ def _meant(escape: str) -> str:
     return "" if escape == "\\\n" else escape[1:]
 
 
-def with_outer(text: str) -> str:
-    """Return a text of a step with its `$` back in place, for messages."""
-    return text.replace(OUTER, "$")
-
-
 def _line_end(text: str, position: int) -> int:
     found = text.find("\n", position)
     return len(text) if found < 0 else found
