@@ -231,6 +231,10 @@ QUIET = {
     + "export WORLD_SIZE=$((SLURM_NNODES * SLURM_NTASKS_PER_NODE))\nsrun -c 8 python t.py\n",
     "the world by the GPUs": FOUR + "GPUS=4\nexport WORLD_SIZE=$(($SLURM_NNODES * $GPUS))\nsrun -c 8 python t.py\n",
     "a rank that is worked out": FOUR + "srun bash -c 'export RANK=$((8*SLURM_NODEID+SLURM_LOCALID)); python t.py'\n",
+    "a launcher of a Python by its path": TWO
+    + f"srun /usr/bin/python3 -m {MEETS.replace('torchrun', 'torch.distributed.run')}\n",
+    "a usage text in columns": ONE
+    + "cat <<EOF\n  --output-dir <absolute_path>  Where all logs go\nEOF\nsrun python t.py\n",
     "a rank that nothing exports": FOUR + "RANK=0\nsrun -c 8 python t.py\n",
     "options of a heredoc that is submitted": "sbatch <<EOT\n#!/bin/bash\n#SBATCH --nodes=1\npython a.py\nEOT\n",
     "a level by its number": "#SBATCH --uenv=x\n#SBATCH -N 1\nsource activate/x.sh\nexport NCCL_NET_GDR_LEVEL=3\n",

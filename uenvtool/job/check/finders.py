@@ -207,7 +207,7 @@ def first_node_only(context: Context) -> Iterator[Found]:
 def node_alone(context: Context) -> Iterator[Found]:
     """Yield launchers on several nodes without the address of the others, and leaders that are each node itself."""
     for launch in context.launches:
-        begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0]) else 1
+        begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0].rpartition("/")[2]) else 1
         ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
         words = launch.words[begin : next(ends, None)]
         is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # of a node; else nested_launchers says so
