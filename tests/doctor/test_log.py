@@ -429,6 +429,14 @@ def test_a_report_of_everything_fits_a_screen(cli: Cli, write: Write) -> None:
     assert "[omp-default]" in whole
 
 
+def test_fix_says_that_there_is_nothing_to_mend(cli: Cli, write: Write) -> None:
+    write("job.out", STEPS)
+
+    answer = cli("doctor", "--log", "job.out", "--fix")
+
+    assert (answer.stdout.strip(), "no problems found in the log" in answer.stderr) == ("", True)
+
+
 def test_fix_prints_settings_that_a_shell_takes(cli: Cli, write: Write) -> None:
     import subprocess
 
@@ -600,8 +608,20 @@ CRASH = (
 )
 
 
+STRIPPED = (
+    "[n1:2498 :0:2599] Caught signal 7 (Bus error: nonexistent physical address)\n"
+    " 0 0x0000000000014420 __funlockfile()  ???:0\n"
+    " 1 0x000000000018bb41 __nss_database_lookup()  ???:0\n 2 0x000000000006929c ncclGroupEnd()  ???:0\n"
+)
+"""UCX names a function of a C library without symbols by the last that it has."""
+
+
 def quoted(log: str) -> list[str]:
     return [text for _, text in read(log).quotes]
+
+
+def test_what_a_c_library_without_symbols_seems_to_be_in_is_not_where_a_program_crashed() -> None:
+    assert [line.split()[2] for line in quoted(STRIPPED)] == ["ncclGroupEnd()"]
 
 
 def test_beside_a_finding_stands_what_else_the_log_says_of_the_failure_and_where_a_program_crashed() -> None:

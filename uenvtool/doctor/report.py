@@ -38,7 +38,8 @@ def report(examination: Examination, request: DoctorRequest, *, what: str, notes
     beside = (*(table(run, whole=request.verbose) for run in examination.runs), *_quoted(examination))
     code = ExitCode.NO if any(finding.known.severity != NOTE for finding in findings) else ExitCode.DONE
     if request.fix:
-        return Result(data=data, file="\n".join(_fix_lines(findings)), exit_code=code)
+        notes = () if findings else tuple(_closing(examination, what, False))
+        return Result(data=data, file="\n".join(_fix_lines(findings)), notes=notes, exit_code=code)
     head = [*(f"{name}: {value}" for name, value in examination.facts), *_closing(examination, what, bool(findings))]
     if request.verbose:
         text = "\n\n".join(filter(None, ["\n".join(head), *map(_whole, findings)]))
