@@ -108,6 +108,15 @@ def test_nothing_but_programs_that_look_is_started(cli: Cli, tmp_path: Path, mon
     assert started == {"sinfo", "nvidia-smi", "rocminfo", "fi_info", "ibv_devinfo"}
 
 
+def test_the_job_that_follows_for_a_machine_without_a_scheduler_is_written(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    command = cli("new", "system", "mine", "--here").stderr.splitlines()[-1].split()
+
+    assert cli(*command[1:]).code == 0
+
+
 CLUSTERS = {
     "infiniband, Apptainer": (("--fabric", "infiniband", "--gpu", "H100:4", "--runtime", "apptainer"), "NCCL_NET-IB"),
     "RoCE, modules": (("--fabric", "roce", "--gpu", "A100:8", "--runtime", "modules"), "NCCL_NET-IB"),

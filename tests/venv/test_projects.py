@@ -197,7 +197,7 @@ def test_an_overlay_of_nothing_says_what_lies_here(here: BaseHere, cli: Cli, wri
     answer = cli("venv", "v")
 
     assert "nothing of it was installed: `uenvtool venv v -r requirements.txt`" in answer.stderr
-    assert "uenvtool job --venv v -o train.sh -- python train.py" in answer.stderr
+    assert "uenvtool job --system NAME --venv v -o train.sh -- python train.py" in answer.stderr
 
 
 ROOT = (

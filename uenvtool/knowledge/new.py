@@ -45,7 +45,8 @@ def new_system(name: str, extended: str | None = None, found: Found | None = Non
     """
     lines = extending(SYSTEM, extended) if extended else _system_alone(found or Found())
     image = " --image IMAGE" if found and load_runtime(found.runtimes[0]).container else ""
-    first = f"uenvtool job --system {name} --nodes 2{image} -- python train.py" if found else ""
+    nodes = " --nodes 2" if found and found.scheduler != "none" else ""  # else it is this machine alone
+    first = f"uenvtool job --system {name}{nodes}{image} -- python train.py" if found else ""
     result = _written(SYSTEM, name, lines, first or f"uenvtool build hello --system {name}")
     guessed = [f"guessed: {what}, {why}" for what, why in (found.guessed if found else {}).items()]
     return replace(result, notes=(*([f"seen by {', '.join(found.seen)}"] if found and found.seen else []), *guessed))

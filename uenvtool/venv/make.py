@@ -15,6 +15,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, Step, Table, silent
 from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import size_text
+from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto, kernels
 from uenvtool.venv.base import Base
 from uenvtool.venv.image import (
@@ -274,7 +275,8 @@ def _result(made: MadeOverlay, started_by: str) -> Result:
         following += howto.shown(image["use"])
     if not request.dry_run:
         overlay = shlex.quote(shown_path(Path(image["path"]) if image else made.target))
-        following.append(f"uenvtool job --venv {overlay} -o train.sh -- python train.py")
+        system = "" if recognised() else "--system NAME "
+        following.append(f"uenvtool job {system}--venv {overlay} -o train.sh -- python train.py")
     return Result(
         data=made.data(),
         tables=(Table(headings=HEADINGS, rows=table_rows(listed)),) if listed else (),
