@@ -10,6 +10,7 @@ from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.core.value import value_class
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.knowledge.checks import coupled_pins
+from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.parts import Addition, GitPin
 from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
@@ -126,6 +127,13 @@ class Environment:
     def root_of(self, view: str) -> str:
         """Return a view's folder: in the image if the system mounts one, else in the environment."""
         return f"{self.system.mount}/env/{view}" if self.system.mount else f".spack-env/{view}"
+
+
+def named_environment(recipe_name: str, system: str | None, uarch: str | None) -> Environment:
+    """Return the environment of a recipe for a system. Raises BadInput for a recipe or system that is none."""
+    recipe = load_recipe(recipe_name)
+    choice = choose(recipe, system, uarch)
+    return plan_environment(recipe, choice.system, choice.uarch)
 
 
 def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:

@@ -9,12 +9,10 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.result import Result
 from uenvtool.core.value import value_class
-from uenvtool.env.environment import plan_environment
+from uenvtool.env.environment import named_environment
 from uenvtool.env.program import find_spack, repository_folders, spack_is_missing
 from uenvtool.env.repository import Missing, problems, requests
 from uenvtool.env.resolve import look_up
-from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.choice import choose
 from uenvtool.knowledge.kinds import RECIPE, kind_of, own_file
 from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.site import site_here
@@ -37,18 +35,16 @@ class Repositories:
         """
         if not self.folders:
             return []
-        recipe = load_recipe(recipe_name)
-        choice = choose(recipe, None, None)
-        environment = plan_environment(recipe, choice.system, choice.uarch)
+        environment = named_environment(recipe_name, None, None)
         spack = find_spack(self.spack)
         if spack is None:
-            raise spack_is_missing(recipe.spack, "the same command")
+            raise spack_is_missing(environment.recipe.spack, "the same command")
         repos = repository_folders(self.folders, environment.pins)
         found = look_up(spack, environment, tuple(requests(environment)), repos)
         if found is None:
             others = " ".join(f"--repo {name}=PATH" for name in sorted({*environment.pins} - {*repos}))
             raise BadInput(
-                f"Spack {spack.version} could not read all package repositories of {choice.system.name}",
+                f"Spack {spack.version} could not read all package repositories of {environment.system.name}",
                 hint=f"{others or 'check the network'}; a recipe for another system says `home: SYSTEM`",
             )
         return found

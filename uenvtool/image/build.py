@@ -18,6 +18,7 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
+from uenvtool.env.environment import named_environment
 from uenvtool.env.folder import EXTRA
 from uenvtool.env.install import Installed, folder_of, install, push, usual_stores, write_locks
 from uenvtool.env.installable import Installable, read_installable
@@ -51,7 +52,6 @@ from uenvtool.image.site import (
     install_options,
     is_unsigned,
     pins,
-    planned,
     push_target,
     require_site,
     with_site,
@@ -156,7 +156,9 @@ def _built(
             files.remove_file(marker_of(plan.target))  # of the image that was there before
         notes = _pushed(plan, ring, progress) if request.push else ()
     stored = store(plan.push_caches, plan.target, plan.key, progress, sha256=packed.sha256)
-    warnings = (*of_caches, *_not_as_locked(plan), *absent_caches(request))
+    pinned = pins(request)
+    used = deviations(plan.spack, plan.pin, repository_folders(request.repos, pinned), pinned)
+    warnings = (*of_caches, *used.seen, *absent_caches(request))
     warnings = (*warnings, *_not_from_caches(request, installed), *stored)
     return _result(plan, packed, warnings, notes)
 
@@ -200,7 +202,7 @@ def _environment(source: str, request: ImageRequest, spack: Spack | None, progre
     """Return a resolved environment. source: a recipe, or its folder."""
     if any((Path(source) / name).is_file() for name in (MANIFEST, LOCK)):
         return read_installable(Path(source))
-    environment = planned(source, request)
+    environment = named_environment(source, request.system, request.uarch)
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
     outcome = build_environment(environment, usual_folder(environment), order, progress)
     if outcome.lock is None:
@@ -316,13 +318,6 @@ def _cached_result(plan: ImagePlan, progress: Progress) -> tuple[Result | None, 
         next=(plan.start,),
     )
     return result, ()
-
-
-def _not_as_locked(plan: ImagePlan) -> tuple[str, ...]:
-    """Say what was used to install and is not what the environment was resolved with."""
-    pinned = pins(plan.request)
-    repos = repository_folders(plan.request.repos, pinned)
-    return deviations(plan.spack, plan.pin, repos, pinned).seen
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

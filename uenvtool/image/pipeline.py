@@ -17,10 +17,9 @@ from uenvtool.core.lines import bash_words
 from uenvtool.core.pipeline import Job, end_of_script, gitlab
 from uenvtool.core.result import Result
 from uenvtool.core.value import value_class
-from uenvtool.env.environment import Environment, plan_environment
+from uenvtool.env.environment import Environment, named_environment
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.image.cache import repository_name
-from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.options import RecipeNames, SystemName, Uarch
 
 TEMPLATE = Path(__file__).parent / "ci.sh"
@@ -46,10 +45,7 @@ def write_pipeline(request: PipelineRequest) -> Result:
 
     Raises BadInput for a recipe or folder that is none; AnswerIsNo if a check finds differences.
     """
-    environments = []
-    for recipe in map(load_recipe, request.recipes):
-        choice = choose(recipe, request.system, request.uarch)
-        environments.append(plan_environment(recipe, choice.system, choice.uarch))
+    environments = [named_environment(name, request.system, request.uarch) for name in request.recipes]
     folder = request.output or usual_folder(environments[0], "pipelines")
     if os.path.isabs(folder) or ".." in folder.parts:
         raise BadInput(f"{folder} is not in the repository", hint="name a folder below this one, where jobs find it")

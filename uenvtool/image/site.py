@@ -16,7 +16,7 @@ from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem, ToolFa
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
-from uenvtool.env.environment import Environment, plan_environment
+from uenvtool.env.environment import named_environment
 from uenvtool.env.install import OWN, WITH_MOUNT, InstallOptions, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of, pins_of, read_manifest
 from uenvtool.env.mirrors import keyring, require_key, unreachable
@@ -25,7 +25,6 @@ from uenvtool.image.cache import Folder, Registry, named_cache
 from uenvtool.image.programs import find_programs
 from uenvtool.image.registry import manifest_at
 from uenvtool.image.request import ImageRequest
-from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.site import Site, site_here
 
@@ -83,15 +82,11 @@ def pins(request: ImageRequest) -> dict[str, GitPin]:
     found: dict[str, GitPin] = {}
     for source in request.sources if request.repos else ():
         manifest = read_manifest(Path(source))
-        found |= planned(source, request).pins if manifest is None else pins_of(manifest)
+        if manifest is None:
+            found |= named_environment(source, request.system, request.uarch).pins
+        else:
+            found |= pins_of(manifest)
     return found
-
-
-def planned(source: str, request: ImageRequest) -> Environment:
-    """Return the environment of a recipe. Raises BadInput for a recipe or system that is none."""
-    recipe = load_recipe(source)
-    choice = choose(recipe, request.system, request.uarch)
-    return plan_environment(recipe, choice.system, choice.uarch)
 
 
 def as_url(place: str) -> str:
@@ -115,9 +110,8 @@ def require_site(request: ImageRequest, site: Site, spack: Spack, progress: Prog
     if site.path is None:
         return
     with progress("asking what the site file names"):
-        found = [check.problem for check in _site_checks(request, site, spack) if check.problem]
-    if problems := [problem for problem in found if problem.position]:
-        raise AnswerIsNo(problems)
+        found = [check.problem for check in _site_checks(request, site, spack)]
+    AnswerIsNo.raise_any(problem for problem in found if problem and problem.position)
 
 
 def check(request: ImageRequest, progress: Progress = silent) -> Result:
@@ -128,10 +122,8 @@ def check(request: ImageRequest, progress: Progress = silent) -> Result:
     request, site = with_site(replace(request, tag=request.tag or "hash"))  # which alone asks the places of images
     with progress("looking at what a build needs"):
         found = list(_checks(request, site))
-    problems = tuple(check.problem for check in found if check.problem)
-    rows = [(check.name, check.found) for check in found if not check.problem]
-    if problems:
-        raise AnswerIsNo(problems)
+    AnswerIsNo.raise_any(check.problem for check in found if check.problem)
+    rows = [(check.name, check.found) for check in found]
     return Result(data=dict(rows), tables=(Table(headings=("checked", "found"), rows=rows),))
 
 
@@ -217,7 +209,12 @@ def _answers(place: str, option: str) -> str:
 
 def _mounted(request: ImageRequest) -> str:
     """Return where the image belongs, after a folder was mounted there as Spack will see it."""
-    mount = _mount(request)
+    source = request.sources[0]
+    manifest = read_manifest(Path(source))
+    if manifest is None:
+        mount = named_environment(source, request.system, request.uarch).system.mount or MOUNT
+    else:
+        mount = mount_of(manifest)
     if not Path(mount).is_dir():
         raise BadInput(f"the mount point {mount} does not exist here", hint=f"make it: `mkdir {mount}` as root")
     with files.scratch_folder() as folder:
@@ -226,12 +223,6 @@ def _mounted(request: ImageRequest) -> str:
         hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
         raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)
     return mount
-
-
-def _mount(request: ImageRequest) -> str:
-    source = request.sources[0]
-    manifest = read_manifest(Path(source))
-    return planned(source, request).system.mount or MOUNT if manifest is None else mount_of(manifest)
 
 
 def _store(request: ImageRequest, site: Site) -> Check:

@@ -14,7 +14,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
-from uenvtool.env.environment import Environment, plan_environment
+from uenvtool.env.environment import Environment, named_environment
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import repository_folders
@@ -24,7 +24,6 @@ from uenvtool.image.metadata import RECIPE as MADE_FROM
 from uenvtool.image.read import read_texts, superblock
 from uenvtool.image.sbom import packages_of
 from uenvtool.image.tree import walk
-from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM
 from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, read_lock
@@ -66,15 +65,12 @@ def read_stack(request: ReportRequest) -> Stack:
         return _of_overlay(path)
     if path.exists():
         return _of_lock(path / LOCK if path.is_dir() else path, request)
-    recipe = load_recipe(request.source)
-    choice = choose(recipe, request.system, request.uarch)
-    folder = usual_folder(plan_environment(recipe, choice.system, choice.uarch))
+    environment = named_environment(request.source, request.system, request.uarch)
+    folder, recipe, system = usual_folder(environment), environment.recipe.name, environment.system.name
     found = next((root / folder / LOCK for root in (Path(), data_root()) if (root / folder / LOCK).is_file()), None)
     if found is None:
-        hint = f"`uenvtool build {recipe.name} --system {choice.system.name}` resolves it"
-        raise BadInput(
-            f"{recipe.name} is not resolved for {choice.system.name}: there is no {folder / LOCK}", hint=hint
-        )
+        hint = f"`uenvtool build {recipe} --system {system}` resolves it"
+        raise BadInput(f"{recipe} is not resolved for {system}: there is no {folder / LOCK}", hint=hint)
     return _of_lock(found, request)
 
 
@@ -201,9 +197,7 @@ def _environment(manifest: str, request: ReportRequest) -> tuple[Environment | N
     name, system, uarch = found[1], request.system or found[2], request.uarch or found[3]
     if name not in available(RECIPE) or system not in available(SYSTEM):
         return None, (f"recipe: {name} for {system} is not known here",)
-    recipe = load_recipe(name)
-    choice = choose(recipe, system, uarch)
-    return plan_environment(recipe, choice.system, choice.uarch), ()
+    return named_environment(name, system, uarch), ()
 
 
 def _described(environment: Environment | None) -> dict[str, str]:
