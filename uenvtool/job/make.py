@@ -24,12 +24,12 @@ from uenvtool.job.plan import (
     CONTAINER,
     HERE,
     KUBERNETES,
+    REGISTRY,
     SLURM,
     UENV,
     JobPlan,
     Overlay,
     image_for,
-    image_runtime,
     nodes_of,
     plan_job,
     refuse_unfit,
@@ -68,28 +68,33 @@ class Job:
 
 
 def make(request: JobRequest) -> Result:
-    """Write a job, and submit it if that is wanted. Raises BadInput for what cannot be."""
+    """Write a job, and submit it if that is wanted. Raises BadInput for what cannot be, ToolMissing and ToolFailed."""
     job = planned(request)
-    data = {**job.plan.data(), "files": dict(job.texts)}
-    main = next(iter(job.texts))
-    if request.submit and not request.dry_run:
-        return replace(_submitted(job, data), warnings=job.warnings)
-    if request.output is None or request.dry_run:
+    plan, main, pods = job.plan, next(iter(job.texts)), job.plan.use.scheduler == KUBERNETES
+    data = {**plan.data(), "files": dict(job.texts)}
+    if request.dry_run or not (request.output or request.submit):
         others = [name for name in job.texts if name != main]
         note = (f"this job needs {', '.join(others)} too: -o FILE writes all of them",) if others else ()
         shown = job.texts[main]
         if request.dry_run:
             shown += "".join(f"\n# {name}\n{job.texts[name]}" for name in others if name.endswith(".toml"))
         return Result(data=data, file=shown, notes=note, warnings=job.warnings)
+    if request.submit and plan.use.scheduler == HERE:
+        raise BadInput("--submit: a local job is started, not submitted", hint=f"`bash {main}` starts it")
+    if request.submit:
+        require_program("runai") if pods else require_sbatch()
     from uenvtool.core import files
 
-    files.write_beside(
-        Path(main).parent, {Path(name).name: text for name, text in job.texts.items()}, force=request.force
-    )
-    notes = tuple(_logs(job.plan))
-    return Result(
-        data=data, text="\n".join(job.texts), notes=notes, warnings=job.warnings, next=(_start(job.plan, main),)
-    )
+    texts = {Path(name).name: text for name, text in job.texts.items()}
+    files.write_beside(Path(main).parent, texts, force=request.force)
+    names, notes = list(job.texts), tuple(_logs(plan))
+    if not request.submit:
+        next_ = (_start(plan, main),)
+        return Result(data=data, text="\n".join(names), notes=notes, warnings=job.warnings, next=next_)
+    words, script = (["sh"], beside(main, SUBMIT)) if pods else (["sbatch", "--parsable"], main)
+    number = submitted(words, script, program="runai" if pods else "sbatch")
+    notes = (f"written: {', '.join(names)}", *notes)
+    return Result(data={**data, "id": number}, text=number, notes=notes, warnings=job.warnings)
 
 
 def _logs(plan: JobPlan) -> Iterator[str]:
@@ -132,15 +137,19 @@ def planned(request: JobRequest) -> Job:
 
 
 def _runtime(request: JobRequest, system: System) -> Runtime:
-    """Return the runtime of a job: the one that is named, or the system's first. Raises BadInput for one it lacks."""
-    runtimes = _runtimes(system)
-    if not request.runtime:
-        return image_runtime(request.image, runtimes)
+    """Return the runtime of a job: the one that is named, the first for containers of a registry's image, or the first.
+
+    Raises BadInput for one that it lacks.
+    """
+    of_registry = REGISTRY.fullmatch(request.image)
     known: dict[str, Runtime] = {}
-    for found in runtimes:
-        if found.name == request.runtime:
+    for found in _runtimes(system):
+        is_usual = not of_registry or found.job.image == CONTAINER
+        if found.name == request.runtime or (not request.runtime and is_usual):
             return found
         known[found.name] = found
+    if known and not request.runtime:
+        return next(iter(known.values()))
     raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
 
 
@@ -358,26 +367,3 @@ def _start(plan: JobPlan, main: str) -> str:
     pods = plan.use.scheduler == KUBERNETES
     program = "sh" if pods else "bash" if plan.use.scheduler == HERE else "sbatch"
     return f"{program} {shlex.quote(beside(main, SUBMIT) if pods else main)}"
-
-
-def _submitted(job: Job, data: Mapping[str, object]) -> Result:
-    """Write the job and submit it; the answer is its id. Raises ToolMissing and ToolFailed."""
-    plan, request = job.plan, job.plan.request
-    main = next(iter(job.texts))
-    if plan.use.scheduler == HERE:
-        raise BadInput("--submit: a local job is started, not submitted", hint=f"`bash {main}` starts it")
-    pods = plan.use.scheduler == KUBERNETES
-    if pods:
-        require_program("runai")
-    else:
-        require_sbatch()
-    from uenvtool.core import files
-
-    texts = {Path(name).name: text for name, text in job.texts.items()}
-    files.write_beside(Path(main).parent, texts, force=request.force)
-    if pods:
-        number = submitted(["sh"], beside(main, SUBMIT), program="runai")
-    else:
-        number = submitted(["sbatch", "--parsable"], main, program="sbatch")
-    notes = (f"written: {', '.join(job.texts)}", *_logs(plan))
-    return Result(data={**data, "id": number}, text=number, notes=notes)

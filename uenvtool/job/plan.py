@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 
-from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.core.value import value_class
 from uenvtool.job.launch import Command, command_of, told_ranks
@@ -426,13 +425,3 @@ def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
             reason = "; ".join(dict.fromkeys(filter(None, (first.reason, one.reason))))
             found[one.name] = Explained(one.name, value, reason)
     return tuple(found.values())
-
-
-def image_runtime(image: str, runtimes: Iterator[Runtime]) -> Runtime:
-    """Return the first of the runtimes; for an image of a registry, a container's. Raises BadInput if there is none."""
-    first = next(runtimes, None)
-    if first is None:
-        raise BadInput([unknown("runtime that jobs are written for", "", [])])
-    if not REGISTRY.fullmatch(image):
-        return first
-    return next((runtime for runtime in chain([first], runtimes) if runtime.job.image == CONTAINER), first)
