@@ -64,7 +64,7 @@ class Liar(Quiet):
         if self.path.endswith("-tested"):
             return self.answer(404, b'{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}]}')
         given = self.others if self.lie == "another image" else self.image
-        data = json.loads(artifacts_of(hashlib.sha256(given).hexdigest(), len(given), {}).image)
+        data = json.loads(artifacts_of(hashlib.sha256(given).hexdigest(), len(given), {})[0])
         layer = data["layers"][0]
         changed = {
             "title outside": {"annotations": {"org.opencontainers.image.title": "../../../outside"}},

@@ -24,17 +24,17 @@ SUM = "0123456789abcdef" * 4
 def test_all_that_is_named_is_there_and_the_metadata_belongs_to_the_image(
     contents: dict[str, bytes], size: int
 ) -> None:
-    found = artifacts_of(SUM, size, contents)
+    found = of_image, of_metadata, blobs = artifacts_of(SUM, size, contents)
 
-    image, meta = json.loads(found.image), json.loads(found.metadata)
+    image, meta = json.loads(of_image), json.loads(of_metadata)
     assert (image["artifactType"], meta["artifactType"]) == ("application/x-squashfs", "uenv/meta")
     assert image["layers"][0]["annotations"] == {"org.opencontainers.image.title": "store.squashfs"}
-    assert image_sha256(found.image) == SUM
-    assert meta["subject"]["digest"] == digest(found.image.encode())
+    assert image_sha256(of_image) == SUM
+    assert meta["subject"]["digest"] == digest(of_image.encode())
     for named in (image["config"], meta["config"], *meta["layers"], meta["subject"]):
-        content = found.blobs[named["digest"].removeprefix("sha256:")]
+        content = blobs[named["digest"].removeprefix("sha256:")]
         assert (digest(content), len(content)) == (named["digest"], named["size"])
-    unpacked = gzip.decompress(found.blobs[meta["layers"][0]["digest"].removeprefix("sha256:")])
+    unpacked = gzip.decompress(blobs[meta["layers"][0]["digest"].removeprefix("sha256:")])
     assert meta["layers"][0]["annotations"]["io.deis.oras.content.digest"] == digest(unpacked)
     assert files_of(unpacked) == contents
     assert artifacts_of(SUM, size, contents) == found

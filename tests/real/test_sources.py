@@ -18,7 +18,7 @@ from tests.support.project import ROOT
 from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.program import Spack, find_spack, repository_folder
-from uenvtool.env.sources import make_mirror, sources_of
+from uenvtool.env.sources import run_lister, sources_of
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.system import load_system
@@ -88,7 +88,7 @@ def test_a_mirror_is_made_from_what_is_listed(hello: Installable, place: Path) -
     repos = {"builtin": repository_folder("builtin", peers.PACKAGES.need())}
 
     mirrors = (f"file://{mirror}",)
-    make_mirror(spack(), planned(hello), hello, place / "mirror", repos=repos, mirrors=mirrors, log=place / "log")
+    run_lister(spack(), planned(hello), hello, place / "mirror", repos=repos, mirrors=mirrors, log=place / "log")
 
     made = {path.name for path in (place / "mirror" / "_source-cache").rglob("*") if path.is_file()}
     assert made == {path.name for path in (mirror / "_source-cache").rglob("*") if path.is_file()}

@@ -132,7 +132,8 @@ def _answer(result: Result) -> bytes:
         return _ended(text).encode("utf-8", "surrogateescape")
     columns = _columns(sys.stdout)
     text = "\n".join(_fitted(line, columns) for line in printable(result.text).split("\n"))
-    parts = [text, *(_aligned(table) for table in result.tables), _reported(result)]
+    report = ("".join(_shown(*part) for part in line) for line in (result.report(columns) if result.report else ()))
+    parts = [text, *(_aligned(table) for table in result.tables), "\n".join(report)]
     text = "\n\n".join(part.rstrip("\n") for part in parts if part)
     return _ended(text).encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
@@ -142,12 +143,6 @@ def _json(data: Any) -> bytes:
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
     return _ended(_without_control(text, lambda found: f"\\u{ord(found[0]):04x}")).encode()
-
-
-def _reported(result: Result) -> str:
-    """Return the lines of a report, for the width of the terminal."""
-    lines = result.report(_columns(sys.stdout)) if result.report else ()
-    return "\n".join("".join(_shown(*part) for part in line) for line in lines)
 
 
 def _aligned(table: Table) -> str:

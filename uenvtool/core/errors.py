@@ -98,8 +98,6 @@ class ToolMissing(UenvtoolError):
 class ToolFailed(UenvtoolError):
     """An external program or the machine failed."""
 
-    exit_code = ExitCode.FAILED
-
 
 MAX_LISTED = 12
 """More names than these are not listed in a hint: nobody reads them."""

@@ -71,10 +71,11 @@ def given(request: DataclassInstance) -> Iterator[str]:
             continue
         if not isinstance(info, OptionInfo):
             yield from map(str, value if isinstance(value, tuple) else [value])
-        elif isinstance(value, bool):
-            yield _switch(_names(info, field.name), value)
+            continue
+        option = next(name for name in _names(info, field.name) if name.startswith("--"))
+        if isinstance(value, bool):  # of a switch, `--this/--that`
+            yield option.split("/")[0 if value else -1]
         else:
-            option = next(name for name in _names(info, field.name) if name.startswith("--"))
             for item in map(str, value if isinstance(value, tuple) else [value]):
                 yield from [f"{option}={item}"] if item.startswith("-") else [option, item]
 
@@ -104,12 +105,6 @@ def _names(info: ParameterInfo, field: str) -> tuple[str, ...]:
     names = tuple(name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str) and name)
     has_long = any(name.startswith("--") for name in names)
     return names if has_long else (f"--{field.strip('_').replace('_', '-')}", *names)
-
-
-def _switch(names: tuple[str, ...], value: bool) -> str:
-    """Return the word of a switch that is on, or off: `--this/--that`."""
-    long = next(name for name in names if name.startswith("--"))
-    return long.split("/")[0 if value else -1]
 
 
 def _as_typer(name: str, kind: Any) -> Any:

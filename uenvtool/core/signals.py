@@ -127,7 +127,8 @@ def _raise_once(_number: int, _frame: object) -> None:
 def _watch(reader: int, main_thread: int) -> None:
     """Wait for the first signal, in a thread of its own, then see to the end."""
     global _began  # noqa: PLW0603
-    _wait_for_signal(reader)
+    while os.read(reader, 1)[0] not in SIGNALS:  # the kernel says on the pipe which signals came
+        pass
     start = time.monotonic()
     _began = True
     os.set_blocking(reader, False)
@@ -143,12 +144,6 @@ def _watch(reader: int, main_thread: int) -> None:
     _signal_programs(signal.SIGKILL)
     announce()
     os._exit(INTERRUPTED)
-
-
-def _wait_for_signal(reader: int) -> None:
-    """Wait for one of SIGNALS; the kernel says on the pipe which signals came."""
-    while os.read(reader, 1)[0] not in SIGNALS:
-        pass
 
 
 def _came_again(reader: int) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import last_lines, make_folder, remove_tree, set_mode, write
+from uenvtool.core.files import fill, last_lines, make_folder, remove_tree, write
 from uenvtool.core.tools import run
 from uenvtool.env.folder import MODULES
 from uenvtool.env.install import WITH_MOUNT, WORK, InstallOptions, configuration, judged, sandboxed, staged_folder
@@ -69,12 +69,11 @@ def run_post_install(environment: Installable, store: Path) -> None:
     text = environment.texts.get(POST_INSTALL)
     if text is None:
         return
-    script, log = store / WORK / POST_INSTALL, store / WORK / f"{POST_INSTALL}.log"
+    log = store / WORK / f"{POST_INSTALL}.log"
     if os.path.lexists(store / LOCAL):
         remove_tree(store / LOCAL)  # of an earlier run
     make_folder(store / LOCAL)
-    write(script, text)
-    set_mode(script, 0o755)
+    fill(store / WORK, {POST_INSTALL: text}, executable=[POST_INSTALL])
     local = f"{environment.mount}/{LOCAL}"
     options = ["--read-only", "--in", local, "--writable", local]
     sandbox: list[str | Path] = [sys.executable, WITH_MOUNT, *options, store, environment.mount]

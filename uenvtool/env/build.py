@@ -201,19 +201,20 @@ def build_environment(environment: Environment, folder: Path, request: BuildRequ
 
 
 def _that_resolves(spack: Spack | None, environment: Environment) -> Spack | None:
-    """Return the Spack, if there is one and it can resolve the environment here."""
+    """Return the Spack, if there is one and it takes a node's answers, or this machine is such a node."""
     if spack is None:
         return None
-    from uenvtool.env.resolve import can_resolve
+    from uenvtool.env.resolve import FITTING, is_this_machine
 
-    return spack if can_resolve(spack, environment) else None
+    return spack if FITTING.match(spack.version) or is_this_machine(environment) else None
 
 
 def _kept_lock(environment: Environment, folder: Path) -> tuple[Lock | None, str]:
     path = folder / LOCK
     lock = read_lock(path)
     require_installable(lock, str(path))
-    env_folder.write_table(folder, render_table(environment, lock))
+    table = {TABLE: render_table(environment, lock)}
+    files.write_generated(folder, table, keep=files.read_record(folder).names)
     return lock, f"spack.lock is of these inputs (made by Spack {lock.spack})"
 
 

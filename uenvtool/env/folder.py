@@ -93,11 +93,6 @@ def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str, 
     files.write_generated(folder, {LOCK: lock, TABLE: table}, keep=record.names, more=more)
 
 
-def write_table(folder: Path, table: str) -> None:
-    """Write the table of a lock that stays."""
-    files.write_generated(folder, {TABLE: table}, keep=files.read_record(folder).names)
-
-
 def _resolved_data(name: str, text: str) -> object:
     """Return what of a file versions can depend on: all but how the environment is used and where it is installed."""
     import yaml

@@ -72,10 +72,11 @@ def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolvi
 
     resolving: the text that the tool itself resolves, with no other configuration than its own and no view.
     """
+    groups = ", ".join(f"${_definition(group.name)}" for group in environment.groups)
     sections = (
         _included(environment, resolving),
         _definitions(environment),
-        _specs(environment),
+        ["specs:", "- matrix:", f"  - [{groups}]", "  - [$arch]"],
         [*_concretizer(environment), *_duplicates(environment)],
         _config(environment),
         _packages(environment),
@@ -202,11 +203,6 @@ def _included(environment: Environment, resolving: bool) -> list[str]:
     if resolving:
         return [f"include:: {flow(paths)}"]
     return [*comment(f"what {environment.system.name} names"), f"include: {flow(paths)}"] if paths else []
-
-
-def _specs(environment: Environment) -> list[str]:
-    groups = ", ".join(f"${_definition(group.name)}" for group in environment.groups)
-    return ["specs:", "- matrix:", f"  - [{groups}]", "  - [$arch]"]
 
 
 def _concretizer(environment: Environment) -> list[str]:

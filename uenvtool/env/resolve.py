@@ -31,11 +31,6 @@ FITTING = re.compile(r"1\.[12](\.|$)")
 C_LIBRARY = "glibc"
 
 
-def can_resolve(spack: Spack, environment: Environment) -> bool:
-    """Tell whether this Spack can resolve the environment here: it takes a node's answers, or this is such a node."""
-    return bool(FITTING.match(spack.version)) or is_this_machine(environment)
-
-
 def resolve(
     spack: Spack,
     environment: Environment,
@@ -191,8 +186,7 @@ def node_answers(environment: Environment) -> dict[str, str]:
 
 def machine(environment: Environment) -> str:
     """Return what `platform.machine()` says on the environment's node type. Raises BadInput if its target is none."""
-    if wrong := unknown_targets(environment.system.tree):
-        raise BadInput(wrong)
+    BadInput.raise_any(unknown_targets(environment.system.tree))
     return environment.node.machine
 
 

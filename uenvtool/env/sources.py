@@ -59,7 +59,7 @@ def list_sources(environment: Environment, folder: Path, request: BuildRequest, 
     if request.mirror is not None:
         mirror = Path(os.path.abspath(request.mirror))
         with progress(f"downloading into {mirror}") as on_step:
-            make_mirror(spack, environment, resolved, mirror, repos=repos, log=folder / LOG, on_step=on_step)
+            run_lister(spack, environment, resolved, mirror, repos=repos, log=folder / LOG, on_step=on_step)
         notes.append(f"the mirror is complete: {mirror}")
         next_commands.append(build_image(folder, "--mirror", f"file://{mirror}", spack=spack, repos=repos))
     return Result(
@@ -95,27 +95,8 @@ def sources_of(
     has to resolve for it. What a build fetches by itself is not known to Spack. Raises
     ToolFailed if Spack fails; its output is then in the file `log`.
     """
-    ran = _ran(spack, environment, resolved, repos=repos, log=log, compilers=compilers)
+    ran = run_lister(spack, environment, resolved, repos=repos, log=log, compilers=compilers)
     return list(dict.fromkeys(Source(**row) for completed in ran for row in answer_of(completed)))
-
-
-def make_mirror(
-    spack: Spack,
-    environment: Environment,
-    resolved: Installable,
-    folder: Path,
-    *,
-    repos: Mapping[str, Path],
-    log: Path,
-    mirrors: Sequence[str] = (),
-    on_step: Step | None = None,
-) -> None:
-    """Download an environment's sources into a mirror that Spack can install from on a node without a network.
-
-    What the folder has is kept. mirrors: URLs of source mirrors to take from first. Raises ToolFailed if
-    something cannot be fetched; what was fetched stays.
-    """
-    _ran(spack, environment, resolved, folder, repos=repos, log=log, mirrors=mirrors, on_step=on_step)
 
 
 def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
@@ -127,18 +108,23 @@ def downloaded_bytes(source: Source, mirror: Path | None = None) -> int | None:
     return None
 
 
-def _ran(
+def run_lister(
     spack: Spack,
     environment: Environment,
     resolved: Installable,
-    *words: Path,
+    *mirror: Path,
     repos: Mapping[str, Path],
     log: Path,
     compilers: bool = True,
     mirrors: Sequence[str] = (),
     on_step: Step | None = None,
 ) -> list[Completed]:
-    """Run SCRIPT on the environments that build compilers, once they are resolved as on a node, and on the main one."""
+    """Run SCRIPT on the environments that build compilers, once they are resolved as on a node, and on the main one.
+
+    mirror: a folder to download into, for Spack to install from on a node without a network; what it has is kept.
+    mirrors: URLs of source mirrors to take from first. Raises ToolFailed if something cannot be fetched; what was
+    fetched stays.
+    """
     with scratch_folder() as scratch:
         config = {
             **places(environment, scratch),
@@ -151,7 +137,7 @@ def _ran(
         first = [replace(runner, folder=runner.folder / name) for name in resolved.compilers] if compilers else []
         for one in first:
             _run(one, resolving(spack, node_answers(environment), scratch), log)
-        return [_run(one, [SCRIPT, machine(environment), *words], log, on_step) for one in (*first, runner)]
+        return [_run(one, [SCRIPT, machine(environment), *mirror], log, on_step) for one in (*first, runner)]
 
 
 def _run(runner: Runner, words: Sequence[str | Path], log: Path, on_step: Step | None = None) -> Completed:

@@ -23,7 +23,6 @@ from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
 from uenvtool.env.next_steps import build_again
 from uenvtool.env.request import STACKINATOR
-from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.spec import parse_spec
 
 NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
@@ -101,6 +100,7 @@ def _form(version: int) -> list[str]:
 def _config(environment: Environment, version: int) -> list[str]:
     recipe = environment.recipe
     builtin = recipe.repos["builtin"]
+    commit, of_packages = (pin.commit or pin.revision for pin in (recipe.spack, builtin))  # a tag can be moved
     # Stackinator 6.0 does not know `default-view`
     view = [f"default-view: {scalar(recipe.view.name)}"] if version > 2 else []
     return [
@@ -111,16 +111,11 @@ def _config(environment: Environment, version: int) -> list[str]:
         *view,
         "spack:",
         f"  repo: {scalar(recipe.spack.url)}",
-        f"  commit: {scalar(_commit(recipe.spack))}",
+        f"  commit: {scalar(commit)}",
         "  packages:",
         f"    repo: {scalar(builtin.url)}",
-        f"    commit: {scalar(_commit(builtin))}",
+        f"    commit: {scalar(of_packages)}",
     ]
-
-
-def _commit(pin: GitPin) -> str:
-    """Return what Stackinator checks out: the commit if the recipe names it, since a tag can be moved."""
-    return pin.commit or pin.revision
 
 
 def _deployment(environment: Environment) -> list[str]:

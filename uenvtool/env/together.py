@@ -23,11 +23,9 @@ def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
     """
     first, *others = environments
     placed = (first, *(replace(other, place=f"{FURTHER}/{other.name}") for other in others))
-    problems = [
+    BadInput.raise_any(
         problem for index, one in enumerate(placed) for earlier in placed[:index] for problem in _apart(earlier, one)
-    ]
-    if problems:
-        raise BadInput(problems)
+    )
     return placed
 
 

@@ -41,8 +41,7 @@ def upgrade(request: UpgradeRequest) -> Result:
     if pins := tuple(f"{wrong.package}@={wrong.known[0]}" for wrong in movable if not wrong.request.soft):
         order = replace(order, pin=(*order.pin, *pins))
         left = _missing(order, repositories)
-    if absent := [wrong for wrong in left if wrong.package == package and not wrong.request.soft]:
-        raise BadInput(problems(absent))
+    BadInput.raise_any(problems([wrong for wrong in left if wrong.package == package and not wrong.request.soft]))
     result = change(replace(order, dry_run=request.dry_run), Repositories())
     why = (f"coupled to it: {rule.reason} ({rule.position})",) if rule else ("no coupling is known for it",)
     unchecked = () if repositories.folders else ("no package repository was looked into: --repo builtin=PATH",)

@@ -188,7 +188,9 @@ def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount
             bytecode[source] = bytecode.get(source, 0) + names[name].size
     for folder in [name for name in names if name.endswith(".dist-info")]:
         found = _INFO.fullmatch(folder)
-        if found is None or names[folder].kind != FOLDER or _is_of_a_view(folder, names, mount):
+        metadata = names.get(f"{folder}/METADATA")  # of a view: a symlink to that of the package itself
+        is_of_view = mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/"))
+        if found is None or names[folder].kind != FOLDER or is_of_view:
             continue
         files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
@@ -201,12 +203,6 @@ def _recorded(text: str, site: str) -> Iterator[str]:
         file = site + line.split(",", 1)[0].strip('"')
         if not file.endswith(".pyc") or not _BYTECODE.search(file):
             yield os.path.normpath(file) if ".." in file else file
-
-
-def _is_of_a_view(folder: str, names: Mapping[str, Listed], mount: str) -> bool:
-    """Tell if a package's folder is a view's, whose files are symlinks to those of the package itself."""
-    metadata = names.get(f"{folder}/METADATA")
-    return bool(mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/")))
 
 
 def _of_spack(contents: Contents) -> Iterator[Package]:

@@ -20,7 +20,6 @@ from typing import Any
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.core.value import value_class
 from uenvtool.image.listing import FILE, by_name, listing
 from uenvtool.image.read import read_texts
 
@@ -38,15 +37,6 @@ NOT_THERE = re.compile(r"\b(manifest|name|repository|tag|artifact|image)( \S+)? 
 """What registries say of an image that they do not have; any other failure is none of this answer."""
 
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
-
-
-@value_class(kw_only=False)
-class Artifacts:
-    """The manifests of an image and of its metadata, and what they name: content by its sha256."""
-
-    image: str
-    metadata: str
-    blobs: Mapping[str, bytes]
 
 
 def find_skopeo() -> str:
@@ -102,13 +92,13 @@ def push(image: Path, sha256: str, reference: str) -> None:
 
     Raises ToolFailed if the registry does not take it.
     """
-    artifacts = artifacts_of(sha256, image.stat().st_size, metadata_of(image))
+    packed, metadata, blobs = artifacts_of(sha256, image.stat().st_size, metadata_of(image))
     with files.scratch_folder() as folder:
-        files.fill(folder, {f"blobs/sha256/{sum_}": content for sum_, content in artifacts.blobs.items()})
+        files.fill(folder, {f"blobs/sha256/{sum_}": content for sum_, content in blobs.items()})
         files.link(folder / "blobs" / "sha256" / sha256, os.path.abspath(image))
         index = [
             _described(manifest.encode(), MANIFEST, **{REFERENCE: name})
-            for name, manifest in (("image", artifacts.image), ("meta", artifacts.metadata))
+            for name, manifest in (("image", packed), ("meta", metadata))
         ]
         layout = {"oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
         files.fill(folder, {**layout, "index.json": _json({"schemaVersion": 2, "manifests": index})})
@@ -122,8 +112,11 @@ def name_again(reference: str, tag: str) -> None:
     _run("copy", "--preserve-digests", f"docker://{reference}", f"docker://{again}")
 
 
-def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artifacts:
-    """Return what is pushed for an image of this sum and size, with these files in its folder `meta`."""
+def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> tuple[str, str, dict[str, bytes]]:
+    """Return what is pushed for an image of this sum and size, with these files in its folder `meta`.
+
+    That is its manifest, that of its metadata, and the content that both name, by its sum.
+    """
     layer = {"mediaType": TAR, "digest": f"sha256:{sha256}", "size": size, "annotations": {TITLE: FILE_NAME}}
     image = _manifest(SQUASHFS, layer)
     unpacked = _tar(metadata)
@@ -133,7 +126,7 @@ def artifacts_of(sha256: str, size: int, metadata: Mapping[str, bytes]) -> Artif
     subject = _described(image.encode(), MANIFEST)
     meta = _manifest(META, attached, subject=subject)
     blobs = [EMPTY, packed, image.encode(), meta.encode()]
-    return Artifacts(image=image, metadata=meta, blobs={_sha256(content): content for content in blobs})
+    return image, meta, {_sha256(content): content for content in blobs}
 
 
 def metadata_of(image: Path) -> dict[str, bytes]:

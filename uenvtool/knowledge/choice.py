@@ -37,7 +37,7 @@ def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Choice:
     if uarch is not None and uarch not in chosen.nodes:
         raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
     wanted = uarch or ", ".join(chosen.nodes)
-    fitting = _fitting(recipe)
+    fitting = [name for name in concrete_systems() if any(map(recipe.supports, load_system(name).nodes))]
     raise BadInput(
         [
             Problem(
@@ -61,8 +61,3 @@ def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[
         if any(recipe.supports(node) and uarch in (None, node) for node in nodes):
             return name, f"this machine is {name} ({seen})"
     return recipe.home, f"the home of {recipe.name}; --system names another"
-
-
-def _fitting(recipe: Recipe) -> list[str]:
-    """Return the systems that a recipe supports."""
-    return [name for name in concrete_systems() if any(map(recipe.supports, load_system(name).nodes))]

@@ -186,12 +186,6 @@ def _json(text: str, path: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def refuse_foreign_image(image: Path) -> None:
-    """Raise, before any work, what stands against an image: a foreign file, or no mksquashfs."""
-    refuse_foreign(image)
-    find_programs()
-
-
 def read_image_record(image: Path) -> OverlayRecord | None:
     """Read the record in a packed overlay; None if it has none. Raises BadInput if the file is not an image."""
     text = read_texts(image, [RECORD_IN_IMAGE]).get(RECORD_IN_IMAGE)

@@ -14,7 +14,7 @@ from uenvtool.core.words import size_text
 from uenvtool.venv import howto
 from uenvtool.venv import image as images
 from uenvtool.venv.image import editable_notes, image_of, is_older, overlay_of, repack_command, shown_path
-from uenvtool.venv.outcome import HEADINGS
+from uenvtool.venv.outcome import HEADINGS, table_rows
 from uenvtool.venv.record import read_record, recorded_requirement
 from uenvtool.venv.where import find
 
@@ -25,10 +25,7 @@ def info(path: Path) -> Result:
     Raises BadInput if it is not an overlay, ToolMissing if an image cannot be read here.
     """
     data = described(path)
-    rows = [
-        (row["name"], row["version"], row["how"], ", ".join(row["asked_by"]), row.get("note", ""))
-        for row in data["packages"]
-    ]
+    rows = table_rows(data["packages"])
     return Result(
         data=data,
         text="\n".join(f"{name}: {value}" for name, value in _facts(data) if value not in ("", None)),

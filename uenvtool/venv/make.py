@@ -15,6 +15,8 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Progress, Result, Step, Table, silent
 from uenvtool.core.session import STARTED_BY
 from uenvtool.core.words import size_text
+from uenvtool.image.programs import find_programs
+from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.venv import howto, kernels
 from uenvtool.venv.base import Base
@@ -24,7 +26,6 @@ from uenvtool.venv.image import (
     is_older,
     packed_beside,
     previous_names,
-    refuse_foreign_image,
     repack_command,
     shown_path,
 )
@@ -100,7 +101,8 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     made = MadeOverlay(request=request, target=Path(os.path.abspath(request.path)))
     _refuse_foreign(request, made.target)
     if request.image is not None:
-        refuse_foreign_image(request.image)
+        refuse_foreign(request.image)
+        find_programs()  # before any work
     if request.image is not None and not request.changes_overlay and (made.target / CONFIG).is_file():
         _pack(made, environ, progress)
     else:
@@ -279,7 +281,7 @@ def _result(made: MadeOverlay, started_by: str) -> Result:
         following.append(f"uenvtool job {system}--venv {overlay} -o train.sh -- python train.py")
     return Result(
         data=made.data(),
-        tables=(Table(headings=HEADINGS, rows=table_rows(listed)),) if listed else (),
+        tables=(Table(headings=HEADINGS, rows=table_rows(change.data() for change in listed)),) if listed else (),
         notes=tuple(notes),
         warnings=tuple(made.warnings),
         next=tuple(following),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from uenvtool.core.words import canonical, grouped
 from uenvtool.venv.base import Base, Distribution
@@ -69,9 +70,9 @@ def changes(rows: Sequence[PackageRow], before: Mapping[str, str], newest: Mappi
     return tuple(sorted(found, key=lambda row: (CHANGES.index(row.change), row.name)))
 
 
-def table_rows(found: Sequence[PackageRow]) -> list[tuple[str, ...]]:
-    """Return the rows of a table under HEADINGS."""
-    return [(row.name, row.version, row.how, ", ".join(row.asked_by), row.note) for row in found]
+def table_rows(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return packages, as data, as the rows of a table under HEADINGS."""
+    return [(row["name"], row["version"], row["how"], ", ".join(row["asked_by"]), row.get("note", "")) for row in found]
 
 
 def warnings(base: Base, rows: Sequence[PackageRow]) -> Iterator[str]:

@@ -61,10 +61,12 @@ def memory_folder(least_bytes: int) -> Iterator[Path | None]:
 
     What killed runs of this user left is removed first: a living one holds a lock on its own.
     """
+    import shutil
+
     with contextlib.ExitStack() as stack:
         folder = None
         with contextlib.suppress(OSError):
-            if _free_in_memory() >= least_bytes:
+            if min(shutil.disk_usage(MEMORY).free, _memory_available()) >= least_bytes:
                 folder = stack.enter_context(_own_folder(MEMORY))
         yield folder
 
@@ -104,13 +106,6 @@ def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         with contextlib.suppress(ToolFailed):
             return folder, _held(folder, folder)
-
-
-def _free_in_memory() -> int:
-    """Return the bytes that memory-backed storage can take."""
-    import shutil
-
-    return min(shutil.disk_usage(MEMORY).free, _memory_available()) if MEMORY.is_dir() else 0
 
 
 def _memory_available() -> int:

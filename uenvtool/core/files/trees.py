@@ -46,11 +46,6 @@ def make_folder(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
 
 
-def set_mode(path: Path, mode: int) -> None:
-    """Give a file its permissions, whatever the umask."""
-    path.chmod(mode)
-
-
 def claim(path: Path) -> bool:
     """Make an empty folder as a sign; False if somebody made it before. Of many that try, on any node, one does."""
     try:

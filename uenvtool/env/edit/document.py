@@ -95,14 +95,11 @@ class Document:
         """Return the index behind the last character of a value, without comments and line breaks that follow it."""
         if hasattr(node, "flow_style") and not node.flow_style and isinstance(node.value, list) and node.value:
             last = node.value[-1]
-            return self._end_of_pair(last) if isinstance(last, tuple) else self.end(last)
+            if isinstance(last, tuple):  # an empty value ends with the colon
+                return max(self.end(last[1]), self.text.index(":", self.end(last[0])) + 1)
+            return self.end(last)
         start, end = int(node.start_mark.index), int(node.end_mark.index)
         return start + len(self.text[start:end].rstrip())
-
-    def _end_of_pair(self, pair: tuple[Any, Any]) -> int:
-        """Return the index behind a name and its value; an empty value ends with the colon."""
-        key, value = pair
-        return max(self.end(value), self.text.index(":", self.end(key)) + 1)
 
     def _behind_colon(self, names: tuple[str, ...]) -> int:
         """Return the index behind the colon of the name that names lead to."""

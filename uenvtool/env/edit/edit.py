@@ -53,8 +53,7 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
         after = edited(before, request, _inherited(path, before))
         with instead_of_file(path, after.encode()):
             RECIPE.load(str(path.absolute()))
-            if wrong := problems(repositories.missing_for(str(path.absolute()))):
-                raise BadInput(wrong)
+            BadInput.raise_any(problems(repositories.missing_for(str(path.absolute()))))
         if not dry_run:
             files.write(path, after, keep_mode=True)
     return Result(
