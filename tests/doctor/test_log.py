@@ -620,6 +620,13 @@ def quoted(log: str) -> list[str]:
     return [text for _, text in read(log).quotes]
 
 
+def test_a_long_line_is_quoted_once_and_what_joins_two_exceptions_not_at_all() -> None:
+    port = "on port `11986`, but another process is utilizing it. "
+    line = f"ConnectionError: Tried to launch distributed communication {port}{'Please specify a different port. ' * 9}"
+
+    assert len(quoted(f"The above exception was the direct cause of the following exception:\n\n{line}\n")) == 1
+
+
 def test_what_a_c_library_without_symbols_seems_to_be_in_is_not_where_a_program_crashed() -> None:
     assert [line.split()[2] for line in quoted(STRIPPED)] == ["ncclGroupEnd()"]
 

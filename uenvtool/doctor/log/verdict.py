@@ -76,7 +76,8 @@ def with_last_words(found: Examination, seen: Sightings, known: Known) -> Examin
     before = sighting.first.around if sighting else None  # where the end of its log does not have it
     is_far = before and sighting and before.offset < seen.tails[sighting.first.order[0] - 1].offset
     more = quotes([*([before] if before and is_far else []), *seen.tails], kinds)
-    return replace(found, quotes=(*first, *((words.place, words.text) for words in more)))
+    places = dict(first)  # of a long line each shows another part
+    return replace(found, quotes=(*first, *((one.place, one.text) for one in more if one.place not in places)))
 
 
 def _with_failure(found: Examination, seen: Sightings, known: Known) -> Examination:
