@@ -127,6 +127,14 @@ def test_a_python_that_is_gone_is_replaced_and_an_old_one_alone_is_said(single_f
     assert os.access(link, os.X_OK)
 
 
+def test_without_pip_it_says_which_python_makes_it(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
+    words = [tmp_path / "v/bin/python", ROOT / "scripts" / "pyz", tmp_path / "f"]
+    made = subprocess.run(words, capture_output=True, text=True, check=False)
+
+    assert (made.returncode, "hint: start it with a Python that has pip" in made.stderr) == (1, True)
+
+
 def test_an_old_python_says_which_one_is_needed(single_file: Path) -> None:
     old = sorted(PYENV.glob("3.[69].*/bin/python3"))
     if not old:
