@@ -119,6 +119,7 @@ KINDS = {
     "couplings": "recipes",
     "rules": "rules",
     "findings": "findings",
+    "words": "findings",
     "variables": "tuning",
     "sets": "tuning",
     "guards": "tuning",
