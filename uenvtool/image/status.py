@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import time
@@ -60,7 +59,7 @@ def status(store: Path) -> Result:
     building = [build for build in begun if not build.failed]
     job = _job(store)
     job_state, silence = _job_state(str(job["job"])) if job.get("job") else ("", "")
-    is_running = _is_locked(store) or job_state.partition(" ")[0] in ("running", "completing")
+    is_running = bool(files.lock_holders(store)) or job_state.partition(" ")[0] in ("running", "completing")
     log = store / WORK / LOG
     run_failed = not is_running and log.is_file()
     image = str(job.get("image", ""))
@@ -96,7 +95,7 @@ def status(store: Path) -> Result:
 
 def in_use(store: Path) -> str:
     """Return who works on a store: a run on this machine, or its Slurm job, also one whose state is not known."""
-    if _is_locked(store):
+    if files.lock_holders(store):
         return "a run works on it"
     job = _job(store).get("job")
     state = _job_state(str(job))[0] if job else ENDED
@@ -121,17 +120,6 @@ def _begun(store: Path, packages: Sequence[Package]) -> list[Build]:
             idle = max(0.0, now - (files.modified(log) or files.modified(folder) or now))
             found.append(Build(package=package, log=log, idle_seconds=idle, failed=package.hash in failures))
     return found
-
-
-def _is_locked(store: Path) -> bool:
-    """Tell if a run on this machine holds the store (proc_locks(5)); asking the kernel for the lock could refuse it."""
-    try:
-        status = store.stat()
-        text = Path("/proc/locks").read_text(encoding="ascii")
-    except OSError:
-        return False
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    return re.search(rf"(?m)^\d+: FLOCK .* {place} ", text) is not None
 
 
 def _job(store: Path) -> dict[str, Any]:

@@ -253,12 +253,9 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
-        holder = _holder(os.fstat(descriptor).st_ino)
-        who = (
-            f"process {holder} of this node (`ps -fp {holder}`)"
-            if holder
-            else "another uenvtool, on this node or another,"
-        )
+        holder = next((number for number in lock_holders(descriptor) if number > 0), 0)
+        here = f"process {holder} of this node (`ps -fp {holder}`)"
+        who = here if holder else "another uenvtool, on this node or another,"
         hint = f"{who} is writing there: wait until it has ended, or name another place"
         raise ToolFailed(f"{shown} is in use", hint=hint) from error
     except OSError as error:
@@ -266,13 +263,17 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
             raise
 
 
-def _holder(inode: int) -> str:
-    """Return the number of the process here that holds the lock of a file; empty if none does."""
+def lock_holders(place: Path | int) -> list[int]:
+    """Return the processes of this machine that hold the lock of a file; 0, or less, for one that cannot be seen here.
+
+    Asking the kernel for the lock could refuse it to them. Source: proc_locks(5).
+    """
     with contextlib.suppress(OSError):
+        status = os.stat(place)
+        name = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
-        found = (words[4] for words in locks if words[1] == "FLOCK" and words[5].endswith(f":{inode}"))
-        return next((number for number in found if int(number) > 0), "")
-    return ""
+        return [int(words[4]) for words in locks if words[1] == "FLOCK" and words[5] == name]
+    return []
 
 
 def _remove_strays(folder: Path, *, below: bool) -> None:
