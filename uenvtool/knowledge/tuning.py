@@ -365,18 +365,18 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
     return ""
 
 
-def load_tuning(names: Iterable[str]) -> Tuning:
-    """Return the tuning files of those names as one; that those which ship contradict nobody is a test's to see.
+def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
+    """Return the tuning files of those names as one. Raises BadInput with every problem found.
 
-    Raises BadInput with every problem found.
+    trusts_shipped: that those which ship contradict nobody, which is a test's to see, is not looked at again.
     """
     parts = [_load(locate(TUNING, name)) for name in names]
     tuning = _as_one(parts)
     known = {variable.name for variable in tuning.variables}
     named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
     described = tuning.variables if named <= known else [*tuning.variables, *_of_other_files(parts)]
-    ships = all(location.is_built_in for location in tuning.chain)
-    BadInput.raise_any([*(() if ships else contradictions(tuning)), *_unfit(tuning, described)])
+    is_trusted = trusts_shipped and all(location.is_built_in for location in tuning.chain)
+    BadInput.raise_any([*(() if is_trusted else contradictions(tuning)), *_unfit(tuning, described)])
     return tuning
 
 
@@ -397,9 +397,7 @@ def load_tuning_file(name: str) -> Tuning:
 
     Raises BadInput with every problem found.
     """
-    tuning = load_tuning([name])
-    BadInput.raise_any(contradictions(tuning))
-    return tuning
+    return load_tuning([name], trusts_shipped=False)
 
 
 def load_all() -> Tuning:
