@@ -102,6 +102,11 @@ class Installable:
         return {**self.texts, **{name: _isolated(manifest) for name, manifest in manifests.items()}}
 
 
+def is_environment(folder: Path) -> bool:
+    """Tell if a folder is meant as an environment: a manifest or a lock lies in it."""
+    return any((folder / name).is_file() for name in (MANIFEST, LOCK))
+
+
 def read_installable(folder: Path) -> Installable:
     """Return a resolved environment in a folder.
 

@@ -21,8 +21,7 @@ from uenvtool.env.build import build_environment
 from uenvtool.env.environment import named_environment
 from uenvtool.env.folder import EXTRA
 from uenvtool.env.install import Installed, folder_of, install, push, usual_stores, write_locks
-from uenvtool.env.installable import Installable, read_installable
-from uenvtool.env.manifest import MANIFEST
+from uenvtool.env.installable import Installable, is_environment, read_installable
 from uenvtool.env.mirrors import keyring, require_key
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
@@ -56,7 +55,6 @@ from uenvtool.image.site import (
     require_site,
     with_site,
 )
-from uenvtool.knowledge.lock import LOCK
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.site import Site
 
@@ -200,7 +198,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
 def _environment(source: str, request: ImageRequest, spack: Spack | None, progress: Progress) -> Installable:
     """Return a resolved environment. source: a recipe, or its folder."""
-    if any((Path(source) / name).is_file() for name in (MANIFEST, LOCK)):
+    if is_environment(Path(source)):
         return read_installable(Path(source))
     environment = named_environment(source, request.system, request.uarch)
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)

@@ -15,6 +15,7 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.environment import Environment, named_environment
+from uenvtool.env.installable import is_environment
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import repository_folders
@@ -61,7 +62,7 @@ def read_stack(request: ReportRequest) -> Stack:
     path = Path(request.source)
     if path.is_file() and superblock(path) is not None:
         return _of_image(path, request)
-    if path.is_dir() and not any((path / name).is_file() for name in (MANIFEST, LOCK)):
+    if path.is_dir() and not is_environment(path):
         return _of_overlay(path)
     if path.exists():
         return _of_lock(path / LOCK if path.is_dir() else path, request)
