@@ -3,15 +3,15 @@
 # For sh as it is on a login node; scripts/install reads it, and scripts/pyz puts it in front of the single file.
 find_python() {
     seen=
-    for python in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3.1[0-3] \
-        /opt/cray/pe/python/3.1[0-3]*/bin/python3 "$HOME"/.local/share/uv/python/cpython-3.1[0-3]*/bin/python3; do
+    for python in "${PYTHON:-}" python3 python3.14 python3.13 python3.12 python3.11 python3.10 /usr/bin/python3.1[0-4] \
+        /opt/cray/pe/python/3.1[0-4]*/bin/python3 "$HOME"/.local/share/uv/python/cpython-3.1[0-4]*/bin/python3; do
         program=$(command -v "$python" 2>/dev/null) || continue
         found=$(env -u PYTHONHOME -u PYTHONPATH "$program" -I -c "$ask" "$@" 2>/dev/null) || continue
         case $found in
-        *" 3.1"[0-3]" /user-environment"* | /user-environment*" 3.1"[0-3]" "*)
+        *" 3.1"[0-4]" /user-environment"* | /user-environment*" 3.1"[0-4]" "*)
             [ "${PYTHON:-}" = "$python" ] || { inside=$program && continue; }
             ;;
-        *" 3.1"[0-3]" "*) ;;
+        *" 3.1"[0-4]" "*) ;;
         *)
             version=${found#* }
             seen="$seen $python is ${version%% *},"
@@ -28,7 +28,7 @@ find_python() {
         return 0
     fi
     python=
-    echo "uenvtool: needs Python 3.10 to 3.13;${seen:- none is here,} get one with \`module load cray-python\` (or your" \
+    echo "uenvtool: needs Python 3.10 to 3.14;${seen:- none is here,} get one with \`module load cray-python\` (or your" \
         "site's), \`uv python install 3.12\` or conda, and name it: PYTHON=/path/of/python3" >&2
     case $seen in *-without-ensurepip*) echo "uenvtool: on Debian and Ubuntu, \`apt install python3-venv\` will do" >&2 ;; esac
     return 1

@@ -7,8 +7,8 @@ import sys
 import tempfile
 import zipfile
 
-NEEDED = "uenvtool: needs Python 3.10 to 3.13, and this is %d.%d; run the file itself, which looks for one\n"
-if not (3, 10) <= sys.version_info[:2] <= (3, 13):
+NEEDED = "uenvtool: needs Python 3.10 to 3.14, and this is %d.%d; run the file itself, which looks for one\n"
+if not (3, 10) <= sys.version_info[:2] <= (3, 14):
     sys.stderr.write(NEEDED % sys.version_info[:2])
     sys.exit(3)
 FILE = os.path.abspath(sys.argv[0])

@@ -45,7 +45,7 @@ def test_an_old_python_is_told_which_one_is_needed_and_leaves_nothing(home: Path
 
     assert ran.returncode == 1
     (line,) = ran.stderr.splitlines()
-    assert line.startswith(f"uenvtool: needs Python 3.10 to 3.13; {old} is {version}, get one with `module load")
+    assert line.startswith(f"uenvtool: needs Python 3.10 to 3.14; {old} is {version}, get one with `module load")
     assert written(home) == []
 
 
@@ -61,7 +61,7 @@ def test_a_python_that_cannot_make_an_environment_is_told_what_it_lacks(home: Pa
     needs, remedy = ran.stderr.splitlines()
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
     assert needs.startswith(
-        f"uenvtool: needs Python 3.10 to 3.13; {python} is {version}-without-ensurepip, get one with"
+        f"uenvtool: needs Python 3.10 to 3.14; {python} is {version}-without-ensurepip, get one with"
     )
     assert remedy == "uenvtool: on Debian and Ubuntu, `apt install python3-venv` will do"
     assert written(home) == []
@@ -72,7 +72,7 @@ def test_a_python_that_cannot_make_an_environment_is_told_what_it_lacks(home: Pa
     ["/usr/bin/python3 3.6 /usr", "/user-environment/env/default/bin/python3 3.11 /usr", "/a 3.13 /user-environment"],
 )
 def test_a_python_that_is_too_old_or_a_uenvs_is_passed_over_where_none_is_named(place: Path, first: str) -> None:
-    programs = {"python3": first, "python3.13": "/opt/python/bin/python3.13 3.13 /opt/python"}
+    programs = {"python3": first, "python3.14": "/opt/python/bin/python3.14 3.14 /opt/python"}
     for name, answer in programs.items():
         (place / name).write_text(f"#!/bin/sh\necho {answer}\n")
         (place / name).chmod(0o755)
@@ -81,7 +81,7 @@ def test_a_python_that_is_too_old_or_a_uenvs_is_passed_over_where_none_is_named(
     env = {"PATH": f"{place}:/usr/bin:/bin", "HOME": str(place)}
     found = subprocess.run(["sh", "-c", find], env=env, capture_output=True, text=True, check=False)
 
-    assert (found.stdout, found.stderr) == ("/opt/python/bin/python3.13\n", "")
+    assert (found.stdout, found.stderr) == ("/opt/python/bin/python3.14\n", "")
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.9"])
@@ -98,7 +98,7 @@ def test_plain_pip_of_an_old_python_says_which_one_is_needed(place: Path, versio
     )  # fmt: skip
 
     assert ran.returncode == 1
-    assert f"uenvtool needs Python 3.10 to 3.13, and this is {version}: get one with" in ran.stdout
+    assert f"uenvtool needs Python 3.10 to 3.14, and this is {version}: get one with" in ran.stdout
     assert not (place / "new").exists()
 
 

@@ -110,8 +110,8 @@ def test_it_has_one_wheel_of_each_package_for_each_python_and_machine(single_fil
     compiled = Counter((name.split("-")[0], "aarch64" in name) for name in names if not name.endswith("-any.whl"))
 
     assert {name for name, _ in compiled} == {"ahocorasick_rs", "pyre2", "pyyaml", "rpds_py", "uv"}
-    assert all(count == (1 if name == "uv" else 4) for (name, _), count in compiled.items())
-    assert len({name.split("-")[0] for name in names if name.endswith("-any.whl")}) + 34 == len(names)
+    assert all(count == (1 if name == "uv" else 5) for (name, _), count in compiled.items())
+    assert len({name.split("-")[0] for name in names if name.endswith("-any.whl")}) + 42 == len(names)
 
 
 def test_a_python_that_is_gone_is_replaced_and_an_old_one_alone_is_said(single_file: Path, home: Path) -> None:
@@ -143,5 +143,5 @@ def test_an_old_python_says_which_one_is_needed(single_file: Path) -> None:
         ran = subprocess.run([python, single_file, "list"], capture_output=True, text=True, check=False)
 
         assert ran.returncode == 3
-        assert ran.stderr.startswith("uenvtool: needs Python 3.10 to 3.13, and this is 3.")
+        assert ran.stderr.startswith("uenvtool: needs Python 3.10 to 3.14, and this is 3.")
         assert len(ran.stderr.splitlines()) == 1

@@ -12,7 +12,7 @@ from tests.support.needs import skip_without
 from tests.support.project import REAL_HOME
 
 PYENV = Path(os.environ.get("PYENV_ROOT") or REAL_HOME / ".pyenv") / "versions"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 """The minor versions that overlays are for, as far as they are tested."""
 
 
