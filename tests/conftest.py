@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.support import needs, outputs, samples
 from tests.support.bases import Loaded, loaded, no_base, wheels
@@ -42,7 +42,9 @@ ONE_EACH = ("real", "faults", "fuzz")
 __all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "no_base", "wheels"]
 
 
-settings.register_profile("no time limit", deadline=None)  # which a busy machine would miss
+settings.register_profile(  # which a busy machine would miss
+    "no time limit", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("no time limit")
 
 for number in (signal.SIGINT, signal.SIGHUP):  # a job in the background, or under nohup, hands on that they are ignored

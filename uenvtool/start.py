@@ -1,4 +1,4 @@
-"""Where to begin, in three lines, by what is loaded in this shell."""
+"""Where to begin, by what is loaded in this shell."""
 
 from __future__ import annotations
 
@@ -11,40 +11,50 @@ from uenvtool.knowledge.recognise import recognised
 
 
 def start(environ: Mapping[str, str]) -> Result:
-    """Return what a user can do next here: packages of their own, a job, and where all the rest is."""
-    system = recognised(environ)
-    return Result(
-        text="\n".join([_packages(environ), _job(system[0] if system else None, environ), _rest(system is None)])
-    )
+    """Return what is here, and the command for each thing that a user can do next."""
+    known = recognised(environ)
+    system = known[0] if known else None
+    commands = {
+        "your packages": _venv(environ),
+        "a tuned job": _job(system, environ),
+        "flaws of a job": "uenvtool job check train.sh",
+        "an environment": "uenvtool build pytorch-2.6",
+        "all commands": "uenvtool --help",
+    }
+    rows = [f"  {name:16}{command}" for name, command in commands.items()]
+    return Result(text="\n".join([_loaded(environ), _machine(system), *rows]))
 
 
-def _packages(environ: Mapping[str, str]) -> str:
-    views = loaded_views(environ)
-    command = "Lay packages of your own over it: `uenvtool venv .venv PACKAGE`"
-    if views:
-        return f"The uenv {views[0].uenv} is loaded. {command}"
+def _loaded(environ: Mapping[str, str]) -> str:
+    if views := loaded_views(environ):
+        return f"The uenv {views[0].uenv} is loaded."
     if in_container(environ):
         name = container_name(environ)
-        return f"This is {f'the container {name}' if name else 'a container'}. {command}"
+        return f"This is {f'the container {name}' if name else 'a container'}."
     if _has_uenv(environ):
-        return "No uenv is loaded. Lay packages of your own over one: `uenvtool venv .venv PACKAGE --uenv IMAGE`"
-    return f"Load the module, or start the container, that has your PyTorch. {command}"
+        return "No uenv is loaded."
+    return "For your packages, first load the module, or start the container, that has your PyTorch."
+
+
+def _machine(system: str | None) -> str:
+    return f"This machine is {system}." if system else "This machine is none of `uenvtool list systems`."
+
+
+def _venv(environ: Mapping[str, str]) -> str:
+    return f"uenvtool venv .venv PACKAGE{' --uenv IMAGE' if _needs_image(environ) else ''}"
 
 
 def _job(system: str | None, environ: Mapping[str, str]) -> str:
-    if system is None:
-        return "Write a job for a system of `uenvtool list systems`: `uenvtool job --system NAME -- python train.py`"
     job = current_job(environ)
     is_pod = job is not None and job.scheduler == KUBERNETES
-    needs_image = _has_uenv(environ) and not loaded_views(environ)
-    options = [*([] if is_pod else ["--account NAME"]), *(["--image IMAGE"] if needs_image else [])]
-    command = " ".join(["uenvtool job", *options, "-- python train.py"])
-    return f"This machine is {system}. Write a tuned job: `{command}`"
+    options = (
+        ["--account NAME"] * (not is_pod) + ["--image IMAGE"] * _needs_image(environ) if system else ["--system NAME"]
+    )
+    return " ".join(["uenvtool job", *options, "-- python train.py"])
 
 
-def _rest(is_own_machine: bool) -> str:
-    recipe = "hello" if is_own_machine else "pytorch-2.9"
-    return f"Write the environment of an image: `uenvtool build {recipe}`. All commands: `uenvtool --help`"
+def _needs_image(environ: Mapping[str, str]) -> bool:
+    return _has_uenv(environ) and not loaded_views(environ) and not in_container(environ)
 
 
 def _has_uenv(environ: Mapping[str, str]) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,12 +51,12 @@ def test_help_fits_a_narrow_terminal_with_every_word_whole(monkeypatch: pytest.M
     ("environment", "first", "second"),
     [
         ({"UENV_VIEW": "/user-environment:pytorch:default"}, "The uenv pytorch is loaded", "uenvtool list systems"),
-        ({"CLUSTER_NAME": "clariden"}, "venv .venv PACKAGE", "This machine is clariden"),
-        ({"APPTAINER_CONTAINER": "/images/a.sif"}, "the container /images/a.sif", "--system NAME"),
-        ({}, "venv .venv PACKAGE", "--system NAME"),
+        ({"CLUSTER_NAME": "clariden"}, "that has your PyTorch", "This machine is clariden"),
+        ({"APPTAINER_CONTAINER": "/images/a.sif"}, "the container /images/a.sif", "none of"),
+        ({}, "that has your PyTorch", "none of"),
     ],
 )
-def test_alone_it_says_in_three_lines_where_to_begin(
+def test_alone_it_says_what_is_here_and_the_command_for_each_thing_to_do(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], first: str, second: str
 ) -> None:
     for name, value in environment.items():
@@ -64,10 +65,31 @@ def test_alone_it_says_in_three_lines_where_to_begin(
     answer = cli()
 
     lines = answer.stdout.splitlines()
-    assert (answer.code, len(lines), answer.stderr) == (0, 3, "")
+    assert (answer.code, answer.stderr) == (0, "")
     assert first in lines[0]
     assert second in lines[1]
-    assert "uenvtool --help" in lines[2]
+    assert [line[18:].partition(" ")[2] for line in lines[2:]] == [
+        "venv .venv PACKAGE",
+        f"job {'--account' if 'CLUSTER_NAME' in environment else '--system'} NAME -- python train.py",
+        "job check train.sh",
+        "build pytorch-2.6",
+        "--help",
+    ]
+
+
+def test_a_login_node_is_told_to_name_an_image_in_80_columns(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "uenv").touch(0o755)
+    monkeypatch.setenv("PATH", str(place))
+    monkeypatch.setenv("CLUSTER_NAME", "clariden")
+
+    lines = cli().stdout.splitlines()
+
+    assert lines[0] == "No uenv is loaded."
+    assert lines[2].endswith("uenvtool venv .venv PACKAGE --uenv IMAGE")
+    assert lines[3].endswith("uenvtool job --account NAME --image IMAGE -- python train.py")
+    assert max(map(len, lines)) <= 80
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,34 @@ def test_an_image_may_have_a_colon_in_its_path() -> None:
 
 def test_a_container_is_known_by_its_variables_and_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", (str(tmp_path / "mark"),))
+    monkeypatch.setattr("uenvtool.core.session.MOUNTS", "/nonexistent")
 
     assert not in_container({})
     assert in_container({"APPTAINER_CONTAINER": "/x.sif"})
     (tmp_path / "mark").touch()
     assert in_container({})
+
+
+@pytest.mark.parametrize(
+    ("root", "expected"),
+    {
+        "1 0 254:0 / / rw,relatime - ext4 /dev/vda rw": False,  # a virtual machine with a disk made from an image
+        "1 0 8:1 / / rw shared:1 - btrfs /dev/sda1 rw": False,
+        "600 589 0:52 / / rw,relatime master:205 - overlay overlay rw,lowerdir=/l": True,  # Docker's usual
+        "600 589 8:1 /var/lib/docker/vfs/dir/77 / rw - ext4 /dev/sda1 rw": True,  # its driver without an overlay
+        "600 589 0:41 /btrfs/subvolumes/77 / rw - btrfs /dev/sda1 rw": True,
+        "600 589 7:0 / / ro - squashfs /dev/loop0 ro": True,
+    }.items(),
+)
+def test_a_virtual_machine_made_from_a_containers_image_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, root: str, expected: bool
+) -> None:
+    (tmp_path / "mountinfo").write_text(f"22 1 0:21 / /proc rw - proc proc rw\n{root}\n")
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", (str(tmp_path),))
+    monkeypatch.setattr("uenvtool.core.session.MOUNTS", str(tmp_path / "mountinfo"))
+
+    assert in_container({}) == expected
+    assert in_container({"APPTAINER_CONTAINER": "/x.sif"})
 
 
 @pytest.mark.parametrize(

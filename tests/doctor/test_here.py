@@ -279,6 +279,7 @@ def test_variables_that_an_activation_set_on_the_host_are_found_in_a_container(
     for name, value in {**environ, "CXI_OTHER": "1", "UENVTOOL_SET": "uenv NCCL_NET CXI_OTHER"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ("/proc",))
+    monkeypatch.setattr("uenvtool.core.session.MOUNTS", "/nonexistent")
 
     assert found(cli)["host-variable-left"] == "NCCL_NET, CXI_OTHER, of uenv"
     monkeypatch.delenv("UENVTOOL_SET")

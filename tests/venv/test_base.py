@@ -170,6 +170,7 @@ def test_an_overlay_is_not_made_again_on_what_is_here_because_its_base_is_not_lo
     here.python.unlink()
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", marks)
+    monkeypatch.setattr("uenvtool.core.session.MOUNTS", "/nonexistent")
 
     answer = cli("venv", "v", "--update")
 

@@ -14,6 +14,8 @@ MAX_BYTES = 10_000_000
 SLURM, KUBERNETES = "slurm", "kubernetes"
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv", "/.singularity.d", "/.flatpak-info")
 """Files that Docker, Podman, Apptainer and Flatpak leave in a container."""
+MOUNTS = "/proc/self/mountinfo"
+"""The mounts of this process, as `man 5 proc` has their fields."""
 CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
 STARTED_BY = "UENVTOOL_STARTED_BY"
 """Set by `--uenv` and `--edf` for the command that they start: the words that start one there, for a shell."""
@@ -65,8 +67,14 @@ def loaded_views(environ: Mapping[str, str]) -> tuple[View, ...]:
 
 
 def in_container(environ: Mapping[str, str]) -> bool:
-    """Tell by what the runtimes leave (Docker, Podman, Apptainer, NVIDIA's images) if this is a container."""
-    return any(name in environ for name in CONTAINER_VARIABLES) or any(map(os.path.exists, CONTAINER_MARKS))
+    """Tell by what the runtimes leave (Docker, Podman, Apptainer, NVIDIA's images) if this is a container.
+
+    A virtual machine that was made from a container's image has its files too, on a disk of its own: they count
+    where `/` is no whole disk.
+    """
+    if any(name in environ for name in CONTAINER_VARIABLES):
+        return True
+    return any(map(os.path.exists, CONTAINER_MARKS)) and not _is_on_own_disk()
 
 
 def container_name(environ: Mapping[str, str]) -> str:
@@ -83,6 +91,17 @@ def current_job(environ: Mapping[str, str]) -> Job | None:
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return Job(scheduler=KUBERNETES, id=environ.get("HOSTNAME", ""))
     return None
+
+
+def _is_on_own_disk() -> bool:
+    """Tell if `/` is the whole of a disk: a runtime's is an overlay, an image, or a folder of the host's."""
+    try:
+        with open(MOUNTS, encoding="utf-8", errors="replace") as stream:
+            mounts = [line.split() for line in stream]
+    except OSError:
+        return False
+    sources = [words[words.index("-") + 2] for words in mounts if words[3:5] == ["/", "/"]]
+    return bool(sources) and sources[-1].startswith("/dev/") and not sources[-1].startswith("/dev/loop")
 
 
 def _view_root(mount: str, view: str) -> str:
