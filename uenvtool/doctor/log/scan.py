@@ -8,22 +8,20 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Line, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
+from uenvtool.doctor.log.texts import Search, search_for
 from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.log.words import IGNORED, Words, moment
 from uenvtool.doctor.nodes import numbers_of
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import Known, LogLine
-
-if TYPE_CHECKING:
-    from ahocorasick_rs import BytesAhoCorasick
 
 AROUND = 1_500
 """Characters of a line that are looked at before and behind the text that was found in it."""
@@ -65,7 +63,9 @@ class _Target:
 class Scanner:
     """Knows the lines, and reads any number of logs."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: Known, search_for: Callable[[Sequence[bytes]], Search] = search_for) -> None:
+        """Note the lines. search_for: returns the search for some texts, whose answers do not depend on it."""
+        self._search_for = search_for
         self.words = Words(known.words)
         targets: dict[bytes, list[_Target]] = defaultdict(list)
         for target in _targets(known):
@@ -77,12 +77,10 @@ class Scanner:
         self._header = self._texts.index(HEADER.encode()) if HEADER.encode() in targets else -1
         self._search = functools.lru_cache(maxsize=4)(self._search_without)
 
-    def _search_without(self, settled: frozenset[int]) -> tuple[BytesAhoCorasick, list[int]]:
+    def _search_without(self, settled: frozenset[int]) -> tuple[Search, list[int]]:
         """Return a search for the texts that can still say something, and the number of each."""
-        from ahocorasick_rs import BytesAhoCorasick, Implementation
-
         numbers = [number for number in range(len(self._texts)) if number not in settled]
-        return BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA), numbers
+        return self._search_for([self._texts[number] for number in numbers]), numbers
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
         """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""
@@ -101,7 +99,7 @@ class Scanner:
         line, counted, quiet = block.line, 0, 0
         floors: dict[int, int] = {}
         search, numbers = self._search(frozenset(seen.settled))
-        for found_number, start, end in search.find_matches_as_indexes(block.data, overlapping=True):
+        for found_number, start, end in search(block.data):
             number = numbers[found_number]
             if number in seen.settled or not max(block.start, quiet) <= start < block.end:
                 continue
