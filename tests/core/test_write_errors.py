@@ -64,7 +64,7 @@ def test_a_read_only_disk_is_named_where_a_record_is_kept(place: Path) -> None:
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
         with pytest.raises(ToolFailed, match="is mounted read-only: name another place"):
-            rewrite(disk, {"a": "a"}, obsolete=(), emptied=(), record="r", while_writing="w", afterwards="d")
+            rewrite(disk, {"a": "a"}, removed=(), emptied=(), record="r", while_writing="w", afterwards="d")
 
 
 def test_a_file_that_may_not_be_read_is_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

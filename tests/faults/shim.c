@@ -1,9 +1,11 @@
 /* Preloaded: lets writes and renames below $FAULT_FOLDER fail as a filesystem does that is far away or over quota.
    FAULT_BYTES: how many bytes may be written there, then EDQUOT. FAULT_RENAME: the number of the rename that is done
-   and answered with EIO, as over a network that lost the answer. */
+   and answered with EIO, as over a network that lost the answer. FAULT_SYNC, FAULT_CLOSE: the number of the fsync, or
+   of the close of a file that was written, that fails with EDQUOT, as where a server says so late. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +13,7 @@
 #include <sys/sendfile.h>
 #include <unistd.h>
 
-static long spent, renames;
+static long spent, renames, syncs, closes;
 
 static int is_there(int fd)
 {
@@ -73,4 +75,32 @@ int rename(const char *old, const char *new)
         return -1;
     }
     return real(old, new);
+}
+
+static int is_late(int fd, const char *variable, long *count)
+{
+    const char *number = getenv(variable);
+    return number && is_there(fd) && ++*count == atol(number);
+}
+
+int fsync(int fd)
+{
+    int (*real)(int) = dlsym(RTLD_NEXT, "fsync");
+    if (is_late(fd, "FAULT_SYNC", &syncs)) {
+        errno = EDQUOT;
+        return -1;
+    }
+    return real(fd);
+}
+
+int close(int fd)
+{
+    int (*real)(int) = dlsym(RTLD_NEXT, "close");
+    int flags = getenv("FAULT_CLOSE") ? fcntl(fd, F_GETFL) : -1;
+    if (flags != -1 && (flags & O_ACCMODE) != O_RDONLY && is_late(fd, "FAULT_CLOSE", &closes)) {
+        real(fd);
+        errno = EDQUOT;
+        return -1;
+    }
+    return real(fd);
 }

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT, SMALL
 from tests.faults import CASES
 from tests.faults.test_kills import torch_here
-from tests.support.disks import disk_with_quota, set_quota
+from tests.support.disks import disk_with_quota, set_quota, small_disk
 from tests.support.needs import need
 from tests.support.overlays import BaseHere
 from tests.support.trees import files
@@ -139,6 +139,89 @@ def test_clocks_that_jump(name: str, recipe: Path, place: Path) -> None:
         found = files(place)
         expected = expected or found
         assert found == expected, clock
+
+
+OTHERWISE: dict[str, tuple[str, ...]] = {
+    "build": COMMANDS["build"],
+    "job": (*COMMANDS["job"], "--lr", "0.1"),
+    "edit": ("edit", "small", "--pin", "zlib@1.4"),
+    "container": ("container", "ngc-pytorch-26.02-alps4", "-o", "out"),
+    "activate": COMMANDS["activate"],
+}
+"""The same commands with other inputs, so that they write again what they wrote."""
+STEP = 4096 if CASES else 8192
+"""How many bytes more are free each time."""
+AGAIN = list(COMMANDS) if CASES else ["job"]
+
+
+def written_before(name: str, folder: Path) -> None:
+    """Write what a command writes, and change what it is made of."""
+    (folder / "recipes/small").mkdir(parents=True)
+    (folder / "recipes/small/recipe.yaml").write_text(SMALL)
+    (folder / "systems").mkdir()
+    (folder / "out").mkdir()
+    (folder / "systems/mine.yaml").write_text("extends: rcp\ndescription: before\n")
+    assert_told(started(COMMANDS[name], cwd=folder), 0)
+    (folder / "systems/mine.yaml").write_text("extends: rcp\ndescription: after\n")
+    recipe = folder / "recipes/small/recipe.yaml"
+    recipe.write_text(recipe.read_text().replace("A small", "Another small"))
+
+
+def is_refused(name: str, folder: Path, env: Mapping[str, str] | None = None) -> bool:
+    """Run it again; where the disk refuses, all is as it was or the message says that it is not."""
+    before = files(folder)
+    done = started(OTHERWISE[name], env, cwd=folder)
+    assert_told(done, 0, 4)
+    if done.returncode == 0:
+        return False
+    told = "nothing was changed" if files(folder) == before else "some of the files may be new or gone"
+    assert f"hint: {told}" in done.stderr, (done.stderr, {*before} ^ {*files(folder)})
+    return True
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_full_disk_keeps_what_was_written_before(name: str, place: Path) -> None:
+    """Some pages are free, more each time, so that it is full at the first file, at the second, ..."""
+    with small_disk(place / "disk", "1m") as disk:
+        written_before(name, disk)
+        was, filler, refused = files(disk), disk / "filler", 0
+        filler.write_bytes(bytes(shutil.disk_usage(disk).free))
+        while is_refused(name, disk):
+            refused += 1
+            assert {**files(disk), "filler": None} == {**was, "filler": None}
+            os.truncate(filler, filler.stat().st_size - STEP)
+        assert refused > 1, "the disk was never full"
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_disk_without_inodes_keeps_what_was_written_before(name: str, place: Path) -> None:
+    with small_disk(place / "disk", "8m", inodes=100) as disk:
+        written_before(name, disk)
+        was, refused = files(disk), 0
+        fillers = [disk / f"filler{number}" for number in range(os.statvfs(disk).f_ffree)]
+        for filler in fillers:
+            filler.touch()
+        while is_refused(name, disk):
+            refused += 1
+            assert {path: text for path, text in files(disk).items() if "filler" not in path} == was
+            fillers.pop().unlink()
+        assert refused, "there was always one left"
+
+
+@pytest.mark.parametrize("call", ["FAULT_SYNC", "FAULT_CLOSE"])
+@pytest.mark.parametrize("name", AGAIN)
+def test_a_disk_that_refuses_late_keeps_what_was_written_before(
+    name: str, call: str, tmp_path: Path, shim: Path
+) -> None:
+    folder, kept = tmp_path / "now", tmp_path / "before"
+    kept.mkdir()
+    written_before(name, kept)
+    for number in range(1, 1000):
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(kept, folder)
+        if not is_refused(name, folder, {"LD_PRELOAD": str(shim), "FAULT_FOLDER": str(folder), call: str(number)}):
+            break
+    assert number > 2, "it was never asked"
 
 
 LIMITS = [

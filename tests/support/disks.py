@@ -13,10 +13,13 @@ from tests.support.needs import skip_without
 
 
 @contextmanager
-def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """A new filesystem of `size` (as mount reads it, "600k") at `folder`; skips if this user cannot mount one."""
+def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[Path]:
+    """A new filesystem of `size` (as mount reads it, "600k") at `folder`; skips if this user cannot mount one.
+
+    inodes: how many files and folders it holds; 0: any number.
+    """
     folder.mkdir(parents=True)
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={size},nr_inodes={inodes}", "tmpfs", str(folder)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
         skip_without("root that may mount", "run the tests as root, outside a restricted container")
     try:

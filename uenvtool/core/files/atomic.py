@@ -19,8 +19,9 @@ REMEDIES = {
     errno.EPERM: "{folder} is not yours to write: name another place, or ask its owner",
 }
 """What helps, by what the system said."""
+_DISK_FAILED = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 UNCHANGED = "nothing was changed"
-PARTLY = "some of the files may be new, and the next run writes the others"
+PARTLY = "some of the files may be new or gone, and the next run writes all"
 
 
 def write(path: Path, content: str | bytes, *, keep_mode: bool = False) -> None:
@@ -49,72 +50,51 @@ def rewrite(
     folder: Path,
     contents: Mapping[str, str],
     *,
-    obsolete: Sequence[str],
+    removed: Sequence[str],
     emptied: Sequence[str],
     record: str,
     while_writing: str,
     afterwards: str,
+    copies: Mapping[str, bytes] | None = None,
 ) -> None:
     """Replace and remove files below `folder`, with a record that is true at every instant.
 
-    contents: relative name to what is written. obsolete: names that are removed. emptied: names whose
-    folders go if nothing is left in them. record: the name of the record. while_writing, afterwards:
-    what it says before the first file is touched, and when all is done.
+    All of them, the copies and both records are on disk beside their places before anything is touched: a disk that
+    is full, has no inodes left or fails when it is synced has changed nothing then. Afterwards there are only names to
+    give and to take away; a disk that refuses one, as btrfs does where a quota is spent, leaves the record that says
+    what is being written.
 
-    Raises ToolFailed, with nothing changed, if the disk is full. A disk that takes the files and then refuses their
-    names, as btrfs does where a quota is spent, leaves the record that says what is being written.
+    contents: relative name to what is written. removed: names that are taken away before the first file is replaced.
+    emptied: names whose folders go if nothing is left in them. record: the name of the record. while_writing,
+    afterwards: what it says before the first file is touched, and when all is done. copies: relative name to what is
+    kept of files that are replaced. Raises ToolFailed, which says if anything was changed.
     """
-    last = {record: afterwards}
     if not emptied and all(_holds(folder / name, as_bytes(text)) for name, text in contents.items()):
-        write_all(folder, last)
+        write_all(folder, {record: afterwards})
         return
     with contextlib.ExitStack() as stack:
-        with _kept_on_error(folder / record):
-            write_all(folder, {record: while_writing})
-            staged = stack.enter_context(_staged(folder, contents))
-            staged_record = stack.enter_context(_staged(folder, last))
-        _replace_all(staged, folder, PARTLY)
+        before = stack.enter_context(_staged(folder, {record: while_writing}))
+        kept = stack.enter_context(_staged(folder, copies or {}))
+        new = stack.enter_context(_staged(folder, contents))
+        after = stack.enter_context(_staged(folder, {record: afterwards}, also_held=True))
+        _replace_all([*before, *kept], folder)
         with write_errors(folder, PARTLY):
-            for name in obsolete:
+            for name in removed:
                 (folder / name).unlink(missing_ok=True)
+        _replace_all(new, folder, PARTLY)
         for name in emptied:
             remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
-        _replace_all(staged_record, folder, PARTLY)
-
-
-@contextlib.contextmanager
-def _kept_on_error(path: Path) -> Iterator[None]:
-    """Give a file its old content back, which needs no space on a full disk, if what is done inside fails."""
-    aside = path.with_name(f".{path.name}.old{STAGED_SUFFIX}")
-    if path.exists():
-        _link_or_copy(path, aside)
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.replace(aside, path) if aside.exists() else path.unlink(missing_ok=True)
-        raise
-    finally:
-        with contextlib.suppress(OSError):  # a disk that is read-only says so where something is written
-            aside.unlink()
-
-
-def _link_or_copy(path: Path, target: Path) -> None:
-    import shutil
-
-    with write_errors(target):
-        target.unlink(missing_ok=True)
-        try:
-            os.link(path, target)
-        except OSError:  # a filesystem without hard links
-            shutil.copy2(path, target)
+        _replace_all(after, folder, PARTLY)
 
 
 @contextlib.contextmanager
 def _staged(
-    folder: Path, contents: Mapping[str, str | bytes], *, keep_modes: bool = False
+    folder: Path, contents: Mapping[str, str | bytes], *, keep_modes: bool = False, also_held: bool = False
 ) -> Iterator[list[tuple[Path, Path]]]:
-    """Put files beside their targets, as pairs of both; what was not given its name is removed at the end."""
+    """Put files beside their targets, as pairs of both; what was not given its name is removed at the end.
+
+    also_held: also what a target holds already, since it is replaced in between.
+    """
     staged: list[tuple[Path, Path]] = []
     made: list[Path] = []
     try:
@@ -123,15 +103,15 @@ def _staged(
             for name, content in contents.items():
                 target = folder / name
                 data = as_bytes(content)
-                if _holds(target, data):
+                if _holds(target, data) and not also_held:
                     continue
                 made += make_folders(target.parent)
                 mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
                 staged.append((_stage(target, data, mode), target))
-            yield staged
+        yield staged
     finally:
         for temporary, _ in staged:
-            temporary.unlink(missing_ok=True)
+            _remove_stray(temporary)
         remove_empty(made)
 
 
@@ -140,9 +120,9 @@ def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path, state: str =
         for temporary, target in staged:
             os.replace(temporary, target)
             state = PARTLY
+        sync_folders({target.parent for _, target in staged})
     except OSError as error:
         raise write_error(folder, error, state) from error
-    sync_folders({target.parent for _, target in staged})
 
 
 def _holds(path: Path, data: bytes) -> bool:
@@ -280,8 +260,13 @@ def _remove_strays(folder: Path, *, below: bool) -> None:
     """Remove what a killed run left half written; the lock says that nobody writes it now."""
     pattern = f".*{STAGED_SUFFIX}"
     for stray in folder.rglob(pattern) if below else folder.glob(pattern):
-        with contextlib.suppress(OSError):
-            stray.unlink()
+        _remove_stray(stray)
+
+
+def _remove_stray(path: Path) -> None:
+    """Remove a file that has no name of its own yet; a disk that lets nobody do that has said so before."""
+    with contextlib.suppress(OSError):
+        path.unlink()
 
 
 def _stage(target: Path, data: bytes, mode: int) -> Path:
@@ -295,7 +280,7 @@ def _stage(target: Path, data: bytes, mode: int) -> Path:
             os.fchmod(stream.fileno(), mode)
             os.fsync(stream.fileno())
     except BaseException:
-        os.unlink(name)
+        _remove_stray(name)
         raise
     return name
 
@@ -328,7 +313,10 @@ def remove_empty(folders: list[Path]) -> None:
 
 
 def sync_folders(folders: set[Path]) -> None:
-    """Put the renames on disk too; some filesystems cannot, and lose nothing but recency."""
+    """Put the renames on disk too; some filesystems cannot, and lose nothing but recency. Raises OSError."""
     for folder in folders:
-        with contextlib.suppress(OSError):
+        try:
             _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            if error.errno in _DISK_FAILED:
+                raise

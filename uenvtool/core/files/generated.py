@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.files.atomic import as_bytes, locked, rewrite, write, write_errors
+from uenvtool.core.files.atomic import as_bytes, locked, rewrite, write_errors
 from uenvtool.core.files.reading import is_open_ended, read_bytes
 from uenvtool.core.value import value_class
 
@@ -203,12 +203,19 @@ def refuse_foreign(
 
 
 def write_generated(
-    folder: Path, contents: Mapping[str, str], *, keep: Collection[str] = (), more: Mapping[str, Any] | None = None
+    folder: Path,
+    contents: Mapping[str, str],
+    *,
+    keep: Collection[str] = (),
+    more: Mapping[str, Any] | None = None,
+    copies: Mapping[str, bytes] | None = None,
+    withdrawn: Sequence[str] = (),
 ) -> None:
     """Write files into a folder whose lock is held, and remove those that the tool wrote before and are not wanted.
 
-    keep: recorded names that stay as they are. more: for the record. Raises ToolFailed if the disk does not
-    take them; the old ones are then unchanged.
+    keep: recorded names that stay as they are. more: for the record. copies: names and contents of what is kept of
+    changed files. withdrawn: names that are gone until all are written. Raises ToolFailed if the disk does not take
+    them; the old ones are then unchanged.
     """
     record = read_record(folder)
     present = dict(_present(folder, record.names))
@@ -221,11 +228,12 @@ def write_generated(
     rewrite(
         folder,
         contents,
-        obsolete=[name for name in obsolete if name in present and owned[name] == digest(present[name])],
+        removed=[*withdrawn, *(name for name in obsolete if name in present and owned[name] == digest(present[name]))],
         emptied=obsolete,
         record=RECORD,
         while_writing=Record(files=owned, writing=written, more=record.more).text(),
         afterwards=final.text(),
+        copies=copies,
     )
 
 
@@ -253,11 +261,12 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
                 hint = "keep your change: choose another name with -o; or replace it with --force"
                 raise BadInput(f"{folder / name} was changed since uenvtool wrote it\n{diff}", hint=hint)
             changed.append((name, content))
-        for name, content in changed:
-            write(_free_name(folder, f"{name}.before"), content)
-        if sum(content_inside(folder, name) != as_bytes(text) for name, text in contents.items()) > 1:
-            (folder / next(iter(contents))).unlink(missing_ok=True)
-        write_generated(folder, dict(reversed([*contents.items()])), keep=record.names - set(contents))
+        others = record.names - set(contents)
+        last_first = dict(reversed([*contents.items()]))
+        copies = {_free_name(folder, f"{name}.before").name: content for name, content in changed}
+        differing = [name for name, text in contents.items() if content_inside(folder, name) != as_bytes(text)]
+        withdrawn = [next(iter(contents))] if len(differing) > 1 else []
+        write_generated(folder, last_first, keep=others, copies=copies, withdrawn=withdrawn)
 
 
 def _write_through(folder: Path, contents: Mapping[str, str], open_ended: Sequence[str]) -> None:

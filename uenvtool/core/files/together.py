@@ -43,6 +43,7 @@ def publish(replacements: Sequence[Replacement]) -> None:
             _put(replacement, undo)
         for replacement in replacements:
             _keep_old(replacement, undo)
+        sync_folders({replacement.target.parent for replacement in replacements})
     except BaseException as error:
         for step in reversed(undo):
             with contextlib.suppress(OSError):
@@ -50,7 +51,6 @@ def publish(replacements: Sequence[Replacement]) -> None:
         if isinstance(error, OSError):
             raise write_error(replacements[0].target, error) from error
         raise
-    sync_folders({replacement.target.parent for replacement in replacements})
 
 
 def _put(replacement: Replacement, undo: list[Undo]) -> None:
