@@ -25,7 +25,6 @@ from tests.support.needs import skip_without
 
 HOW = "apt-get install slurm-wlm munge, and run the tests as root"
 DATABASE = ("mariadb-install-db", "mariadbd", "slurmdbd")
-MUNGE_SOCKET = Path("/run/munge/munge.socket.2")
 NODES = ("n1", "n2", "n3", "n4")
 GPUS = 4
 ENDED = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT")
@@ -34,6 +33,7 @@ ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 AuthType=auth/munge
+AuthInfo=socket={munge}/socket
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
@@ -61,6 +61,7 @@ MinJobAge=2
 """What keeps jobs in a database, and in the controller for seconds only."""
 SLURMDBD = """
 AuthType=auth/munge
+AuthInfo=socket={munge}/socket
 DbdHost=localhost
 DbdPort={port}
 SlurmUser=root
@@ -118,7 +119,7 @@ class Slurm:
 
 @contextmanager
 def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = False) -> Iterator[Slurm]:
-    """Start munge, where it does not run, and a Slurm; end them afterwards. Skips where that cannot be.
+    """Start a Slurm with a munge of its own; end them afterwards. Skips where that cannot be.
 
     plugin: one that its commands and nodes load (SPANK). accounting: with a database, which keeps the scripts and
     environments of jobs.
@@ -131,8 +132,9 @@ def running_slurm(folder: Path, plugin: Path | None = None, accounting: bool = F
     # Sockets have their names in the spool folder: 108 letters at most, of which pytest's own folders leave too few.
     with _alone(), tempfile.TemporaryDirectory(prefix="slurm-") as spool:
         Path(spool).chmod(0o755)  # a job's script lies there, for its user to read
-        conf = _configured(folder, Path(spool), plugin)
-        with _started(Slurm(conf), accounting) as slurm:
+        munge = Path(spool) / "munge"
+        conf = _configured(folder, Path(spool), munge, plugin)
+        with _started(Slurm(conf), munge, accounting) as slurm:
             yield slurm
 
 
@@ -145,14 +147,12 @@ def _alone() -> Iterator[None]:
 
 
 @contextmanager
-def _started(slurm: Slurm, accounting: bool) -> Iterator[Slurm]:
+def _started(slurm: Slurm, munge: Path, accounting: bool) -> Iterator[Slurm]:
     folder = slurm.conf.parent
-    started = []
-    if not _munge_answers():
-        started.append(_munge(folder))
+    started = [_munge(munge)]
     environment = {**os.environ, "SLURM_CONF": str(slurm.conf)}
     if accounting:
-        started += _database(slurm, environment)
+        started += _database(slurm, munge, environment)
     hosts = folder / "hosts"
     hosts.write_text(Path("/etc/hosts").read_text() + f"127.0.0.1 {' '.join(NODES)}\n")
     own = 'mount --bind "$0" /etc/hosts && mount -t tmpfs disk /mnt && mkdir -p /mnt/bb/root && exec "$@"'
@@ -170,7 +170,7 @@ def _started(slurm: Slurm, accounting: bool) -> Iterator[Slurm]:
             process.wait()
 
 
-def _configured(folder: Path, spool: Path, plugin: Path | None) -> Path:
+def _configured(folder: Path, spool: Path, munge: Path, plugin: Path | None) -> Path:
     """Write what the daemons read; gives slurm.conf."""
     (folder / "state").mkdir()
     for name in NODES:
@@ -181,15 +181,15 @@ def _configured(folder: Path, spool: Path, plugin: Path | None) -> Path:
     host = socket.gethostname().split(".")[0]
     port, *ports = _free_ports(1 + len(NODES))
     lines = [NODE.format(name=name, host=host, port=each, gpus=GPUS) for name, each in zip(NODES, ports, strict=True)]
-    text = CONFIGURATION.format(host=host, folder=folder, spool=spool, port=port) + "".join(lines) + PARTITION
-    (folder / "slurm.conf").write_text(text)
+    general = CONFIGURATION.format(host=host, folder=folder, spool=spool, munge=munge, port=port)
+    (folder / "slurm.conf").write_text(general + "".join(lines) + PARTITION)
     devices = f"NodeName=n[1-{len(NODES)}] Name=gpu File={folder}/gpu[0-{GPUS - 1}] Flags=nvidia_gpu_env\n"
     (folder / "gres.conf").write_text(devices)
     (folder / "plugstack.conf").write_text(f"required {plugin}\n" if plugin else "")
     return folder / "slurm.conf"
 
 
-def _database(slurm: Slurm, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def _database(slurm: Slurm, munge: Path, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a database and Slurm's daemon for it, and have the controller use them."""
     folder = slurm.conf.parent
     data, reached, (port,) = folder / "database", folder / "db.sock", _free_ports(1)
@@ -201,7 +201,7 @@ def _database(slurm: Slurm, environment: Mapping[str, str]) -> Iterator[subproce
     _wait(reached.exists, folder)
     conf = folder / "slurmdbd.conf"
     conf.touch(mode=0o600)
-    conf.write_text(SLURMDBD.format(port=port, folder=folder))
+    conf.write_text(SLURMDBD.format(port=port, folder=folder, munge=munge))
     yield subprocess.Popen(
         [DATABASE[2], "-D"], env={**environment, "MYSQL_UNIX_PORT": str(reached)}, stderr=subprocess.DEVNULL
     )
@@ -210,19 +210,17 @@ def _database(slurm: Slurm, environment: Mapping[str, str]) -> Iterator[subproce
     _wait(lambda: slurm.run("sacctmgr", "-i", "add", "cluster", "test").returncode == 0, folder)
 
 
-def _munge_answers() -> bool:
-    """Tell if a munge runs here; one that was killed leaves its socket."""
-    with socket.socket(socket.AF_UNIX) as connection:
-        return connection.connect_ex(str(MUNGE_SOCKET)) == 0
-
-
 def _munge(folder: Path) -> subprocess.Popen[bytes]:
-    MUNGE_SOCKET.parent.mkdir(exist_ok=True)
-    shutil.chown(MUNGE_SOCKET.parent, "munge", "munge")
-    process = subprocess.Popen(
-        ["munged", "--foreground", "--force"], user="munge", group="munge", stderr=subprocess.DEVNULL
-    )
-    _wait(_munge_answers, folder)
+    """Start a munge with a key, a socket and all else in this folder, which is made."""
+    folder.mkdir()
+    (folder / "key").write_bytes(os.urandom(128))
+    (folder / "key").chmod(0o400)
+    for path in (folder, folder / "key"):
+        shutil.chown(path, "munge", "munge")
+    own = [f"--{name}-file={folder}/{name}" for name in ("key", "pid", "seed")]
+    words = ["munged", "--foreground", "--force", f"--socket={folder}/socket", *own]
+    process = subprocess.Popen(words, user="munge", group="munge", stderr=subprocess.DEVNULL)
+    _wait((folder / "socket").exists, folder)
     return process
 
 
