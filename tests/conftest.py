@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support import needs, outputs, samples
 from tests.support.bases import Loaded, loaded, no_base, wheels
+from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
 from uenvtool.__main__ import run
 from uenvtool.knowledge import finding, lock, rule, tuning
@@ -39,7 +40,7 @@ EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
 ONE_EACH = ("real", "faults", "fuzz")
 """Folders of which a run takes the first test of each file; the others are `slow`, unless a file is named."""
-__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "no_base", "wheels"]
+__all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "wheels"]
 
 
 settings.register_profile(  # which a busy machine would miss

@@ -6,6 +6,7 @@ import os
 import re
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -61,7 +62,7 @@ def test_no_two_blocks_have_one_name() -> None:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory, mount_points: tuple[Path, ...]) -> World:
     return made(tmp_path_factory.mktemp("world"))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.doctor.test_bandwidth import PRINTED, WITHOUT_HOOK
 from tests.support import peers
-from tests.support.needs import need, skip_without
+from tests.support.needs import need
 from tests.support.overlays import extension_source, wheel
 from tests.support.project import ROOT
 from tests.support.slurm import Slurm
@@ -20,7 +20,6 @@ from tests.support.uenv import uenv_image
 
 LABEL = "pytorch/v2.6.0:v1"
 MOUNT = Path("/user-environment")
-TOOLS = Path("/user-tools")
 FAILED = "THIS LINE FAILED"
 TRAIN = '''"""Stands for a training script: every rank meets rank 0 at MASTER_ADDR:MASTER_PORT, and says so."""
 import os, socket, time, torch
@@ -127,15 +126,10 @@ class World:
 
 
 def made(folder: Path) -> World:
-    """A world below a folder; skips if the uenv client or its mount points are not here."""
+    """A world below a folder; skips if the uenv client is not here."""
     need("mksquashfs")
     need("script")
     programs = peers.uenv_programs()
-    if not (MOUNT.is_dir() and TOOLS.is_dir()):
-        if os.geteuid() != 0:
-            skip_without("the mount points of uenvs", f"as root: mkdir {MOUNT} {TOOLS}")
-        MOUNT.mkdir(exist_ok=True)
-        TOOLS.mkdir(exist_ok=True)
     home = folder / "home"
     (home / ".config" / "uenv").mkdir(parents=True)
     (home / ".config" / "uenv" / "config").write_text(f"repo = {folder}/repo\n")

@@ -88,6 +88,7 @@ def test_one_that_fails_says_its_last_words(environment: Installable, tmp_path: 
     assert "post-install.log" in str(raised.value)
 
 
+@pytest.mark.usefixtures("mount_points")
 def test_what_is_named_is_an_input_and_an_image_without_it_is_another_one(cli: Cli, place: Path, write: Write) -> None:
     spack = spack_that_only_has_a_version(place / "spack")
     plain = packed_image(place / "pytorch.squashfs", inputs())

@@ -24,6 +24,7 @@ from tests.support.slurm import running_slurm
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
+    pytest.mark.usefixtures("mount_points"),
     pytest.mark.xdist_group("slurm"),
     needs_solver,
     *needs("mksquashfs"),

@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.build,
     pytest.mark.xdist_group("spack"),
     needs_solver,
-    pytest.mark.skipif(not Path("/user-environment").is_dir(), reason="needs the mount point: mkdir /user-environment"),
+    pytest.mark.usefixtures("mount_points"),
     *needs("mksquashfs"),
 ]
 RECIPE = """\

@@ -23,6 +23,7 @@ from tests.support.needs import needs, needs_solver
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
+    pytest.mark.usefixtures("mount_points"),
     pytest.mark.xdist_group("spack"),
     needs_solver,
     *needs("mksquashfs"),

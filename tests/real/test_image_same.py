@@ -22,6 +22,7 @@ from uenvtool.__main__ import run
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
+    pytest.mark.usefixtures("mount_points"),
     needs_solver,
     *needs("mksquashfs"),
 ]

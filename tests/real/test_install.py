@@ -20,6 +20,7 @@ from uenvtool.env.installable import read_installable
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
+    pytest.mark.usefixtures("mount_points"),
     pytest.mark.xdist_group("spack"),
     pytest.mark.skipif(shutil.which("readelf") is None, reason="needs readelf: apt-get install binutils"),
     needs_solver,

@@ -6,6 +6,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,7 @@ print(os.environ["RANK"], os.environ["SLURMD_NODENAME"], os.getcwd(), pid, os.pa
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory, mount_points: tuple[Path, ...]) -> World:
     return made(tmp_path_factory.mktemp("world"))
 
 

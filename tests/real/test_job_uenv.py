@@ -22,7 +22,7 @@ os.write(1, (line + "\\n").encode())
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory: pytest.TempPathFactory, mount_points: tuple[Path, ...]) -> World:
     found = made(tmp_path_factory.mktemp("world"))
     overlay = found.run(f"uenv run {LABEL} --view=default -- uenvtool venv myenv einops --squash")
     assert overlay.returncode == 0, overlay.stderr

@@ -42,12 +42,10 @@ class Bucket(Quiet):
 
 
 @pytest.fixture
-def check(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def check(cli: Cli, write: Write, mount_points: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Checks what a build of `hello` needs by a site file with this text, and what the file says of Spack."""
     spack, packages = peers.SPACK.need(), peers.PACKAGES.need()
     need("mksquashfs")
-    if not Path("/user-environment").is_dir():
-        skip_without("the mount point", "mkdir /user-environment")
     monkeypatch.setenv("CACHE_SECRET", SECRET)
 
     def call(text: str, *words: str | Path) -> Answer:

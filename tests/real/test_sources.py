@@ -26,6 +26,7 @@ from uenvtool.knowledge.system import load_system
 pytestmark = [
     pytest.mark.real,
     pytest.mark.build,
+    pytest.mark.usefixtures("mount_points"),
     pytest.mark.xdist_group("spack"),
     needs_solver,
 ]
