@@ -1,0 +1,179 @@
+"""What commands do on aarch64, under user emulation: Debian's arm64 packages and wheels in a folder, by chroot.
+
+The emulator is registered in a user namespace (Linux 6.7 and newer) and is gone with it; no rights are needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Answer, Cli
+from tests.support.needs import how_to_get, needs, skip_without
+from tests.support.overlays import wheel
+from tests.support.project import ROOT
+from uenvtool.venv.settings import read_settings
+from uenvtool.venv.uv import find_uv
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.xdist_group("aarch64")]
+pytestmark += needs("unshare", "apt-get", "dpkg-deb", "tar")
+HANDLER = Path("/usr/lib/binfmt.d/qemu-aarch64.conf")
+PACKAGES = ("bash", "coreutils", "libstdc++6", "python3", "squashfs-tools")
+OF_APT = """
+#clear APT::Architectures;
+#clear APT::Update;
+APT {{ Architecture "arm64"; Architectures:: "arm64"; Install-Recommends "false"; Sandbox::User ""; }};
+Dir {{ Etc::main "/dev/null"; Etc::parts "/dev/null"; Cache "{0}"; State "{0}/state"; State::status "/dev/null"; }};
+"""
+"""Comes after the machine's own settings, which say where packages are and how to reach them."""
+INSIDE = """
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+cat "$1" >/proc/sys/fs/binfmt_misc/register
+mount --rbind /dev "$2/dev"
+mount -t proc proc "$2/proc"
+exec chroot "$2" /usr/bin/env -i -C /work HOME=/root PATH=/usr/bin:/bin NO_COLOR=1 "${@:3}"
+"""
+TOOL = "opt/uenvtool"
+SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\nexport NCCL_SOCKET_IFNAME=hsn\ntorchrun train.py\n"
+LOG = "nid001: NCCL INFO NET/Socket : Using [0]hsn0:10.0.0.1<0>\nnid001: NCCL INFO Using network Socket\n"
+
+
+def run(words: Sequence[str | Path], **variables: str) -> Answer:
+    env = {**os.environ, **variables}
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=300)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def get(what: str, words: Sequence[str | Path], **variables: str) -> None:
+    """Run what asks the network; skips the test if that gives nothing."""
+    try:
+        answer = run(words, **variables)
+    except subprocess.TimeoutExpired as error:
+        skip_without(what, f"a network ({error})")
+    if answer.code != 0:
+        skip_without(what, f"a network ({answer.stderr.strip()[-300:]})")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A Debian for aarch64 in a folder, and in it a folder to work in and one with the tool's packages."""
+
+    root: Path
+    work: Path
+    site: Path
+
+    def run(self, *words: str) -> Answer:
+        start = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--kill-child", "bash", "-ec"]
+        return run([*start, INSIDE, "bash", HANDLER, self.root, *words])
+
+    def uenvtool(self, *words: str, **variables: str) -> Answer:
+        given = [f"{name}={value}" for name, value in variables.items()]
+        return self.run("env", *given, f"/{TOOL}/bin/python", f"/{TOOL}/bin/uenvtool", *words)
+
+
+def unpack_debian(root: Path, apt: Path) -> None:
+    for folder in ("state/lists/partial", "archives/partial"):
+        (apt / folder).mkdir(parents=True)
+    own = apt / "apt.conf"
+    own.write_text(run(["apt-config", "dump"]).stdout + OF_APT.format(apt))
+    get("Debian's lists for arm64", ["apt-get", "--error-on=any", "update"], APT_CONFIG=str(own))
+    get("Debian for arm64", ["apt-get", "-y", "--download-only", "install", *PACKAGES], APT_CONFIG=str(own))
+    unpack = 'dpkg-deb --fsys-tarfile "$0" | tar -x -C "$1" --no-same-owner --keep-directory-symlink'
+    for package in sorted((apt / "archives").glob("*.deb")):
+        assert run(["bash", "-o", "pipefail", "-c", unpack, package, root]).code == 0
+
+
+def install_tool(machine: Machine, dist: Path) -> None:
+    built = run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", dist, ROOT])
+    assert built.code == 0, built.stderr
+    settings = read_settings(os.environ)  # of pip, as `uenvtool venv` takes them
+    version = machine.site.parent.name.removeprefix("python")
+    words = ["pip", "install", "--only-binary=:all:", "--python-platform=aarch64-manylinux_2_28"]
+    words += [
+        f"--python-version={version}",
+        "--target",
+        str(machine.site),
+        *settings.arguments,
+        *map(str, dist.glob("*.whl")),
+    ]
+    get("wheels for aarch64", [find_uv(), *words], **{**settings.environment, "UV_CACHE_DIR": str(dist / "cache")})
+    (machine.site / "bin").rename(machine.root / TOOL / "bin")
+    (machine.root / TOOL / "bin/python").symlink_to("/usr/bin/python3")
+    (machine.root / TOOL / "pyvenv.cfg").write_text("home = /usr/bin\n")
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    if not HANDLER.exists():
+        skip_without("an emulator of aarch64", how_to_get("qemu-user-static"))
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "root")
+        (root / "work").mkdir(parents=True)
+        unpack_debian(root, Path(folder, "apt"))
+        library = root / TOOL / "lib" / os.readlink(root / "usr/bin/python3")
+        made = Machine(root, root / "work", library / "site-packages")
+        started = made.run("uname", "-m")
+        if started.stdout != "aarch64\n":
+            skip_without("binfmt_misc in a user namespace", f"Linux 6.7 or newer ({started.stderr.strip()})")
+        install_tool(made, Path(folder, "dist"))
+        yield made
+
+
+COMMANDS = """\
+list
+show pytorch-2.6 --json
+build pytorch-2.6 --no-concretize
+job --system clariden --account g1 --recipe pytorch-2.6 -o job.sh -- python train.py
+job check script.sh --system clariden
+doctor --log run.out --system clariden
+activate --system clariden --shell bash
+container pytorch-25.06
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS.splitlines())
+def test_a_command_says_and_writes_what_it_does_here(machine: Machine, cli: Cli, place: Path, command: str) -> None:
+    shutil.rmtree(machine.work)
+    for folder in (place, machine.work):
+        folder.mkdir(exist_ok=True)
+        (folder / "script.sh").write_text(SCRIPT)
+        (folder / "run.out").write_text(LOG)
+
+    there, here = machine.uenvtool(*command.split()), cli(*command.split())
+
+    data = f"/{machine.site.relative_to(machine.root)}/uenvtool/data/"
+    assert replace(there, stdout=there.stdout.replace(data, f"{ROOT}/")) == here
+    assert run(["diff", "-r", machine.work, place]) == Answer(0, "", "")
+
+
+def test_doctor_looks_at_the_shell(machine: Machine) -> None:
+    answer = machine.uenvtool("doctor")
+
+    assert answer.code in (0, 1), answer.stderr
+    assert "in this shell" in answer.stdout
+
+
+def test_an_overlay_and_its_image_are_of_aarch64(machine: Machine, cli: Cli) -> None:
+    compiled = {f"rpds/{path.name}": path.read_bytes() for path in (machine.site / "rpds").glob("*.*")}
+    python = "cp" + machine.site.parent.name.removeprefix("python").replace(".", "")
+    for version, architecture in (("1.0", "aarch64"), ("2.0", "x86_64")):
+        tag = f"{python}-{python}-manylinux_2_17_{architecture}"
+        wheel(machine.work / "wheels", "rpds", version, files=compiled, tag=tag)
+    words = ["venv", "mine", "rpds", "--base", "/usr/bin/python3", "--squash"]
+
+    made = machine.uenvtool(*words, PIP_NO_INDEX="1", PIP_FIND_LINKS="/work/wheels")
+
+    assert made.code == 0, made.stderr
+    ran = machine.run("/work/mine/bin/python", "-c", "import rpds; print(len(rpds.List([1, 2])), rpds.__file__)")
+    assert ran.stdout.startswith("2 /work/mine/"), ran.stderr
+    data = json.loads(cli("venv", "info", machine.work / "mine.squashfs", "--json").stdout)
+    assert [(each["name"], each["version"]) for each in data["packages"]] == [("rpds", "1.0")]
