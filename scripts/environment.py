@@ -33,7 +33,7 @@ def main() -> int:
     python, uv = venv / "bin" / "python", venv / "bin" / "uv"
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", *source]
     if not python.exists():
-        say(f"Python {sys.version.split()[0]} ({sys.executable}) makes {venv}")
+        say(f"a virtual environment of Python {sys.version.split()[0]}, {sys.executable}")
         subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     if not uv.exists():
         say("pip gets uv")

@@ -38,8 +38,10 @@ lock.parse_lock = functools.cache(lock.parse_lock)
 
 EXPENSIVE = ("slow", "build", "solve")
 """Marks of tests that run only if an option of that name is given."""
-ONE_EACH = ("real", "faults", "fuzz")
+ONE_EACH = ("faults", "fuzz")
 """Folders of which a run takes the first test of each file; the others are `slow`, unless a file is named."""
+WITH_PROGRAMS = "real"
+"""The folder whose tests run real programs to the end, and wait for them: `slow`, unless a file is named."""
 __all__ = ["ROOT", "SMALL", "Answer", "Loaded", "loaded", "mount_points", "no_base", "wheels"]
 
 
@@ -69,7 +71,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         first: dict[Path, str] = {}
         for item in items:
             test = item.nodeid.partition("[")[0]
-            if item.path.parent.name in ONE_EACH and first.setdefault(item.path, test) != test:
+            folder = item.path.parent.name
+            if folder == WITH_PROGRAMS or (folder in ONE_EACH and first.setdefault(item.path, test) != test):
                 item.add_marker("slow")
     named = config.getoption("markexpr") or ""
     unwanted = [mark for mark in EXPENSIVE if not (config.getoption(mark) or mark in named)]

@@ -43,8 +43,11 @@ def shipped() -> list[tuple[str, str, str]]:
     ]
 
 
+SHIPPED = shipped()
+
+
 @pytest.mark.build
-@pytest.mark.parametrize(("recipe", "system", "uarch"), shipped(), ids=map("-".join, shipped()))
+@pytest.mark.parametrize(("recipe", "system", "uarch"), SHIPPED, ids=map("-".join, SHIPPED))
 def test_no_version_is_preferred_that_spack_does_not_know(
     real_spack: RealSpack, place: Path, recipe: str, system: str, uarch: str
 ) -> None:
