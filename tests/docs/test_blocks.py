@@ -20,6 +20,7 @@ from tests.support.slurm import Slurm, running_slurm
 
 BLOCKS = read_blocks()
 NOT_RUN = {
+    "README.md: scripts/test": "it runs these tests; .ci/run runs it as a newcomer does",
     "docs/images.md: uenvtool image build pytorch-2.6 --slurm --nodes 4 --account g123 --time 24:00:00": "takes hours",
     "docs/images.md: uenvtool image build pytorch-2.6 --tag hash \\": "the same",
 }
