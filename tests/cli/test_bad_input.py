@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,15 @@ def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli: Cli, place:
     assert (answer.code, answer.stdout) == (2, "")
     assert way_out in answer.stderr.partition("\nhint: ")[2]
     assert not (place / "v").exists()
+
+
+@pytest.mark.parametrize("line", [line for line in WAYS_OUT if line.startswith(("image build", "pack"))])
+def test_bad_input_is_told_before_a_program_that_is_missing(
+    cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+
+    test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli, place, line, WAYS_OUT[line])
 
 
 @pytest.mark.parametrize("line", CASES)

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
@@ -108,20 +108,22 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     lock would not install, ToolMissing without Spack or squashfs-tools, ToolFailed if Spack, a program
     or the disk fails, or if packages are to be signed and there is no key.
     """
+    plan, cached, warnings = begun(request, progress, before_work=find_programs)
     programs = find_programs()
-    plan, cached, warnings = begun(request, progress)
     if cached:
         return cached
     with keyring(plan.spack, tuple(map(Path, plan.site.keys))) as ring:
         return _built(plan, programs, warnings, ring, progress)
 
 
-def begun(request: ImageRequest, progress: Progress) -> tuple[ImagePlan, Result | None, tuple[str, ...]]:
+def begun(
+    request: ImageRequest, progress: Progress, before_work: Callable[[], object] = lambda: None
+) -> tuple[ImagePlan, Result | None, tuple[str, ...]]:
     """Return the plan, the answer if nothing has to be built, and what is to be said of caches.
 
     If there is no answer yet, all that the build needs of the site is there. Raises what `build_image` does.
     """
-    plan = planned_image(request, progress)
+    plan = planned_image(request, progress, before_work)
     cached, warnings = _cached_result(plan, progress)
     if cached is None:
         require_site(plan.request, plan.site, plan.spack, progress)
@@ -161,9 +163,10 @@ def _built(
     return _result(plan, packed, warnings, notes)
 
 
-def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
+def planned_image(request: ImageRequest, progress: Progress, before_work: Callable[[], object]) -> ImagePlan:
     """Decide what is built, of what, and where. An environment is resolved if its lock is of other inputs.
 
+    before_work: raises if something is missing here, once the input is known to be good.
     Raises as `build_image` does, before anything is installed.
     """
     request, site = with_site(request)
@@ -175,7 +178,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
             hint = "name a folder or a URL; `uenvtool build RECIPE --sources --mirror FOLDER` fills one"
             raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
     own_texts, spack = _own_texts(request), find_spack(request.spack)
-    first, *others = (_environment(source, request, spack, progress) for source in request.sources)
+    first, *others = (_environment(source, request, spack, progress, before_work) for source in request.sources)
     environments = together([replace(first, texts={**first.texts, **own_texts}), *others])
     key = Key(name=first.name, inputs=inputs_hash(environments))
     usual = key.file_name if request.tag else f"{first.name}.squashfs"
@@ -196,11 +199,14 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     )
 
 
-def _environment(source: str, request: ImageRequest, spack: Spack | None, progress: Progress) -> Installable:
+def _environment(
+    source: str, request: ImageRequest, spack: Spack | None, progress: Progress, before_work: Callable[[], object]
+) -> Installable:
     """Return a resolved environment. source: a recipe, or its folder."""
     if is_environment(Path(source)):
         return read_installable(Path(source))
     environment = named_environment(source, request.system, request.uarch)
+    before_work()
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
     outcome = build_environment(environment, usual_folder(environment), order, progress)
     if outcome.lock is None:

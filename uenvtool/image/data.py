@@ -43,13 +43,13 @@ def pack_data(folder: Path, image: Path | None, mount: str, progress: Progress) 
         raise BadInput(f"{target} lies in what is packed", hint="put the image elsewhere with -o")
     if (source / ENV).exists():
         raise BadInput(f"{folder} is a uenv of its own: it has {ENV}", hint="`uenvtool image build` packs those")
-    programs = find_programs()
     with progress(f"packing {folder}") as on_step, files.workplace(target) as work:
         on_step(str(target))
         refuse_foreign(target)
         sums = target.with_name(f"{target.name}.sha256")
         if os.path.lexists(sums) and not re.fullmatch(rb"[0-9a-f]{64}  [^\n]+\n", files.read_bytes(sums, 4096)):
             raise BadInput(f"{sums} is not the sum of an image", hint="choose another name, or remove it yourself")
+        programs = find_programs()
         uenv = Uenv(
             name=uenv_name(target.stem, "data"), description=f"{folder.name}, packed by uenvtool", mount=mount, views={}
         )
