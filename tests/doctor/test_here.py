@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import Cli, Loaded
+from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, install, wheel
 from tests.support.programs import program
 from tests.venv.test_numpy_abi import FOR_1, compiled
@@ -350,6 +351,10 @@ def test_what_the_machine_says_is_read() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert server.getsockname()[1] in machine.listening()
     assert machine.cores() in range(1, 1 + (os.cpu_count() or 1))
+    try:
+        socket.getaddrinfo("localhost", None)
+    except OSError:
+        skip_without("the name localhost", "a line `127.0.0.1 localhost` in /etc/hosts")
     assert machine.unresolved(["localhost", "no.such.host.invalid"]) == ("no.such.host.invalid",)
 
 
