@@ -19,11 +19,15 @@ from packaging.utils import canonicalize_name
 
 from tests.support.needs import skip_without
 from tests.support.project import ROOT
+from tests.support.pythons import VERSIONS
 from tests.support.toml import loads
 from uenvtool import __version__
 
 SCHEMAS = {
     ".github/workflows/tests.yml": "vendor.github-workflows",
+    ".github/workflows/nightly.yml": "vendor.github-workflows",
+    ".github/workflows/release.yml": "vendor.github-workflows",
+    ".github/dependabot.yml": "vendor.dependabot",
     ".github/ISSUE_TEMPLATE/fault.yml": "vendor.github-issue-forms",
     ".github/ISSUE_TEMPLATE/knowledge.yml": "vendor.github-issue-forms",
     ".gitlab-ci.yml": "vendor.gitlab-ci",
@@ -44,12 +48,36 @@ def test_each_is_as_its_schema_wants(name: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_pipelines_run_what_ci_runs() -> None:
-    github = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
-    gitlab = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+def test_every_file_of_the_hosting_service_is_checked() -> None:
+    there = {str(path.relative_to(ROOT)) for path in (ROOT / ".github").rglob("*.yml")}
 
-    assert github["jobs"]["tests"]["steps"][-1]["run"].endswith(".ci/run")
-    assert gitlab["tests"]["script"] == [".ci/run"]
+    assert there == {name for name in SCHEMAS if name.startswith(".github/")}
+
+
+def steps(workflow: str, job: str) -> list[str]:
+    """The commands of a job of GitHub's."""
+    jobs = yaml.safe_load((ROOT / f".github/workflows/{workflow}.yml").read_text())["jobs"]
+    return [step["run"] for step in jobs[job]["steps"] if "run" in step]
+
+
+def test_a_change_waits_for_the_quick_tests_and_the_night_runs_all_on_every_python() -> None:
+    gitlab = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
+    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())["jobs"]
+
+    assert steps("tests", "tests") == gitlab["quick"]["script"] == ["scripts/test"]
+    assert steps("nightly", "pythons") == gitlab["pythons"]["script"] == ["scripts/test"]
+    assert steps("nightly", "all")[0].endswith(".ci/run")
+    assert gitlab["all"]["script"] == [".ci/run"]
+    assert nightly["pythons"]["strategy"]["matrix"]["python"] == list(VERSIONS)
+    assert gitlab["pythons"]["parallel"]["matrix"] == [{"PYTHON": list(VERSIONS)}]
+
+
+@pytest.mark.parametrize("tag", ["v0.0.1", __version__])
+def test_a_tag_that_is_not_the_version_releases_nothing(tag: str) -> None:
+    ran = subprocess.run([ROOT / "scripts/release", tag], capture_output=True, text=True, check=False)
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert f"the tag is {tag}, and uenvtool/__init__.py has {__version__}" in ran.stderr
 
 
 def test_every_version_is_the_same() -> None:
