@@ -127,7 +127,6 @@ KNOWS = {
     "venv": {"core", "knowledge", "image"},
     "job": {"core", "knowledge", "settings", "activation", "venv"},
     "container": {"core", "knowledge", "settings", "activation", "job", "venv"},
-    "report": {"core", "knowledge", "settings", "env", "image", "venv"},
     "doctor": {"core", "knowledge", "settings", "activation", "image", "venv", "job"},
 }
 """Which rooms a room may import from."""

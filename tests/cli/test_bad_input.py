@@ -64,7 +64,6 @@ WAYS_OUT = {
     "image build mine --post-install gone": "check the name",
     "image build mine -N 2": "add --slurm",
     "image sbom empty/spack.lock": "`uenvtool build RECIPE` makes it again",
-    "report env": "`uenvtool build RECIPE` makes it again",
     "container --from a:b --pip a==": "--pip metatrain",
     "pack recipes --mount rel": "take an absolute path",
     "pack recipes -o deep.lock/a.squashfs": "name another place, or move it out of the way",

@@ -26,16 +26,6 @@ def test_what_uenvtool_wrote_is_written_again(place: Path) -> None:
     assert (place / "job.sh").read_text() == "new\n"
 
 
-def test_a_page_of_many_findings_is_written_again_and_beside_another(place: Path) -> None:
-    large = {"report.html": "a finding\n" * 2_000_000}
-
-    write_beside(place, large)
-    write_beside(place, JOB)
-    write_beside(place, {"report.html": "none\n"})
-
-    assert (place / "report.html").read_text() == "none\n"
-
-
 @pytest.mark.parametrize("name", JOB)
 @pytest.mark.parametrize("force", [False, True])
 def test_a_file_of_the_users_stays_and_nothing_is_written(name: str, force: bool, place: Path) -> None:

@@ -60,7 +60,7 @@ def test_a_command_in_a_comment_is_one_line_that_bash_reads_as_it_was(value: str
 
 @given(value=VALUES)
 @example(value="<a href=\"x\">&amp; 'b'")
-def test_html_shows_a_text_as_it_is(value: str) -> None:
+def test_a_drawing_shows_a_text_as_it_is(value: str) -> None:
     written = quoting.html(value)
 
     assert html.unescape(written) == quoting.comment(value)

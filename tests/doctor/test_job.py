@@ -18,7 +18,6 @@ from tests.doctor.test_bandwidth import OLD_TORCH
 from tests.doctor.test_checks import GOOD
 from tests.doctor.test_hang import call, write
 from tests.doctor.test_here import nothing_else
-from tests.report.test_report import in_page
 from tests.support.programs import program
 from uenvtool.doctor.nodes import MOST_NODES, expanded
 from uenvtool.doctor.slurm import accounted_facts, kept_environment, kept_text, output_paths, shown_facts
@@ -317,18 +316,3 @@ def test_a_test_of_the_network_is_kept_with_what_the_job_had(
     assert {"NCCL_NET": "Socket", "NCCL_PROTO": "Simple"}.items() <= line["variables"].items()
     assert (line["facts"], line["nodes"]) == ({"NCCL": "2.27.7"}, 2)
     assert "HF_TOKEN" not in line["variables"]
-
-
-def test_the_page_of_a_job_has_its_ranks_by_nodes(cli: Cli, accounting: Accounting, place: Path) -> None:
-    accounting.keeps(SCRIPT.format(more=f"export TORCH_FR_DUMP_TEMP_FILE={place}/d/flight_rank_"), ENVIRONMENT)
-    waiting = [call(3, state="completed"), call(4)]
-    write(place / "d", {0: waiting, 1: waiting, 3: waiting})
-
-    report(cli, "-o", "report.html")
-
-    page = in_page(place / "report.html")
-    assert [row[:2] for row in page["ranks"]] == [[0, "nid001"], [1, "nid001"], [2, "nid002"], [3, "nid002"]]
-    states = [row[2].partition(" at ")[0] for row in page["ranks"]]
-    assert states == [*["in all_reduce ([8, 4] Float) number 4"] * 2, "", "in all_reduce ([8, 4] Float) number 4"]
-    seen = [page["findings"][place] for place in page["ranks"][2][3]]
-    assert [page["known"][one["known"]]["id"] for one in seen] == ["rank-gone"]

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import peers
-from tests.support.browser import Page, open_browser
 from tests.support.images import Builder, storage
 from tests.support.needs import skip_without
 from tests.support.slurm import Slurm, running_slurm
@@ -73,13 +72,6 @@ def real_spack(monkeypatch: pytest.MonkeyPatch) -> RealSpack:
 def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
     """A Slurm of four nodes, for all tests of a module."""
     with running_slurm(tmp_path_factory.mktemp("slurm")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    """The page of a browser, for all tests of a module."""
-    with open_browser() as found:
         yield found
 
 

@@ -97,13 +97,8 @@ def docker(name: str, text: str) -> str:
 
 
 def html(text: str) -> str:
-    """Return the text of an element of HTML, or of an attribute in double quotes."""
+    """Return the text of an element of SVG, or of an attribute in double quotes: HTML's escapes are XML's."""
     return comment(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-
-
-def html_json(data: object) -> str:
-    """Return data as JSON within a script element of HTML, which ends at `</script` and begins anew at `<!--`."""
-    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def sbatch(name: str, text: str) -> str:

@@ -43,7 +43,7 @@ def doctor(request: DoctorRequest) -> Result | None:
         if request.keep or request.output:
             from uenvtool.doctor.pages import write
 
-            notes = tuple(write(examination, request, what=what))
+            notes = tuple(write(examination, request))
         return report(examination, request, what=what, notes=notes)
 
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}

@@ -76,21 +76,10 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
 
 
 @value_class
-class RankView:
-    """A rank of a job as a page shows it: its node, how far it is, and what it has by name, such as a variable."""
-
-    rank: int
-    node: str = ""
-    state: str = ""
-    values: Mapping[str, str] = field(default_factory=dict)
-
-
-@value_class
 class Examination:
     """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped.
 
-    runs: of tests of the network. ranks: those of a job, as far as they are known. quotes: further lines of a log that
-    tell of its failure, each with its place.
+    runs: of tests of the network. quotes: further lines of a log that tell of its failure, each with its place.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -98,7 +87,6 @@ class Examination:
     looked_at: str = ""
     unseen: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
-    ranks: tuple[RankView, ...] = ()
     quotes: tuple[tuple[str, str], ...] = ()
 
 
@@ -111,20 +99,5 @@ def joined(parts: Iterable[Examination]) -> Examination:
         looked_at=", ".join(part.looked_at for part in parts if part.looked_at),
         unseen=tuple(line for part in parts for line in part.unseen),
         runs=tuple(run for part in parts for run in part.runs),
-        ranks=merged(view for part in parts for view in part.ranks),
         quotes=tuple(line for part in parts for line in part.quotes),
     )
-
-
-def merged(views: Iterable[RankView]) -> tuple[RankView, ...]:
-    """Return each rank once, with what several sources know of it: the first that names a node or a state counts."""
-    found: dict[int, RankView] = {}
-    for view in views:
-        known = found.get(view.rank, view)
-        found[view.rank] = RankView(
-            rank=view.rank,
-            node=known.node or view.node,
-            state=known.state or view.state,
-            values={**view.values, **known.values},
-        )
-    return tuple(found[rank] for rank in sorted(found))

@@ -13,7 +13,7 @@ from pathlib import Path
 from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
-from uenvtool.doctor.finding import Examination, Finding, RankView
+from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.finding import KnownFinding, load_findings
 
@@ -45,16 +45,7 @@ def examine_dumps(paths: Sequence[Path], nodes: Sequence[str] = ()) -> Examinati
     dumps, unread, lost = read_dumps(paths)
     findings = list(judged(dumps, nodes, load_findings().findings, lost))
     facts = [("flight recorder", f"{len(dumps)} ranks")] if dumps else []
-    ranks = tuple(RankView(rank=dump.rank, state=_state(dump)) for dump in dumps)
-    return Examination(findings=tuple(findings), facts=tuple(facts), unseen=tuple(unread), ranks=ranks)
-
-
-def _state(dump: RankDump) -> str:
-    """Return the last call of a rank, and how far that is."""
-    if dump.last is None:
-        return "it called nothing"
-    _, number, last = dump.last
-    return f"{'in' if last.state == 'open' else 'behind'} {last} number {number}{_at(last)}"
+    return Examination(findings=tuple(findings), facts=tuple(facts), unseen=tuple(unread))
 
 
 def judged(

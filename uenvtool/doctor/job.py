@@ -7,13 +7,13 @@ import dataclasses
 import glob
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.checks import faults
 from uenvtool.doctor.files import examine_files
-from uenvtool.doctor.finding import Examination, Fault, Finding, RankView, as_findings, joined, merged, worst_first
+from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, joined, worst_first
 from uenvtool.doctor.nodes import expanded
 from uenvtool.doctor.ranks import SAME
 from uenvtool.doctor.running import examine_running
@@ -50,7 +50,6 @@ DUMP_FILES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _USED = re.compile(r"\$\{?([A-Z_]+)\}?")
 MOST_STEPS = 3
 """A variable of a script that is made of another one, which is made of a third."""
-MOST_RANKS = 100_000
 NO_OUTPUT = "output: it is not there, or was not named"
 
 
@@ -91,7 +90,6 @@ def examine_job(
         facts=(*facts, *logs.facts),
         unseen=tuple(unseen),
         runs=runs,
-        ranks=merged([*logs.ranks, *_ranks(nodes, options, logs)]),
         quotes=logs.quotes,
     )
 
@@ -107,16 +105,6 @@ def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _state(facts: Mapping[str, str]) -> str:
     """Return the state of a job without what Slurm adds to it, such as who cancelled it."""
     return facts.get("JobState", "").partition(" ")[0]
-
-
-def _ranks(nodes: Sequence[str], options: Mapping[str, str], logs: Examination) -> Iterator[RankView]:
-    """Yield the ranks of a job with their nodes, which they fill one after the other."""
-    tasks, world = options.get("ntasks-per-node", ""), dict(logs.facts).get("ranks", "")
-    named = [view.rank + 1 for view in logs.ranks] + [rank + 1 for found in logs.findings for rank in found.ranks]
-    size = max([*named, int(world[:7]) if world.isdecimal() else 0])
-    size = size or (len(nodes) * int(tasks[:4]) if tasks.isdecimal() else 0)
-    for rank in range(size if nodes and size % len(nodes) == 0 and size <= MOST_RANKS else 0):
-        yield RankView(rank=rank, node=nodes[rank // (size // len(nodes))])
 
 
 def _image(options: Mapping[str, str]) -> str:

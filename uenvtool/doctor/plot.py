@@ -1,7 +1,4 @@
-"""Draws runs of a test of the network: bandwidth over the size of the messages, beside the figures of the system.
-
-A drawing is a list of shapes, each a name of SVG with attributes and text: a file here, drawn in a page by its script.
-"""
+"""Draws runs of a test of the network: bandwidth over the size of the messages, beside the figures of the system."""
 
 from __future__ import annotations
 
@@ -21,6 +18,7 @@ STYLE = (
     "{svg{background:#14181d;fill:#e6edf3}.axis{stroke:#3a434e}.run{stroke:#8ab4f8}}"
 )
 Shape = tuple[str, dict[str, str], str]
+"""A name of SVG, its attributes and its text."""
 
 
 @value_class

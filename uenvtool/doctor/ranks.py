@@ -23,7 +23,7 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
-from uenvtool.doctor.finding import Examination, Finding, RankView, merged, worst_first
+from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import KnownFinding, load_findings
@@ -236,12 +236,6 @@ def together(
         findings=tuple(worst_first(findings)),
         facts=(("ranks", seen),) if reports else (),
         unseen=tuple(line for line, count in unseen.items() if count == len(reports)),
-        ranks=merged(
-            [
-                *(RankView(rank=it.rank, node=it.node, state="it reported", values=it.values) for it in reports),
-                *(RankView(rank=rank, node=node, state="it did not report") for rank, node in missing.items()),
-            ]
-        ),
     )
 
 

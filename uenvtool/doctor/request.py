@@ -35,7 +35,7 @@ class DoctorRequest:
         bool, Option("--compare", help="Show tests of the network side by side: logs, and what --keep wrote.")
     ] = False
     output: Annotated[
-        Path | None, Option("-o", metavar="FILE", help="Write a page, FILE.html, or the bandwidth, FILE.svg.")
+        Path | None, Option("-o", metavar="FILE.svg", help="Draw the bandwidth of a test of the network.")
     ] = None
     force: Annotated[bool, Option("--force", help="Replace a file of -o that was changed by hand.")] = False
     fix: Annotated[bool, Option("--fix", help="Print what mends it, ready to paste; nothing is changed.")] = False

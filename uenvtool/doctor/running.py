@@ -13,7 +13,7 @@ from uenvtool.core import tools
 from uenvtool.core.errors import UenvtoolError
 from uenvtool.core.words import grouped, listed
 from uenvtool.doctor import ras
-from uenvtool.doctor.finding import Examination, Finding, RankView
+from uenvtool.doctor.finding import Examination, Finding
 from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined
 from uenvtool.doctor.nodes import folded, ranges
@@ -52,8 +52,7 @@ def examine_running(job: str, nodes: Sequence[str]) -> Examination:
     unseen += ([NOT_READ.format(ranks=ranges(silent))] if silent else []) if lines else [NO_STACKS]
     shown = listed([f"rank {ranges(those)} at {line}" for line, those in alike], 4)
     facts = (("lines of the ranks", shown),) if lines else ()
-    ranks = tuple(RankView(rank=rank, node=node, state=f"at {line}") for rank, (node, line) in sorted(lines.items()))
-    return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen), ranks=ranks)
+    return Examination(findings=tuple(findings), facts=(*seen.facts, *facts), unseen=tuple(unseen))
 
 
 def _stacks(job: str, nodes: Sequence[str]) -> tuple[list[int], str]:

@@ -26,8 +26,8 @@ from uenvtool.core.value import value_class
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
 """Names that may stand in a folder without making it somebody else's."""
-MOST_BYTES = 100_000_000
-"""A larger file is none of ours; the page of 100,000 findings has a fifth of that."""
+MOST_BYTES = 10_000_000
+"""A larger file is none of ours."""
 _OWN = ("generator", "files", "writing")
 
 
