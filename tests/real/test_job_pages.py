@@ -60,24 +60,6 @@ def test_one_rank_is_profiled(site: Site, place: Path) -> None:
     assert profiled.read_text().startswith("profile -o logs/profile-")
 
 
-def test_py_spy_says_where_the_ranks_of_a_node_are(site: Site, place: Path) -> None:
-    spy = shutil.which("py-spy") or str(beside_torch("py-spy", "pip install py-spy into that environment") / "py-spy")
-    put(place, train_py="import time\nfrom pathlib import Path\ndef hang():\n"
-        "    Path('hangs').touch()\n    time.sleep(1000)\nhang()\n")  # fmt: skip
-    path = site.job(sys.executable, "train.py", options=("--nodes", "1"))
-    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
-    until((place / "hangs").exists, site)
-    node = site.slurm.run("squeue", "--noheader", "--format=%N", "--jobs", number).stdout.strip()
-
-    said = site.slurm.run(
-        "bash", "stacks.sh", number, node, cwd=place, env={"PATH": f"{Path(spy).parent}:/usr/bin:/bin"}, timeout=600
-    )
-    site.slurm.run("scancel", number)
-
-    assert said.stdout.count("hang (train.py:5)") >= 4, said.stderr + said.stdout
-    wait_for(site.slurm, [number])
-
-
 def test_a_snapshot_keeps_the_code_of_a_job_that_waits(site: Site, place: Path) -> None:
     put(place, train_py="print('as committed')\n")
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b.ch"]

@@ -20,8 +20,7 @@ def doctor(request: DoctorRequest) -> Result | None:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
     With `--log job.out` it reads a job's output instead, or the folder of PyTorch's flight recorder, with
-    `--job 123456` whatever Slurm has of a job, and asks its ranks if it runs; with `srun uenvtool doctor --ranks` every
-    rank of a job looks. `--compare` shows tests of the network side by side. Exit code 1 if something is wrong.
+    `--job 123456` whatever Slurm has of a job; with `srun uenvtool doctor --ranks` every rank of a job looks. `--compare` shows tests of the network side by side. Exit code 1 if something is wrong.
     `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]

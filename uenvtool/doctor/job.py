@@ -13,10 +13,9 @@ from pathlib import Path
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.checks import faults
 from uenvtool.doctor.files import examine_files
-from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, joined, worst_first
+from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
 from uenvtool.doctor.nodes import expanded
 from uenvtool.doctor.ranks import SAME
-from uenvtool.doctor.running import examine_running
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
@@ -71,8 +70,6 @@ def examine_job(
     nodes = list(expanded(record.facts.get("NodeList", "")))
     files = [*outputs, *_dumps(record, script)]
     logs = examine_files(files, system=system, nodes=nodes) if files else Examination(unseen=(NO_OUTPUT,))
-    if record.facts.get("JobState") == "RUNNING" and nodes:
-        logs = joined([logs, examine_running(job, nodes)])
     found = {finding.known.id: finding for finding in [*_end(record.facts, logs), *logs.findings]}
     findings = [*found.values(), *_flaws(record, system, found)]
     facts = list(_facts(record.facts))

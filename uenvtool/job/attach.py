@@ -48,11 +48,8 @@ def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, st
     tools.become([*step_words(job, chosen, has_terminal=sys.stdin.isatty() and not words), *words], environ)
 
 
-def ranks_of(job: str, environ: Mapping[str, str], *, seconds: int | None = None) -> list[Rank]:
-    """Ask every node of a job for its ranks, in their order; of each its largest process.
-
-    seconds: how long the nodes may take, if not as long as they like.
-    """
+def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
+    """Ask every node of a job for its ranks, in their order; of each its largest process."""
     if not re.fullmatch(r"\d+(_\d+)?", job):
         raise BadInput(f"{job} is not the number of a job", hint="`squeue --me` shows yours")
     if shutil.which("srun", path=environ.get("PATH")) is None:
@@ -64,8 +61,7 @@ def ranks_of(job: str, environ: Mapping[str, str], *, seconds: int | None = None
         raise ToolFailed(why, hint="see that Slurm answers: `sinfo`")
     if not count:
         raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
-    limit = ["timeout", str(seconds)] if seconds else []
-    step = [*limit, "srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
+    step = ["srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
     plain = {name: value for name, value in environ.items() if not name.startswith("UENV_")}  # its plugin mounts again
     answer = tools.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
     if answer.code != 0:
