@@ -1,4 +1,4 @@
-"""Tests of the network: wrong data is broken, what is slower than it has been is said; runs are kept and compared."""
+"""Tests of the network: wrong data is broken, what is slower than it has been is said; a run is drawn."""
 
 from __future__ import annotations
 
@@ -194,59 +194,15 @@ def test_osus_tests_are_read(cli: Cli, write: Write) -> None:
     assert {finding["id"] for finding in json.loads(answer.stdout)["findings"]} == {"mpi-wrong-data", "network-slow"}
 
 
-def test_runs_are_kept_a_line_each_and_compared(cli: Cli, write: Write, place: Path) -> None:
-    for name, busbw, net in (("a.out", 120.0, "AWS Libfabric"), ("b.out", 5.4, "Socket")):
-        write(name, DEBUG.format(net=net, network=net) + table((1 << 27, busbw, "0")))
-        cli("doctor", name, "-s", "clariden", "--keep", "runs.jsonl")
-
-    lines = [json.loads(line) for line in (place / "runs.jsonl").read_text().splitlines()]
-    assert [(line["name"], line["network"], line["nodes"]) for line in lines] == [
-        ("a.out", "AWS Libfabric", 2), ("b.out", "Socket", 2),
-    ]  # fmt: skip
-    assert lines[0]["variables"] == {"NCCL_NET": "AWS Libfabric"}
-    answer = cli("doctor", "--compare", "runs.jsonl", "a.out")
-    assert answer.code == 0
-    assert [line.split() for line in answer.stdout.splitlines() if line.startswith(("128 MB", "NCCL_NET"))] == [
-        ["NCCL_NET", "AWS", "Libfabric", "Socket", "AWS", "Libfabric"],
-        ["128", "MB", "120.00", "5.40", "120.00", "+0%"],
-    ]
-
-
-def test_what_keeps_no_run_stays_as_it_is(cli: Cli, write: Write, place: Path) -> None:
-    write("notes.txt", "mine\n")
-    write("job.out", table((1 << 27, 120.0, "0")))
-    write("train.out", "step 1\n")
-
-    assert cli("doctor", "job.out", "--keep", "notes.txt").code == 2
-    assert (place / "notes.txt").read_text() == "mine\n"
-    assert "no test of the network" in cli("doctor", "train.out", "--keep", "runs.jsonl").stderr
-    assert cli("doctor", "--compare", "job.out").code == 2
-    assert not (place / "runs.jsonl").exists()
-
-
-def test_runs_that_are_kept_keep_their_bytes(cli: Cli, write: Write, place: Path) -> None:
-    write("job.out", table((1 << 27, 120.0, "0")))
-    assert cli("doctor", "job.out", "--keep", "runs.jsonl").code == 0
-    first = (place / "runs.jsonl").read_bytes().replace(b'"job.out"', b'"gr\xfc\xdfe.out"')
-    (place / "runs.jsonl").write_bytes(first)
-
-    assert cli("doctor", "job.out", "--keep", "runs.jsonl").code == 0
-
-    assert (place / "runs.jsonl").read_bytes().startswith(first)
-
-
-def test_a_drawing_has_each_run_and_the_figures(cli: Cli, write: Write, place: Path) -> None:
+def test_a_drawing_has_the_run_and_the_figures(cli: Cli, write: Write, place: Path) -> None:
     write("a&b.out", table((8, 0.0, "0"), (1 << 20, 11.0, "0"), (1 << 27, 118.0, "0")))
-    write("b.out", table((1 << 20, 9.0, "0")))
 
-    assert cli("doctor", "--compare", "a&b.out", "b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
+    assert cli("doctor", "a&b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
     before = (place / "busbw.svg").read_bytes()
-    assert cli("doctor", "--compare", "a&b.out", "b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
+    assert cli("doctor", "a&b.out", "-s", "clariden", "-o", "busbw.svg").code == 0
 
     drawn = ElementTree.parse(place / "busbw.svg").getroot()
-    assert [line.get("class") for line in drawn.iter("{http://www.w3.org/2000/svg}polyline")] == [
-        "earlier", "reference", "run",
-    ]  # fmt: skip
+    assert [line.get("class") for line in drawn.iter("{http://www.w3.org/2000/svg}polyline")] == ["reference", "run"]
     assert any("a&b.out" in (text.text or "") for text in drawn.iter("{http://www.w3.org/2000/svg}text"))
     assert (place / "busbw.svg").read_bytes() == before
 

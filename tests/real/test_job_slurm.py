@@ -130,7 +130,7 @@ echo "   134217728    33554432     float     sum      -1   1916.3   70.04  122.5
 
 
 @pytest.mark.parametrize(("wrong", "code", "said"), [(0, 0, "good"), (17, 1, "broken: NCCL delivers wrong data")])
-def test_a_test_of_the_network_ends_with_a_verdict_and_keeps_its_run(
+def test_a_test_of_the_network_ends_with_a_verdict(
     site: Site, cli: Cli, place: Path, wrong: int, code: int, said: str
 ) -> None:
     program = place / "bin" / "all_reduce_perf"
@@ -146,8 +146,6 @@ def test_a_test_of_the_network_ends_with_a_verdict_and_keeps_its_run(
 
     assert ended == code, output
     assert said in output
-    (kept,) = (place / "nccl-test.jsonl").read_text().splitlines()
-    assert json.loads(kept)["rows"][0]["verdict"] == said
 
 
 @pytest.mark.slow

@@ -20,14 +20,10 @@ def doctor(request: DoctorRequest) -> Result | None:
     """Say what is slow or wrong, the worst first, in this shell, job or container.
 
     With `--log job.out` it reads a job's output instead, or the folder of PyTorch's flight recorder, with
-    `--job 123456` whatever Slurm has of a job; with `srun uenvtool doctor --ranks` every rank of a job looks. `--compare` shows tests of the network side by side. Exit code 1 if something is wrong.
-    `uenvtool explain ID` says all of a finding.
+    `--job 123456` whatever Slurm has of a job; with `srun uenvtool doctor --ranks` every rank of a job looks. Exit code
+    1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
-    if request.compare:
-        from uenvtool.doctor.pages import compare
-
-        return compare(logs, request)
     if request.restart and not logs:
         raise BadInput("--restart reads a log", hint="name the job's output: `uenvtool doctor --restart --log job.out`")
     answer_of_python = None
@@ -39,10 +35,10 @@ def doctor(request: DoctorRequest) -> Result | None:
 
     def show(examination: Examination, *, what: str) -> Result:
         notes: tuple[str, ...] = ()
-        if request.keep or request.output:
-            from uenvtool.doctor.pages import write
+        if request.output:
+            from uenvtool.doctor.plot import draw
 
-            notes = tuple(write(examination, request))
+            notes = (draw(request.output, examination.runs, force=request.force),)
         return report(examination, request, what=what, notes=notes)
 
     names = {"system": request.system, "runtime": request.runtime, "recipe": request.recipe}

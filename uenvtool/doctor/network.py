@@ -1,9 +1,8 @@
-"""A run of a test of the network: a verdict for each size, kept as a line of JSON, shown beside other runs."""
+"""A run of a test of the network: a verdict for each size."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +57,7 @@ class Run:
     """One run of a test.
 
     figures: how fast the system has been in the same test on as many nodes. network: the one that NCCL took. name: of
-    its log. date: when it ran. image: the software, with a digest where there is one. facts: versions and the like.
+    its log. date: when it ran. image: the software. facts: versions and the like.
     """
 
     test: str
@@ -75,7 +74,7 @@ class Run:
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        """Return it as data: for --json, and for the line in which it is kept."""
+        """Return it as data for --json."""
         fields = ("date", "test", "nodes", "ranks", "network", "hosts", "image", "name")
         rows = [{"bytes": row.bytes, "busbw": row.busbw, "verdict": verdict(self, row)} for row in self.rows]
         for made, row in zip(rows, self.rows, strict=True):
@@ -83,30 +82,6 @@ class Run:
         figures = [{"bytes": one.bytes, "busbw": one.busbw, "source": one.source} for one in self.figures]
         named = {name: getattr(self, name) for name in fields}
         return {**named, "facts": dict(self.facts), "variables": dict(self.variables), "rows": rows, "figures": figures}
-
-
-def parsed_run(text: str) -> Run | None:
-    """Return the run that a line keeps; None if it keeps none."""
-    try:
-        data = json.loads(text)
-        measured = [
-            {name: float(value) for name, value in row.items() if name not in ("bytes", "verdict")}
-            for row in data["rows"]
-        ]
-        return Run(
-            rows=tuple(Row(bytes=int(row["bytes"]), **its) for row, its in zip(data["rows"], measured, strict=True)),
-            figures=tuple(
-                Figure(bytes=int(one["bytes"]), busbw=float(one["busbw"]), source=str(one["source"]))
-                for one in data["figures"]
-            ),
-            nodes=int(data["nodes"]),
-            ranks=int(data["ranks"]),
-            facts={name: str(value) for name, value in data["facts"].items()},
-            variables={name: str(value) for name, value in data["variables"].items()},
-            **{name: str(data[name]) for name in ("test", "network", "name", "date", "image", "hosts")},
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
-        return None
 
 
 def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[Figure, ...]:
@@ -194,39 +169,9 @@ def _bar(part: float, mark: float) -> str:
     return (f"{bar[:at]}|{bar[at + 1 :]}" if at >= 0 else bar).rstrip()
 
 
-def compared(runs: Sequence[Run]) -> Iterator[Table]:
-    """Yield runs side by side, a table for each test: what differs between them, and the bandwidth of each size."""
-    for test in dict.fromkeys(run.test for run in runs):
-        those = [run for run in runs if run.test == test]
-        heads = tuple(map(label, those))
-        circumstances = [_circumstances(run) for run in those]
-        names = dict.fromkeys(name for one in circumstances for name in one)
-        lines = [(name, *(one.get(name, "") for one in circumstances)) for name in names]
-        if differing := [line for line in lines if len(set(line[1:])) > 1]:
-            yield Table(headings=("what differs", *heads), rows=differing)
-        by_size = [{row.bytes: row.busbw for row in run.rows} for run in those]
-        sizes = sorted({size for rows in by_size for size in rows if size >= SMALL} or set().union(*by_size))
-        cells = [
-            (shown(size), *(f"{rows[size]:.2f}" if size in rows else "" for rows in by_size), _change(by_size, size))
-            for size in sizes
-        ]
-        yield Table(headings=(test or "size", *heads, "last against first"), rows=cells)
-
-
 def label(run: Run) -> str:
     """Return what tells a run from others: its log and its day."""
     return f"{run.name} {run.date[:10]}".strip() or run.test
-
-
-def _circumstances(run: Run) -> dict[str, str]:
-    """Return what may explain why a run is faster than another one."""
-    own = {"nodes": str(run.nodes or ""), "ranks": str(run.ranks or ""), "network": run.network, "image": run.image}
-    return {**own, "on": run.hosts, **run.facts, **run.variables}
-
-
-def _change(by_size: Sequence[Mapping[int, float]], size: int) -> str:
-    first, last = by_size[0].get(size), by_size[-1].get(size)
-    return f"{last / first - 1:+.0%}" if first and last is not None and len(by_size) > 1 else ""
 
 
 def shown(size: int) -> str:

@@ -1,19 +1,21 @@
-"""Draws runs of a test of the network: bandwidth over the size of the messages, beside the figures of the system."""
+"""Draws a run of a test of the network: bandwidth over the size of the messages, beside the figures of the system."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from uenvtool.core import quoting
+from uenvtool.core import files, quoting
+from uenvtool.core.errors import BadInput
 from uenvtool.core.value import value_class
 from uenvtool.doctor.network import Run, label, shown
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 56, 24, 32, 44
-STEPS, MOST_RUNS, MOST_SIZES = 5, 12, 10
+STEPS, MOST_SIZES = 5, 10
 STYLE = (
     "svg{background:#fff;font:11px system-ui,sans-serif;fill:#1f2328}.axis{stroke:#d0d7de}"
-    ".run,.earlier,.reference{fill:none;stroke:#0b57d0;stroke-width:2}.earlier{stroke:#9fb3c8}"
+    ".run,.reference{fill:none;stroke:#0b57d0;stroke-width:2}"
     ".reference{stroke:#57606a;stroke-dasharray:5 4}@media(prefers-color-scheme:dark)"
     "{svg{background:#14181d;fill:#e6edf3}.axis{stroke:#3a434e}.run{stroke:#8ab4f8}}"
 )
@@ -36,14 +38,12 @@ class _Scale:
         return f"{HEIGHT - BOTTOM - value / self.top * (HEIGHT - TOP - BOTTOM):.1f}"
 
 
-def shapes(runs: Sequence[Run]) -> list[Shape]:
-    """Return the drawing of runs of one test: the last one stands out, and the figures are those that it has."""
-    *earlier, last = runs[-MOST_RUNS:]
-    lines = [("earlier", {row.bytes: row.busbw for row in run.rows}, label(run)) for run in earlier]
-    if last.figures:
-        figures = {figure.bytes: figure.busbw for figure in last.figures}
-        lines.append(("reference", figures, f"has been: {last.figures[0].source}"))
-    lines.append(("run", {row.bytes: row.busbw for row in last.rows}, label(last)))
+def _shapes(run: Run) -> list[Shape]:
+    """Return the drawing of a run, and of the figures of its test."""
+    lines = [("run", {row.bytes: row.busbw for row in run.rows}, label(run))]
+    if run.figures:
+        figures = {figure.bytes: figure.busbw for figure in run.figures}
+        lines.insert(0, ("reference", figures, f"has been: {run.figures[0].source}"))
     sizes = sorted({size for _, points, _ in lines for size in points if size > 0}) or [1]
     most = max(max(points.values()) for _, points, _ in lines) or 1
     step = 10 ** math.floor(math.log10(most)) / 2
@@ -68,10 +68,26 @@ def _axes(scale: _Scale) -> Iterator[Shape]:
         yield "text", {"x": scale.x(size), "y": str(HEIGHT - BOTTOM + 18), "text-anchor": "middle"}, shown(size)
 
 
-def svg(runs: Sequence[Run]) -> str:
+def svg(run: Run) -> str:
     """Return the drawing as a file of its own, light or dark as its reader is."""
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}">\n<style>{STYLE}</style>']
-    for tag, attributes, text in shapes(runs):
+    for tag, attributes, text in _shapes(run):
         given = "".join(f' {name}="{quoting.html(value)}"' for name, value in attributes.items())
         lines.append(f"<{tag}{given}>{quoting.html(text)}</{tag}>")
     return "\n".join([*lines, "</svg>", ""])
+
+
+def draw(output: Path, runs: Sequence[Run], *, force: bool) -> str:
+    """Draw the last run, and return what was written.
+
+    Raises BadInput without a test of the network, for a name of another kind, and for a file of somebody else's.
+    """
+    if not runs:
+        raise BadInput(
+            "no test of the network is in the log",
+            hint="the tables of nccl-tests, of PyTorch's all_reduce_bench and of OSU's benchmarks are read",
+        )
+    if output.suffix != ".svg":
+        raise BadInput(f"-o {output}: it is a drawing of the bandwidth", hint="name it FILE.svg")
+    files.write_beside(output.parent, {output.name: svg(runs[-1])}, force=force)
+    return f"{output}: open it in a browser"

@@ -28,12 +28,6 @@ class DoctorRequest:
     ranks: Annotated[bool, Option("--ranks", help="Under srun: every rank looks, and one reports.")] = False
     folder: Annotated[Path | None, Option(metavar="PATH", help="Where the ranks write what they see.")] = None
     wait: Annotated[float, Option(metavar="SECONDS", min=0, help="How long the ranks are waited for.")] = 60
-    keep: Annotated[
-        Path | None, Option("--keep", metavar="FILE", help="Add a test of the network in the log, as a line of JSON.")
-    ] = None
-    compare: Annotated[
-        bool, Option("--compare", help="Show tests of the network side by side: logs, and what --keep wrote.")
-    ] = False
     output: Annotated[
         Path | None, Option("-o", metavar="FILE.svg", help="Draw the bandwidth of a test of the network.")
     ] = None
