@@ -73,7 +73,6 @@ WAYS_OUT = {
     "job check --select x list.yaml": "`uenvtool list rules` lists them",
     "doctor env": "name the logs in it",
     "doctor empty.lock": "`scontrol show job ID` names its StdOut",
-    "doctor --restart": "`uenvtool doctor --restart --log job.out`",
     "venv v --group g": "add -r pyproject.toml",
     "venv v --view v": "--uenv IMAGE",
     "venv v --kernel 'a b'": "letters, digits and . _ -",

@@ -21,7 +21,7 @@ VARIANTS: list[list[str]] = [
     ["--nodes", "1"],
     ["--nodes", "4", "--time", "23:59:59"],
     ["--gpu-per-rank"],
-    ["--until-done", "2"],
+    ["--requeue"],
     ["--name", "a b'c\"d #e"],
 ]
 OF_A_PLUGIN = re.compile(r"^#SBATCH --(uenv|view|network|environment)\b.*\n", re.MULTILINE)

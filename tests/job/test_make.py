@@ -34,9 +34,9 @@ JOBS = {
     "uenv 2.9": (*UENV[:-1], "pytorch-2.9"),
     "uenv 2.9, torchrun": (*UENV[:-1], "pytorch-2.9", "--launcher", "torchrun"),
     "uenv, everything": (*UENV, "--requeue", "--array", "0-7", "--large", "--dependency", "afterok:1", "--stage"),
-    "uenv, vetted until done": (*UENV, "--spare", "1", "--until-done", "3"),
-    "ce, vetted until done": (*CE, "--spare", "1", "--until-done", "3", "--launcher", "torchrun"),
-    "olivia, vetted until done": (*OLIVIA, "--vet", "--until-done", "3", "--gpu-per-rank", "--launcher", "srun"),
+    "uenv, vetted and requeued": (*UENV, "--spare", "1", "--requeue"),
+    "ce, vetted and requeued": (*CE, "--spare", "1", "--requeue", "--launcher", "torchrun"),
+    "olivia, vetted and requeued": (*OLIVIA, "--vet", "--requeue", "--gpu-per-rank", "--launcher", "srun"),
     "ce": CE,
     "ce, torchrun": (*CE, "--launcher", "torchrun"),
     "extended image": EXTENDED,
@@ -118,7 +118,7 @@ def test_the_check_takes_the_recipe_of_an_image_file_from_the_job_and_of_no_othe
 def test_a_person_can_read_it(cli: Cli, job: str) -> None:
     lines = script(cli, *JOBS[job], *TRAIN).splitlines()
 
-    assert len(lines) <= (80 if "everything" not in job and "until done" not in job else 120)
+    assert len(lines) <= (80 if "everything" not in job and "requeued" not in job else 120)
     head = "\n".join(lines[: 20 if "everything" in job else 15])
     assert "train.py --lr 0.1" in head
     assert "nodes" in head or "pods" in head

@@ -398,7 +398,7 @@ def steps(place: Path) -> str:
 def test_a_job_that_its_limit_ends_is_done_after_three_runs(site: Site, place: Path) -> None:
     """Slurm itself sends the signal: the limit of a job that runs comes two minutes later than it looks at it."""
     (place / "train.py").write_text(STEPS)
-    path = site.job(sys.executable, "train.py", options=("--until-done", "3", "--nodes", "1"))
+    path = site.job(sys.executable, "train.py", options=("--requeue", "--nodes", "1"))
     number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
 
     for run, step in ((1, 2), (2, 4)):
@@ -414,111 +414,6 @@ def test_a_job_that_its_limit_ends_is_done_after_three_runs(site: Site, place: P
 
     assert [(place / f"steps-{rank}").read_text() for rank in range(4)] == ["6"] * 4
     assert runs(place) == 3
-
-
-@pytest.mark.slow
-def test_the_last_run_of_a_job_is_not_queued_again(site: Site, place: Path) -> None:
-    (place / "train.py").write_text(STEPS)
-    path = site.job(sys.executable, "train.py", options=("--until-done", "1", "--nodes", "1"))
-    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=place).stdout.strip()
-    until(lambda: steps(place) == "2", site)
-
-    site.slurm.run("scancel", "--batch", "--signal=USR1", number)
-    wait_for(site.slurm, [number])
-
-    assert "not queued again: this was run 1" in site.written()
-    assert runs(place) == 1
-
-
-FAILING = """\
-import os, sys
-from pathlib import Path
-
-rank, run, node = os.environ["RANK"], os.environ.get("SLURM_RESTART_COUNT", "0"), os.environ["SLURMD_NODENAME"]
-Path(f"run-{rank}-{run}").write_text(f"{node} {os.environ.get('NCCL_PROTO')} {os.environ.get('FI_CXI_RDZV_GET_MIN')}")
-said = Path(f"say-{run}")
-if said.exists() and rank == "5":
-    sys.exit(said.read_text())
-"""
-ECC = "torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"
-WITH_UENVTOOL = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
-
-
-def run_until_done(site: Site, said: dict[int, str], most: int = 3, **env: str) -> tuple[str, str]:
-    """Submit a training whose rank 5 ends with these texts, by run; what Slurm has of the job, and the output."""
-    for run, text in said.items():
-        (site.place / f"say-{run}").write_text(text)
-    (site.place / "train.py").write_text(FAILING)
-    path = site.job(sys.executable, "train.py", options=("--until-done", str(most)))
-    number = site.slurm.run("sbatch", "--parsable", str(path), cwd=site.place, env=WITH_UENVTOOL | env).stdout.strip()
-
-    def has_ended() -> bool:
-        started(site, number)
-        return not site.slurm.run("squeue", "--noheader", "--jobs", number).stdout.strip()
-
-    until(has_ended, site)
-    return site.slurm.run("scontrol", "--oneliner", "show", "job", number).stdout, site.written()
-
-
-def test_a_fault_of_the_code_is_shown_and_not_tried_again(site: Site, place: Path) -> None:
-    job, output = run_until_done(site, {0: "ModuleNotFoundError: No module named 'einops'"})
-
-    assert "JobState=FAILED" in job
-    assert "stop: a module is not there: einops" in output
-    assert runs(place) == 1
-
-
-def test_a_node_that_fails_is_left_out_of_the_next_run(site: Site, place: Path) -> None:
-    job, output = run_until_done(site, {0: ECC})
-
-    bad = (place / "run-5-0").read_text().split()[0]
-    assert "JobState=COMPLETED" in job
-    assert f"ExcNodeList={bad} " in job
-    assert "again: a node, its GPU or its driver is at fault: uncorrectable ECC error" in output
-    assert f"; next without {bad}\n" in output
-    assert runs(place) == 2
-    assert bad not in {(place / f"run-{rank}-1").read_text().split()[0] for rank in range(RANKS)}
-
-
-@pytest.mark.slow
-def test_two_nodes_that_fail_one_after_the_other_are_both_left_out(site: Site, place: Path) -> None:
-    job, _ = run_until_done(site, {0: ECC, 1: ECC})
-
-    bad = {(place / f"run-5-{run}").read_text().split()[0] for run in (0, 1)}
-    assert len(bad) == 2
-    assert "JobState=COMPLETED" in job
-    assert bad.isdisjoint((place / f"run-{rank}-2").read_text().split()[0] for rank in range(RANKS))
-
-
-STALL = (
-    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, Timeout(ms)=600000) NET/OFI cxi"
-)
-
-
-def test_a_stall_is_tried_again_once(site: Site, place: Path) -> None:
-    job, output = run_until_done(site, {0: STALL, 1: STALL}, most=5)
-
-    assert "JobState=FAILED" in job
-    assert "again: a collective did not end in time" in output
-    assert "stop, since it came again: a collective did not end in time" in output
-    assert runs(place) == 2
-
-
-def test_the_next_run_after_a_stall_has_what_keeps_it_away(site: Site, place: Path) -> None:
-    job, output = run_until_done(site, {0: f"NET/OFI Selected Provider is cxi (found 4 nics)\n{STALL} ran"})
-
-    assert "JobState=COMPLETED" in job
-    assert "again: a collective did not end in time" in output
-    eager = [[(place / f"run-{rank}-{run}").read_text().split()[2] for rank in range(RANKS)] for run in (0, 1)]
-    assert eager == [["None"] * RANKS, ["0"] * RANKS]
-
-
-def test_without_uenvtool_nobody_looks_why_a_run_failed(site: Site, place: Path) -> None:
-    job, output = run_until_done(site, {0: ECC}, PATH="/usr/bin:/bin")
-
-    assert "JobState=FAILED" in job
-    assert "stop: uenvtool is not on the PATH of this node, and nobody looks why training failed" in output
-    assert runs(place) == 1
 
 
 REFUSED = {

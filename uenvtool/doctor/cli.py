@@ -6,7 +6,6 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from uenvtool.core.errors import BadInput
 from uenvtool.core.options import command
 from uenvtool.core.result import Result
 from uenvtool.doctor.request import DoctorRequest
@@ -24,8 +23,6 @@ def doctor(request: DoctorRequest) -> Result | None:
     1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
-    if request.restart and not logs:
-        raise BadInput("--restart reads a log", hint="name the job's output: `uenvtool doctor --restart --log job.out`")
     answer_of_python = None
     if not logs and not request.job:  # first of all: Python starts while the rest of this program is loaded
         from uenvtool.doctor.python import start_asking
@@ -45,10 +42,6 @@ def doctor(request: DoctorRequest) -> Result | None:
     if logs:
         from uenvtool.doctor.files import examine_files, refuse_empty
 
-        if request.restart:
-            from uenvtool.doctor.restart import restart
-
-            return restart(examine_files(logs, system=request.system))
         refuse_empty(logs)
         what = "the log" if len(logs) == 1 else f"{len(logs)} logs"
         return show(examine_files(logs, system=request.system), what=what)

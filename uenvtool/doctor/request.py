@@ -33,7 +33,4 @@ class DoctorRequest:
     ] = None
     force: Annotated[bool, Option("--force", help="Replace a file of -o that was changed by hand.")] = False
     fix: Annotated[bool, Option("--fix", help="Print what mends it, ready to paste; nothing is changed.")] = False
-    restart: Annotated[
-        bool, Option("--restart", help="Say in words for a script if the job whose log this is should be queued again.")
-    ] = False
     verbose: Annotated[bool, Option("--verbose", "-v", help="Say all of each finding: why, what to do.")] = False

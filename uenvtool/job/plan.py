@@ -244,7 +244,7 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
     use, jobs = runtime.job, system.jobs
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
     only_slurm = (
-        "account", "partition", "array", "dependency", "requeue", "until_done", "vet", "spare", "stage", "large",
+        "account", "partition", "array", "dependency", "requeue", "vet", "spare", "stage", "large",
         "option", "jit_cache",
     )  # fmt: skip
     if use.scheduler == SLURM and not in_slurm:
@@ -408,7 +408,7 @@ def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("array", request.array, "")
     if request.dependency:
         yield Explained("dependency", request.dependency, "")
-    if request.continues:
+    if request.requeue:
         yield Explained("requeue", "", "")
         yield Explained("signal", "B:USR1@120", "two minutes before the limit")
         yield Explained("open-mode", "append", "a later run writes on in the same file")

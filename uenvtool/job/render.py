@@ -91,7 +91,7 @@ def _batch_script(plan: JobPlan) -> str:
         STAGE=_staging(plan) + cache,
         END=_at_the_end(plan),
         VET=vet + _host_file(plan),
-        BEFORE=_before_requeue(plan) if plan.request.continues else "",
+        BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
         NODES=nodes,
         CORES=_cores_option(plan),
         BIND="none" if plan.command.once_a_node else (plan.binding and plan.binding.value) or "cores",
@@ -136,21 +136,11 @@ def _address(plan: JobPlan) -> str:
     return plan.use.address.partition(" #")[0]
 
 
-def _before_requeue(plan: JobPlan) -> str:
-    """Return the lines before the step of a job that is queued again."""
-    most = plan.request.until_done
-    lines = filled(template("before-restart.sh"), MOST=str(most), NODES=_node_names(plan)) if most else ""
-    return lines + template("before-requeue.sh")
-
-
 def _after(plan: JobPlan) -> str:
-    """Return the lines that queue the job again, if its limit came or for a reason, or judge the network as tested."""
-    if not plan.request.continues:
-        return filled(template("verdict.sh"), SYSTEM=quoting.sh_word(plan.system)) if plan.request.nccl_test else ""
-    most = plan.request.until_done
-    limit = f'[ "${{SLURM_RESTART_COUNT:-0}}" -lt {most - 1} ]' if most else ""
-    failed = filled(template("restart.sh"), RANKS=str(plan.ranks), LIMIT=f" && {limit}") if most else ""
-    return filled(template("requeue.sh"), LIMIT=f"{limit} && " if most else "", FAILED=failed.removesuffix("\n"))
+    """Return the lines that queue the job again, if its limit came, or judge the network as tested."""
+    if plan.request.requeue:
+        return template("requeue.sh")
+    return filled(template("verdict.sh"), SYSTEM=quoting.sh_word(plan.system)) if plan.request.nccl_test else ""
 
 
 def _node_names(plan: JobPlan) -> str:
@@ -272,7 +262,7 @@ def _mounted(plan: JobPlan, image: str, place: str = "") -> str:
 
 def _launch(plan: JobPlan) -> str:
     """Return how the ranks start, in what srun runs, within single quotes."""
-    launcher, requeue = plan.command.launcher, plan.request.continues
+    launcher, requeue = plan.command.launcher, plan.request.requeue
     if launcher == SRUN:
         own = "  export LOCAL_RANK=0 # of the GPUs that the rank sees\n" if plan.binding and plan.binding.gpus else ""
         return filled(
@@ -325,8 +315,6 @@ def _inside(plan: JobPlan) -> str:
         lines.append(_path_line(plan, "  "))
     if plan.request.jit_cache:
         lines.append(template("jit-cache-inside.sh"))
-    if plan.request.until_done:
-        lines.append('  [ ! -f "$LOGS/again.sh" ] || . "$LOGS/again.sh" # what doctor found in the run before\n')
     return "".join(lines)
 
 

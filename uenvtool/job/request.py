@@ -72,9 +72,6 @@ class JobRequest:
     array: Annotated[str, Option(metavar="LIST", help="A job array, as in 0-7%2.")] = ""
     dependency: Annotated[str, Option(metavar="LIST", help="Jobs to wait for, as in afterok:123.")] = ""
     requeue: Annotated[bool, Option(help="SIGUSR1 to the ranks before the limit, then queue again.")] = False
-    until_done: Annotated[
-        int | None, Option(metavar="N", help="Like --requeue, with at most N runs; a run that fails is the last.")
-    ] = None
     vet: Annotated[bool, Option(help="Look at each node before training starts; one that is bad gets no rank.")] = False
     spare: Annotated[
         int | None, Option(metavar="N", help="Ask for N nodes more, from which --vet takes those that are good.")
@@ -95,11 +92,6 @@ class JobRequest:
     def file(self) -> str:
         """Return the name of the job's file, which others are named after."""
         return str(self.output) if self.output else "job.sh"
-
-    @property
-    def continues(self) -> bool:
-        """Tell if the job is queued again at its limit."""
-        return self.requeue or self.until_done is not None
 
     @property
     def vets(self) -> bool:
@@ -124,7 +116,7 @@ def _problems(request: JobRequest) -> Iterator[Problem]:
         )
     elif any("\0" in word for word in request.words or ()):
         yield Problem("a word of the command has a zero byte", hint="no program can take one")
-    for name in ("nodes", "gpus", "until_done", "spare"):
+    for name in ("nodes", "gpus", "spare"):
         option, number = f"--{name.replace('_', '-')}", getattr(request, name)
         if number is not None and number < 1:
             yield Problem(f"{option} {number}: a job needs at least one", hint=f"for example {option} 2")

@@ -53,8 +53,8 @@ class KnownFinding:
     paste. workaround: the one of the tuning files that mends it. log: the lines that show it; none: a check finds
     it. missing: lines that must not be in that log. when: a condition over the facts of the log. hidden_by: the
     findings that this one follows from. fallback: shown only if nothing else is broken. fault: what is to blame if not
-    the code or its settings: a node, a stall, or what passes; then a job that goes on until it is done is queued again.
-    ends: it ended a process, whatever others print afterwards. state: of a job in Slurm that ended by it.
+    the code or its settings: a node, a stall, or what passes. ends: it ended a process, whatever others print
+    afterwards. state: of a job in Slurm that ended by it.
     """
 
     id: Key

@@ -7,6 +7,6 @@ if [ -n "${again-}" ]; then # the limit came: training has the signal, and 90 se
     status=0
     wait "$step" || status=$?
   fi
-  @LIMIT@scontrol requeue "$SLURM_JOB_ID" || echo "not queued again: this was run $((${SLURM_RESTART_COUNT:-0} + 1))" >&2@FAILED@
+  scontrol requeue "$SLURM_JOB_ID" || echo "not queued again: this was run $((${SLURM_RESTART_COUNT:-0} + 1))" >&2
 fi
 exit "$status"
