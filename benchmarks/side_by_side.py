@@ -30,7 +30,7 @@ from uv import find_uv_bin
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-MODULES = ("startup", "rendering", "job", "doctor_log", "ranks", "overlay", "packing", "imports", "operations")
+MODULES = ("startup", "rendering", "job", "doctor_log", "overlay", "packing", "imports")
 CLOCK, CPU = "seconds", "CPU seconds"
 Figures = dict[str, list[float]]
 Work = Callable[[], Mapping[str, float] | None]

@@ -47,3 +47,13 @@ def test_the_ratio_is_of_the_same_round(monkeypatch: pytest.MonkeyPatch) -> None
     import side_by_side
 
     assert side_by_side.ratios([2, 20, 6], [1, 10, 2]) == (2, 2, 3)
+
+
+def test_a_time_that_grows_with_the_square_has_the_power_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    import side_by_side
+
+    lines = list(side_by_side.growth({f"{size} lines": 1 + 1e-6 * (size - 10) ** 2 for size in (10, 1_000, 10_000)}))
+
+    assert lines[0] == "beyond the first 10, one of 1000 lines costs 990 us"
+    assert lines[-1] == "the time beyond that grows with the number of lines to the power of 2.00"
