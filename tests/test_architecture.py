@@ -15,7 +15,6 @@ import pytest
 
 from tests.conftest import Cli
 from tests.support.project import ROOT
-from tests.test_house import KNOWS
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
@@ -47,24 +46,6 @@ def copied(what: str, name: str) -> Path:
 def test_what_an_instruction_copies_exists(what: str) -> None:
     for name in re.findall(r"`([\w./-]+\.(?:yaml|py))`", instructions()[what][0]):
         assert (ROOT / name).is_file(), name
-
-
-def test_the_rooms_of_the_page_are_the_rooms_of_the_program() -> None:
-    table = PAGE.split("| room |")[1].split("\n\n")[0]
-    named = set(re.findall(r"^\| `(\w+)/`", table, re.MULTILINE))
-
-    folders = {path.parent.name for path in (ROOT / "uenvtool").glob("*/__init__.py")}
-    assert folders == named
-    for room, known in re.findall(r"^\| `(\w+)(?:/|\.py)` \|.*\| ([^|]+) \|$", table, re.MULTILINE):
-        assert KNOWS[room] - {"core", "knowledge"} <= {*known.split(", ")} <= KNOWS[room] | {"nothing"}, room
-
-
-def test_the_ways_of_the_page_lead_through_three_rooms_at_most() -> None:
-    rows = PAGE.split("| what | its way |")[1].split("\n\n")[0].splitlines()[2:]
-    for row in rows:
-        parts = re.findall(r"`([\w./]+)`", row)
-        assert all((ROOT / "uenvtool" / part).exists() for part in parts), row
-        assert len({part.split("/")[0] for part in parts}) <= 3, row
 
 
 def test_a_new_recipe_and_a_version_of_a_package_are_one_file_each(cli: Cli) -> None:
