@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,8 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import Cli
+from tests.support.needs import need
 from tests.support.toml import loads
+from uenvtool.image.metadata import ENV, PACKED
 from uenvtool.venv import howto
+from uenvtool.venv.record import FORMAT, RECORD_IN_IMAGE, OverlayRecord
 
 UENV = {"kind": "uenv", "name": "pytorch", "image": "pytorch/v2.6.0:v1", "view": "default"}
 NAMED = {"kind": "named", "name": "/usr/bin/python3"}
@@ -93,3 +99,71 @@ def test_a_caveat_of_several_runtimes_is_told_once() -> None:
     told = list(howto.shown([{"use": name, "text": "run", "caveat": "mind it"} for name in ("one", "other")]))
 
     assert told == ["one:\n  run", "other:\n  run", "  (mind it)"]
+
+
+def foreign(place: Path, mount: str = "/user-tools", **base: object) -> Path:
+    """An image as uenvtool packs one, with other words in it: somebody else's."""
+    need("mksquashfs", "unsquashfs")
+    told = {
+        **UENV,
+        "python": "/b/bin/python",
+        "version": "3.12",
+        "folders": ["/none"],
+        "load": "uenv start a/b:1 --view=v",
+        **base,
+    }
+    record = OverlayRecord(base=told).data()
+    record |= {"format": FORMAT, "settings": {"precedence": record["precedence"]}}
+    texts = {
+        ENV: json.dumps({"name": "my", "mount": mount, "views": {}}),
+        PACKED: json.dumps({"mount": mount}),
+        RECORD_IN_IMAGE: json.dumps(record),
+    }
+    for name, text in texts.items():
+        (place / "tree" / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / "tree" / name).write_text(text)
+    image = place / "foreign.squashfs"
+    subprocess.run(["mksquashfs", place / "tree", image, "-quiet", "-no-progress"], check=True)
+    return image
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("mount", {"mount": "/user-tools$(touch MARK)"}),
+        ("mount", {"mount": "/user-tools\ntouch MARK"}),
+        ("base.view", {"view": "v\ntouch MARK"}),
+        ("base.image", {"image": "a/b:1\n#SBATCH --wrap=touch"}),
+    ],
+)
+def test_what_no_command_can_name_is_refused_when_it_is_read(
+    what: str, words: dict[str, str], place: Path, cli: Cli
+) -> None:
+    answer = cli("venv", "info", str(foreign(place, **words)))
+
+    assert answer.code == 2, answer.stdout
+    assert f"{place}/foreign.squashfs:" in answer.stderr
+    assert "hint: " in answer.stderr
+    assert what in answer.stderr
+
+
+WORDS = ("$(touch MARK)", "`touch MARK`", "; touch MARK;", "'; touch MARK; '", "&& touch MARK")
+
+
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("name", ["image", "view", "load"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted(
+    name: str, word: str, inside: bool, place: Path, cli: Cli
+) -> None:
+    words = {name: f"uenv start a/b:1 {word}" if name == "load" else f"a{word}"}
+    answer = cli("venv", "info", str(foreign(place, **words, in_container=inside)))
+    assert answer.code == 0, answer.stderr
+
+    pasted = [line.strip() for line in f"{answer.stdout}\n{answer.stderr}".splitlines()]
+    pasted = [line.partition("not here now; ")[2].rstrip(")") if "not here now; " in line else line for line in pasted]
+    commands = [line for line in pasted if re.match(r"(uenv|apptainer|singularity|srun|#SBATCH|python) ?", line)]
+    assert commands
+    for line in commands:
+        subprocess.run(["bash", "-c", line], cwd=place, capture_output=True, check=False, env={"PATH": "/usr/bin:/bin"})
+        assert not (place / "MARK").exists(), line

@@ -42,6 +42,18 @@ def bash_line(text: str) -> str:
     return f"$'{''.join(one if one.isprintable() and one not in QUOTES else coded[one] for one in text)}'"
 
 
+def sh_again(command: str) -> str:
+    """Return a command of plain words that somebody else wrote, so that a shell expands and runs nothing of it.
+
+    Empty for what is no line of words.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    return " ".join(map(bash_line, words))
+
+
 def fish(text: str) -> str:
     """Return one word of fish."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -50,7 +50,7 @@ def lines(image: Path, name: str, mount: str, base: Mapping[str, Any]) -> Iterat
 def shown(use: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Write the lines, as data, for a reader; a caveat once, behind the last that it is of."""
     for number, line in enumerate(use):
-        yield "\n".join([f"{line['use']}:", *(f"  {text}" for text in line["text"].splitlines())])
+        yield "\n".join([f"{line['use']}:", *(f"  {text}" for text in line["text"].split("\n"))])
         if line["caveat"] and all(line["caveat"] != later["caveat"] for later in use[number + 1 :]):
             yield f"  ({line['caveat']})"
 
@@ -73,7 +73,7 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
         "MOUNT_TOML": quoting.toml(mounted),
         "BASE_SH": shlex.quote(oci if base_image else "IMAGE"),
         "BASE_TOML": quoting.toml(re.sub(r"^([^/]+\.[^/]+)/", r"\1#", base_image) or "IMAGE"),  # [REGISTRY#]IMAGE
-        "COMMAND": f"{mount}/bin/python script.py" if runtime.container else "python script.py",
+        "COMMAND": f"{quoting.sh_word(f'{mount}/bin/python')} script.py" if runtime.container else "python script.py",
     }
     odd = runtime.paths.search(path) if runtime.paths else None
     caveat = f"{runtime.name} cannot take a path with {odd[0]!r} in it: rename or move the image" if odd else ""
@@ -81,5 +81,7 @@ def _of_runtime(runtime: Runtime, path: str, name: str, mount: str, base: Mappin
     caveat = caveat or ("IMAGE stands for the container that this was made in" if unnamed else "")
     for use in runtime.use:
         used = {mark: value for mark, value in values.items() if f"@{mark}@" in use.lines}
+        if "#SBATCH" in use.lines and not "".join(used.values()).isprintable():
+            continue  # such a line ends at a line break, also within quotes
         text = filled(use.lines, **used)
         yield Line(runtime=runtime.name, use=use.where, text=text, caveat=caveat or use.note)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core.errors import BadInput, Position, ToolFailed, ToolMissing
 from uenvtool.image import bytecode, metadata
 from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, View
 from uenvtool.image.pack import Packed, pack
@@ -166,16 +166,39 @@ def info(path: Path) -> dict[str, Any]:
         raise BadInput(f"{path} is not an image that uenvtool packed", hint="`unsquashfs -l` shows what is in it")
     head = superblock(path)
     env, settings = _json(texts.get(ENV, "{}"), path), _json(texts[PACKED], path)
+    mount = str(env.get("mount", ""))
+    if mount:
+        _require_usable(mount, Position(f"{path}:{ENV}"))
     record = parse_record(texts[RECORD_IN_IMAGE], f"{path}:{RECORD_IN_IMAGE}") if RECORD_IN_IMAGE in texts else None
+    base = record.base if record else {}
+    for name in ("image", "view"):
+        _require_line(str(base.get(name) or ""), f"base.{name}", Position(f"{path}:{RECORD_IN_IMAGE}"))
+    _require_line(str(env.get("name", "")), "name", Position(f"{path}:{ENV}"))
     return {
         "path": str(path),
         "bytes": path.stat().st_size,
         **(record.data() if record else {"base": {}, "packages": []}),
         "settings": {"bytecode": settings.get("bytecode"), **({"precedence": record.precedence} if record else {})},
         "name": str(env.get("name", "")) or None,
-        "mount": str(env.get("mount", "")) or None,
+        "mount": mount or None,
         "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,
     }
+
+
+def _require_usable(mount: str, position: Position) -> None:
+    """Raise BadInput, with its place, for a mount point of an image where nothing can be mounted."""
+    try:
+        require_mountable(mount)
+    except BadInput as error:
+        raise BadInput(error.problems[0].message, position, _FOREIGN) from error
+
+
+def _require_line(text: str, what: str, position: Position) -> None:
+    if not text.isprintable():
+        raise BadInput(f"{what} is {text!r}, which no command can name", position, _FOREIGN)
+
+
+_FOREIGN = "uenvtool writes no such image: ask who made it, and do not load it"
 
 
 def _json(text: str, path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import size_text
@@ -95,7 +96,8 @@ def _of_image(path: Path) -> dict[str, Any]:
 
 def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     base = data["base"]
-    load = f"; {base['load']}" if base.get("load") else ""
+    load = quoting.sh_again(str(base.get("load") or ""))
+    load = f"; {load}" if load else ""
     missing = "" if data.get("base_is_here", True) else f" (not here now{load})"
     yield "overlay", data["path"]
     yield "base", f"{base.get('name') or base.get('python') or 'none'}, Python {base.get('version', '?')}{missing}"

@@ -162,7 +162,7 @@ def _of_view(view: View, python: str, views: tuple[View, ...], environ: Mapping[
         kind=UENV,
         name=view.uenv,
         root=view.root,
-        load=f"uenv start {shlex.quote(image)} --view={view.name}",
+        load=f"uenv start {shlex.quote(image)} --view={shlex.quote(view.name)}",
         mounts=tuple(dict.fromkeys(each_view.mount for each_view in views)),
         image=image,
         view=view.name,
