@@ -28,7 +28,7 @@ def test_variables_of_pip_become_options_of_uv() -> None:
         {
             "PIP_INDEX_URL": "https://one/simple",
             "PIP_EXTRA_INDEX_URL": "https://two/simple https://three/simple",
-            "PIP_FIND_LINKS": "/wheels",
+            "PIP_FIND_LINKS": "/usr",
             "PIP_TRUSTED_HOST": "one",
             "PIP_PRE": "1",
         }
@@ -38,7 +38,7 @@ def test_variables_of_pip_become_options_of_uv() -> None:
         *("--default-index", "https://one/simple"),
         *("--extra-index-url", "https://two/simple", "--extra-index-url", "https://three/simple"),
         *("--index-strategy", "unsafe-best-match"),
-        *("--find-links", "/wheels"),
+        *("--find-links", "/usr"),
         *("--allow-insecure-host", "one"),
         *("--prerelease", "allow"),
     ]
@@ -56,7 +56,7 @@ def test_a_second_index_in_pips_file_and_in_the_requirements_are_one_strategy() 
 def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write: Write) -> None:
     home = tmp_path / "h"
     for name, text in {
-        "xdg/pip/pip.conf": "[global]\nindex-url = https://system/simple\nfind-links =\n    /a\n    /b\n",
+        "xdg/pip/pip.conf": "[global]\nindex-url = https://system/simple\nfind-links =\n    /usr\n    /etc\n",
         "h/.config/pip/pip.conf": "[global]\nindex_url = https://user/simple\n[install]\nno-index = false\n",
         "prefix/pip.conf": "[install]\nextra-index-url = https://site/simple\n",
         "named.conf": "[global]\ntimeout = 33\ncert = /certs.pem\nindex-url = https://named/simple\n",
@@ -76,7 +76,7 @@ def test_pips_files_count_in_pips_order_and_variables_last(tmp_path: Path, write
     assert found.arguments == (
         *("--default-index", "https://named/simple"),
         *("--extra-index-url", "https://variable/simple", "--index-strategy", "unsafe-best-match"),
-        *("--find-links", "/a", "--find-links", "/b"),
+        *("--find-links", "/usr", "--find-links", "/etc"),
     )
     assert found.environment["UV_HTTP_TIMEOUT"] == "33"
     assert found.environment["SSL_CERT_FILE"] == "/certs.pem"

@@ -21,6 +21,7 @@ from uenvtool.venv.plan import Plan
 from uenvtool.venv.projects import PYPROJECT
 from uenvtool.venv.requirements import UserRequest, UserRequirement
 from uenvtool.venv.resolve import ResolvedPackage
+from uenvtool.venv.settings import users_settings
 from uenvtool.venv.uv import Uv
 
 LOCK = "pylock.toml"
@@ -76,7 +77,9 @@ def exported(uv: Uv, plan: Plan, path: Path) -> Path:
     words += ["--project", path.absolute().parent, "--python", plan.base.python]
     words += [word for name in request.extra for word in ("--extra", name)]
     words += [word for name in request.group for word in ("--group", name)]
-    uv.run([*words, "--format", "pylock.toml", "-o", folder / LOCK])
+    if not uv.settings.project and "UV_CONFIG_FILE" not in uv.settings.environment:  # uv would look above it
+        words += ["--config-file", users_settings(uv.settings.environment, folder)]
+    uv.run([*words, "--format", "pylock.toml", "-o", folder / LOCK], of_project=True)
     return folder / LOCK
 
 

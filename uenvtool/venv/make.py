@@ -172,7 +172,7 @@ def _build(made: MadeOverlay, plan: Plan, folder: Path, work: Path | None, on_st
     on_step(f"resolving on {plan.base.described()}")
     lock = plan.request.from_
     todo = from_lock(uv, plan, lock) if lock else from_requirements(uv, plan)
-    made.notes, made.warnings = [*todo.notes, *plan.wanted.notes], list(_base_warnings(plan))
+    made.notes, made.warnings = [*plan.settings.notes, *todo.notes, *plan.wanted.notes], list(_base_warnings(plan))
     if not todo.plan.wanted.requirements and not plan.previous:
         here = [f"`uenvtool venv {shlex.quote(plan.request.path)} {option}`" for option in found_here()]
         made.notes += [f"this folder says what it needs, and nothing of it was installed: {here[0]}"] if here else []

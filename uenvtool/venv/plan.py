@@ -8,13 +8,16 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
+from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
 from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.image import read_image_record, require_mountable
 from uenvtool.venv.overlay import SITE
+from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
 from uenvtool.venv.requirements import UserRequest, checked_names, names_of, read_request
@@ -100,6 +103,7 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
         raise BadInput(f"{request.path} is not there to be updated", hint="name its folder, or its image with --squash")
     base = _base(request, previous, target, environ)
     settings = read_settings(environ, os.path.dirname(os.path.dirname(base.base_executable)))
+    settings = replace(settings, project=_of_project(request))
     built = [name for name in request.no_build_isolation if name]
     first_words = {canonical(re.split(r"[^A-Za-z0-9._-]", text, maxsplit=1)[0]) for text in request.packages}
     wanted = read_request(
@@ -133,6 +137,14 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
     return _without_removed(plan, before) if request.remove else plan
 
 
+def _of_project(request: VenvRequest) -> Mapping[str, Any]:
+    """Return uv's settings of the first project that is named: its pyproject.toml, its lock, or its folder."""
+    named = [*map(Path, request.requirements), *([request.from_] if request.from_ else [])]
+    folders = [path.parent for path in named if path.name in (PYPROJECT, UV_LOCK)]
+    folders += [path.expanduser() for path in (*request.editable, *map(Path, request.packages))]
+    return next(filter(None, map(settings_of_project, folders)), {})
+
+
 def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, environ: Mapping[str, str]) -> Base:
     """Read the base that is named or loaded, else the one of the overlay that is made again."""
     before = previous.base if previous else {}
@@ -144,7 +156,8 @@ def _base(request: VenvRequest, previous: OverlayRecord | None, target: Path, en
     found = find(request.base or (recorded if is_here else None), environ)
     is_elsewhere = found.kind == PLAIN or (found.kind == CONTAINER and before.get("kind") in (NAMED, UENV))
     if is_elsewhere and previous is not None and request.base is None:
-        load = f": {before['load']}" if before.get("load") else ""
+        load = quoting.sh_again(str(before.get("load") or ""))
+        load = f": {load}" if load else ""
         raise AnswerIsNo(
             f"{target.name} lies on {before.get('name')}, which is not loaded",
             hint=f"load it first{load}; or name another base with --base PYTHON",

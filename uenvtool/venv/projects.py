@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position, require_known
+from uenvtool.core.files import read_bytes
 
 PYPROJECT, UV_LOCK = "pyproject.toml", "uv.lock"
 ENVIRONMENTS = (".yml", ".yaml")
 FOUND_HERE = ("requirements.txt", UV_LOCK, "pylock.toml", PYPROJECT, "environment.yml", "environment.yaml")
 """What says which packages a folder needs."""
+UV_SETTINGS = "uv.toml"
+MAX_BYTES = 10_000_000
+_OF_PROJECT = {
+    *("workspace", "sources", "dev-dependencies", "default-groups", "dependency-groups", "conflicts"),
+    *("package", "managed", "build-backend"),
+}
+"""What [tool.uv] says of the project itself (https://docs.astral.sh/uv/reference/settings/)."""
+_PLACES = {"url", "index-url", "extra-index-url", "find-links", "cache-dir"}
 Lines = list[tuple[int, str]]
 
 
@@ -51,6 +61,36 @@ def default_groups(project: Path) -> list[str]:
     known = document.get("dependency-groups", {})
     named = document.get("tool", {}).get("uv", {}).get("default-groups", ["dev"])
     return [name for name in known if named == "all" or name in named]
+
+
+def settings_of_project(folder: Path) -> dict[str, Any]:
+    """Return uv's settings of a project: those of its uv.toml, else [tool.uv] of its pyproject.toml, with whole paths.
+
+    What is not about where packages come from is left out. Raises BadInput with the place.
+    """
+    import tomlkit
+
+    for path in (folder / UV_SETTINGS, folder / PYPROJECT):
+        if not os.path.lexists(path):
+            continue
+        try:
+            found: Any = tomlkit.parse(read_bytes(path, MAX_BYTES).decode("utf-8")).unwrap()
+        except (tomlkit.exceptions.TOMLKitError, UnicodeDecodeError) as error:
+            raise BadInput(f"invalid TOML: {error}", Position(str(path)), "mend it") from error
+        tool = found if path.name == UV_SETTINGS else found.get("tool", {}).get("uv")
+        if isinstance(tool, dict):
+            kept = {name: value for name, value in tool.items() if name not in _OF_PROJECT}
+            return {name: _absolute(name, value, folder.absolute()) for name, value in kept.items()}
+    return {}
+
+
+def _absolute(name: str, value: Any, folder: Path) -> Any:
+    """Return a setting with its relative paths made whole: indexes and find-links count from their file."""
+    if isinstance(value, dict):
+        return {key: _absolute(key, found, folder) for key, found in value.items()}
+    if isinstance(value, list):
+        return [_absolute(name, found, folder) for found in value]
+    return str(folder / value) if name in _PLACES and isinstance(value, str) and "://" not in value else value
 
 
 def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> tuple[Lines, list[str]]:

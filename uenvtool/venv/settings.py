@@ -12,13 +12,16 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Any
 
+from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 
 _LISTS = {"extra-index-url", "find-links", "constraint", "requirement", "trusted-host", "no-binary", "only-binary"}
 _NOT_FOR_UV = {
     *("UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_TARGET", "UV_PREFIX", "UV_BREAK_SYSTEM_PACKAGES", "UV_PROJECT_ENVIRONMENT"),
+    *("UV_PROJECT", "UV_WORKING_DIR"),  # a folder of this tool's own is the project
     *("UV_CONSTRAINT", "UV_REQUIRE_HASHES"),  # read here, with what the base has in mind
     *("UV_OVERRIDE", "UV_NO_BUILD_ISOLATION", "UV_NO_BUILD_ISOLATION_PACKAGE"),  # given as options
 }
@@ -36,7 +39,8 @@ class Settings:
 
     arguments: for resolving and installing. constraints, overrides, files: paths or URLs. built_on_base:
     packages whose sources are built with the packages that are there (--no-build-isolation), or ALL.
-    require_hashes: each package needs a hash.
+    require_hashes: each package needs a hash. project: uv's settings of the project that the user named, as TOML has
+    them. notes: what is not taken.
     """
 
     arguments: tuple[str, ...] = ()
@@ -47,6 +51,8 @@ class Settings:
     built_on_base: tuple[str, ...] = ()
     require_hashes: bool = False
     has_cache: bool = False
+    project: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
@@ -55,6 +61,9 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
     Raises BadInput with the place if a configuration file cannot be read.
     """
     pip = _pip_settings(environ, prefix)
+    places = [os.path.expanduser(place) for place in pip.get("find-links", ())]
+    missing = [place for place in places if "://" not in place and not os.path.exists(place)]
+    pip["find-links"] = [place for place in places if place not in missing]
     env = {name: value for name, value in environ.items() if name not in _NOT_FOR_UV}
     for name, variable in _VARIABLES.items():
         value = pip.get(name, pip.get(f"default-{name}", [""]))[0]
@@ -70,7 +79,18 @@ def read_settings(environ: Mapping[str, str], prefix: str = "") -> Settings:
         built_on_base=(*built, *environ.get("UV_NO_BUILD_ISOLATION_PACKAGE", "").replace(",", " ").split()),
         require_hashes=_is_on(pip, "require-hashes") or _is_true(environ, "UV_REQUIRE_HASHES"),
         has_cache=bool(environ.get("UV_CACHE_DIR")),
+        notes=tuple(f"find-links {place}: it is not there, and is left out" for place in dict.fromkeys(missing)),
     )
+
+
+def users_settings(environ: Mapping[str, str], folder: Path) -> Path:
+    """Return the file with uv's settings of this user or machine; an empty one in `folder` if there is none."""
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME", ""), ".config")
+    for path in (Path(home, "uv/uv.toml"), Path("/etc/uv/uv.toml")):
+        if path.is_file():
+            return path
+    files.fill(folder, {"uv.toml": ""})
+    return folder / "uv.toml"
 
 
 _STRATEGY = ("--index-strategy", "unsafe-best-match")

@@ -63,14 +63,30 @@ class Uv:
             env["UV_CACHE_DIR"] = str(self.work / "cache")
         return env
 
-    def run(self, arguments: Words) -> str:
-        """Run uv and return what it printed. Raises what its failure means."""
+    def _project(self) -> Path:
+        """Return the folder that uv takes for the project: it ends uv's search, which goes on in the folders above.
+
+        What lies there, as in a shared scratch, is somebody else's. Source: uv, crate uv-settings,
+        `FilesystemOptions::find`, and crate uv-workspace, `Workspace::discover`.
+        """
+        import tomlkit
+
+        folder = self.work / "settings"
+        files.make_folder(folder)
+        tool = {"uv": {**self.settings.project, "workspace": {}}}
+        text = tomlkit.dumps({"project": {"name": "overlay", "version": "0"}, "tool": tool})
+        files.fill(folder, {"pyproject.toml": text})
+        return folder
+
+    def run(self, arguments: Words, *, of_project: bool = False) -> str:
+        """Run uv and return what it printed. of_project: its arguments name one. Raises what its failure means."""
         built = self.settings.built_on_base
         options = [word for name in built for word in ("--no-build-isolation-package", name, "--no-binary", name)]
         words = [
             *map(str, arguments),
             *self.settings.arguments,
             *(["--no-build-isolation"] if ALL in built else options),
+            *([] if of_project else ["--project", str(self._project())]),
         ]
         completed = tools.run([self.program, *words], env=self._environment())
         if completed.code != 0:

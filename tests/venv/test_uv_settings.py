@@ -1,0 +1,132 @@
+"""Where packages come from is what the user has set and named: nothing that lies in a folder above."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli, Loaded
+from tests.support.overlays import wheel
+
+PROJECT = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["thing"]\n'
+
+
+@pytest.fixture
+def below(loaded: Loaded, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, in a folder that others can write into; wheels of another's lie there."""
+    loaded("pythonpath")
+    monkeypatch.delenv("PIP_FIND_LINKS")
+    wheel(place / "theirs", "thing", "6.66")
+    folder = place / "shared" / "mine"
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def links(place: Path, table: str = "") -> str:
+    return f"{table}find-links = ['{place}']\nno-index = true\n"
+
+
+@pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
+@pytest.mark.parametrize("where", ["shared", "shared/mine"])
+def test_what_lies_in_a_folder_above_or_here_decides_nothing(
+    where: str, name: str, below: Path, place: Path, cli: Cli
+) -> None:
+    table = "[tool.uv]\n" if name == "pyproject.toml" else ""
+    (place / where / name).write_text(links(place / "theirs", table))
+
+    answer = cli("venv", "v", "thing")
+
+    assert answer.code != 0, answer.stdout
+    assert not (below / "v").exists()
+
+
+def test_a_workspace_above_does_not_take_the_folder_of_the_work(
+    below: Path, place: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tool works below TMPDIR, or beside the target: a folder above that may be another's too."""
+    root = '[project]\nname = "x"\nversion = "1"\n[tool.uv.workspace]\nmembers = ["**", ".*/**"]\n'
+    for folder in (place / "shared", place / "tmp"):
+        folder.mkdir(exist_ok=True)
+        (folder / "pyproject.toml").write_text(links(place / "theirs", f"{root}[tool.uv]\n"))
+    monkeypatch.setenv("TMPDIR", str(place / "tmp"))
+
+    assert cli("venv", "v", "thing", "--dry-run").code != 0
+    assert cli("venv", "v", "thing").code != 0
+
+
+@pytest.mark.parametrize("kind", ["broken", "pipe"])
+def test_a_file_above_that_cannot_be_read_stops_nothing(
+    kind: str, below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "thing", "1.0")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    if kind == "pipe":
+        os.mkfifo(place / "shared/uv.toml")
+    else:
+        (place / "shared/uv.toml").write_text("[[[")
+
+    answer = cli("venv", "v", "thing")
+
+    assert answer.code == 0, answer.stderr
+
+
+@pytest.mark.parametrize("how", ["user", "UV_CONFIG_FILE", "UV_FIND_LINKS"])
+def test_what_the_user_has_set_counts(
+    how: str, below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "thing", "1.0")
+    (place / "shared/uv.toml").write_text(links(place / "theirs"))
+    own = Path(os.environ["HOME"]) / ".config/uv/uv.toml" if how == "user" else place / "own.toml"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text(links(wheels))
+    if how != "user":
+        monkeypatch.setenv(how, str(own if how == "UV_CONFIG_FILE" else wheels))
+
+    answer = cli("venv", "v", "thing")
+
+    assert answer.code == 0, answer.stderr
+    assert "6.66" not in answer.stdout
+
+
+@pytest.mark.parametrize("name", ["uv.toml", "pyproject.toml"])
+def test_the_settings_of_a_project_that_is_named_count_with_their_paths(
+    name: str, below: Path, place: Path, wheels: Path, cli: Cli
+) -> None:
+    folder = place / "project"
+    wheel(folder / "own", "thing", "1.0")
+    (folder / "pyproject.toml").write_text(PROJECT)
+    with (folder / name).open("a") as stream:
+        stream.write(links(Path("own"), "[tool.uv]\n" if name == "pyproject.toml" else ""))
+
+    answer = cli("venv", "v", "-r", str(folder / "pyproject.toml"))
+
+    assert answer.code == 0, answer.stderr
+    assert "thing" in answer.stdout
+
+
+def test_a_folder_of_find_links_that_is_not_there_is_left_out_and_said_once(
+    below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "thing", "1.0")
+    monkeypatch.setenv("PIP_FIND_LINKS", f"/nonexistent {wheels} /nonexistent")
+
+    answer = cli("venv", "v", "thing")
+
+    assert answer.code == 0, answer.stderr
+    assert answer.stderr.count("find-links /nonexistent: it is not there, and is left out") == 1
+
+
+def test_a_folder_of_pips_file_that_is_not_there_is_left_out(
+    below: Path, place: Path, wheels: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel(wheels, "thing", "1.0")
+    (place / "pip.conf").write_text(f"[global]\nfind-links =\n    /nonexistent\n    {wheels}\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(place / "pip.conf"))
+
+    answer = cli("venv", "v", "thing")
+
+    assert answer.code == 0, answer.stderr
+    assert answer.stderr.count("/nonexistent") == 1
