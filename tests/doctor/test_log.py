@@ -283,22 +283,22 @@ def test_what_failed_in_a_run_that_goes_on_is_a_note(sign: str) -> None:
     assert "went-on" not in ids(read(sign + STEPS + "n1 crashed\n"))
 
 
-WARNING = "libibverbs: Warning: couldn't load driver 'librxe-rdmav34.so'\n"
+WARNING = "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 11040).\n"
 
 
 @pytest.mark.parametrize(
     ("log", "found"),
     [
-        (WARNING + "n1: step 1 done\n", [("risk", "ib-driver-mismatch")]),
+        (WARNING + "n1: step 1 done\n", [("risk", "driver-too-old")]),
         (
             WARNING + "RuntimeError: CUDA error: invalid device ordinal\n",
-            [("broken", "gpu-not-visible"), ("risk", "ib-driver-mismatch")],
+            [("broken", "gpu-not-visible"), ("risk", "driver-too-old")],
         ),
         (
             WARNING + "Traceback (most recent call last):\nKeyError: 'x'\n",
-            [("broken", "ib-driver-mismatch"), ("broken", "exception")],
+            [("broken", "driver-too-old"), ("broken", "exception")],
         ),
-        (WARNING + "Driver mlx5 does not support the kernel ABI of 2\n", [("broken", "ib-driver-mismatch")]),
+        (WARNING + "CUDA driver version is insufficient for CUDA runtime version\n", [("broken", "driver-too-old")]),
     ],
     ids=["the run goes on", "another cause", "a failure without a cause", "and an error of it"],
 )
@@ -368,7 +368,6 @@ CUT = {
     "container-path": {"container-start"},
     "disk-full": {"container-start"},
     "too-many-files": {"container-start"},
-    "mpi-address-in-use": {"mpi-no-network", "mpi-transfer-failed"},
     "import-abi": {"library-older-first"},
     "certificate": {"no-internet"},
 }
