@@ -18,7 +18,7 @@ FIRES = {
 HEALTHY = {path.stem: path.read_text(encoding="utf-8") for path in sorted((LOGS / "healthy").glob("*.txt"))}
 ALSO = {
     "nccl-arm": {"watchdog-timeout"},
-    "nccl-plugin-broken": {"nccl-tcp"},
+    "nccl-network-not-found": {"nccl-tcp"},
 }
 """What the logs of a finding show beside it."""
 TWO_NODES = "".join(
