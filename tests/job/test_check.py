@@ -59,7 +59,6 @@ FLAWS = {
     "rank-from-wrong-variable": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_LOCALID; python train.py'\n",
     "world-size-from-wrong-variable": FOUR + "export WORLD_SIZE=$SLURM_NNODES\nsrun -c 8 python train.py\n",
     "master-addr-in-step": HEAD + 'srun -c 8 bash -c "export MASTER_ADDR=\\$(hostname); python train.py"\n',
-    "port-x11": HEAD + "export MASTER_PORT=6000 # uenvtool: ignore port-fixed\n",
     "port-fixed": ONE + "srun torchrun --rdzv_endpoint=$head:29500 train.py\n",
     "launcher-in-launcher": FOUR + "srun torchrun --nproc-per-node=4 train.py\n",
     "launcher-on-first-node": FOUR + "torchrun --nnodes=2 --nproc-per-node=4 train.py\n",
@@ -89,16 +88,12 @@ FLAWS = {
     "wait-hides-failure": FOUR + "srun python a.py &\nsrun python b.py &\nwait\n",
     "tee-hides-failure": "torchrun train.py 2>&1 | tee log\nexit $?\n",
     "kill-by-pattern": "#!/bin/sh\npkill -f nvidia-smi\n",
-    "test-bracket": '[ -z "$5"] && exit 1\n',
     "assignment-with-blanks": ONE + "DATA = /data\n",
     "set-x-cat": "set -x cat $0\n",
     "venv-unpacked": HEAD + "source $SCRATCH/venv/bin/activate\nsrun -c 8 python train.py\n",
-    "conda-without-hook": ONE + "conda activate x\nsrun python train.py\n",
-    "cache-in-home": ONE + "export HF_HOME=$HOME/hf\n",
     "launch-blocking": ONE + "export CUDA_LAUNCH_BLOCKING=1\n",
     "token-in-script": ONE + f"export HF_TOKEN={TOKEN}\n",
     "pythonpath-by-python": "export PYTHONPATH=\"$(python -c 'import site'):$PYTHONPATH\"\n",
-    "repeated": "export NCCL_NET=Socket\nexport NCCL_NET=IB\n",
     "environment-as-option": "#SBATCH --environment=./env.toml\n",
     "triton-home-in-container": "export TRITON_HOME=/dev/shm/\nsrun --environment=e.toml python train.py\n",
     "host-setting-in-container": "export FI_PROVIDER=cxi\nsrun --environment=e.toml python train.py\n",
@@ -138,7 +133,6 @@ EDF_FLAWS = {
     "extended-image-entrypoint": EXTENDED,
     "extended-image-cxi": EXTENDED + "entrypoint = true\n",
     "triton-home-in-container": EDF + '[env]\nTRITON_HOME = "/dev/shm/"\n',
-    "repeated": EDF + '[env]\nNCCL_DEBUG = "INFO"\nNCCL_DEBUG = "WARN"\n',
 }
 
 

@@ -118,30 +118,6 @@ def syntax_error(context: Context) -> Iterator[Found]:
         yield Found(offset=offset, end=offset + 1, detail=message)
 
 
-def overwritten(context: Context) -> Iterator[Found]:
-    """Yield variables whose value nothing can have read before it is replaced by another fixed one."""
-    seen: dict[tuple[str, str], Part] = {}
-    for part in context.source.parts:
-        if part.kind == "command" and not _QUIET.fullmatch(part.name):
-            seen.clear()
-        elif part.kind in ("entry", "variable"):
-            key = (f"{part.scope} {part.step}", part.name)
-            before = seen.get(key)
-            is_fixed = "$" not in part.text and OUTER not in part.text and part.name != "mounts"
-            same_path = before is not None and part.path == before.path[: len(part.path)]
-            raw = context.source.text[part.offset : part.end]
-            used = before is not None and re.search(
-                rf"\$\{{?{re.escape(part.name)}\b", context.source.text[before.end : part.offset]
-            )
-            adds = raw.startswith(f"{part.name}+=")
-            if before and is_fixed and same_path and not used and not adds and before.text != part.text:
-                yield at(part, f"{part.name} was {before.text} before")
-            if is_fixed and not adds and part.text:
-                seen[key] = part
-            else:
-                seen.pop(key, None)
-
-
 def fixed_port(context: Context) -> Iterator[Found]:
     """Yield rendezvous ports that are the same in each job, where jobs can share a node."""
     picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
@@ -402,16 +378,6 @@ def rank_of_batch_script(context: Context) -> Iterator[Found]:
             yield at(part)
 
 
-def glued_bracket(context: Context) -> Iterator[Found]:
-    """Yield `[ -z "$5"]`: the closing bracket is part of the word before it."""
-    for part in context.commands:
-        if part.name in ("[", "[[") and len(part.words) > 1:
-            closing = "]" if part.name == "[" else "]]"
-            if part.words[-1] != closing and part.words[-1].endswith(closing):
-                end = part.end - len(closing)
-                yield Found(offset=part.offset, end=part.end, edits=((end, end, " "),))
-
-
 def escaped_in_single_quotes(context: Context) -> Iterator[Found]:
     r"""Yield `\$SLURM_...` within single quotes, where the inner shell takes the dollar as a letter."""
     for part in context.source.parts:
@@ -528,17 +494,6 @@ def rank_before_step(context: Context) -> Iterator[Found]:
             yield Found(offset=places[0], end=end, edits=tuple((place, place, "\\") for place in places))
 
 
-def conda_without_hook(context: Context) -> Iterator[Found]:
-    """Yield `conda activate` in a script whose shell nothing has is_told of conda."""
-    is_login = re.match(r"#!.*sh.*\s(-\w*l|--login)\b", context.source.text)
-    for part in () if is_login else context.commands:
-        if part.name in ("source", ".", "eval", "module", "ml"):
-            return
-        if part.name == "conda" and part.words[1:2] == ("activate",) and part.scope == BATCH:
-            yield at(part)
-            return
-
-
 def rank_for_all_tasks(context: Context) -> Iterator[Found]:
     """Yield ranks that the batch script sets for all of its tasks."""
     has_steps = any(launch.step for launch in context.launches) or any(part.name == "srun" for part in context.commands)
@@ -637,10 +592,10 @@ def _of_tuning(search: tuned.Search) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    syntax_error, overwritten, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
+    syntax_error, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
     node_alone, node_rank_of_batch_script, ends_at_once, one_gpu_for_all, more_ranks_than_gpus,
-    lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, glued_bracket, escaped_in_single_quotes,
-    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_before_step, conda_without_hook,
+    lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, escaped_in_single_quotes,
+    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_before_step,
     rank_for_all_tasks, rank_variable, world_size, rank_of_batch_script, hook_variant, required_options,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
