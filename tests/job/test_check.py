@@ -23,7 +23,7 @@ SEEDS = {
     (1, "--environment"): {"placeholder", "cores-not-asked", "output-folder", "venv-unpacked"},
     (1, "--uenv"): {"placeholder", "cores-not-asked", "output-folder", "tuning-missing", "venv-unpacked"},
     (3, "submit-dist"): {"runai-small-shm"},
-    (3, "tee rank_"): {"roce-gid-from-grep", "tee-hides-failure"},
+    (3, "tee rank_"): {"roce-gid-from-grep", "failure-hidden"},
     (4, "apptainer"): {"placeholder", "failure-hidden", "kill-by-pattern"},
 }
 """The flaws of each script of the seeds: what their own later pages correct, and what was seen in a real Slurm."""
@@ -57,11 +57,9 @@ FLAWS = {
     "rank-outside-step": FOUR + "export RANK=0\nsrun -c 8 python train.py\n",
     "rank-before-step": HEAD + 'srun -c 8 bash -c "export RANK=$SLURM_PROCID; python train.py"\n',
     "rank-from-wrong-variable": HEAD + "srun -c 8 bash -c 'export RANK=$SLURM_LOCALID; python train.py'\n",
-    "world-size-from-wrong-variable": FOUR + "export WORLD_SIZE=$SLURM_NNODES\nsrun -c 8 python train.py\n",
     "master-addr-in-step": HEAD + 'srun -c 8 bash -c "export MASTER_ADDR=\\$(hostname); python train.py"\n',
     "port-fixed": ONE + "srun torchrun --rdzv_endpoint=$head:29500 train.py\n",
     "launcher-in-launcher": FOUR + "srun torchrun --nproc-per-node=4 train.py\n",
-    "launcher-on-first-node": FOUR + "torchrun --nnodes=2 --nproc-per-node=4 train.py\n",
     "node-alone": TWO + "srun torchrun --nproc-per-node=4 train.py\n",
     "node-rank-for-all": TWO + "srun torchrun --node_rank=$SLURM_NODEID --master_addr=$MASTER_ADDR train.py\n",
     "ends-at-once": TWO + "srun python train.py &\necho started\n",
@@ -81,12 +79,9 @@ FLAWS = {
     "option-with-variable": ONE + "#SBATCH --output=$HOME/%j.out\n",
     "option-without-value": "#SBATCH --nodes=\n",
     "dos-line-ends": ONE + "python t.py # a\r\n",
-    "typographic-dash": "#SBATCH \u2013nodes=2\n",
-    "typographic-quote": ONE + "#SBATCH --comment=\u201ca b\u201d\n",
+    "typographic": "#SBATCH \u2013nodes=2\n",
     "no-break-space": "#SBATCH\u00a0--nodes=2\n",
     "failure-hidden": HEAD + "srun -c 8 python train.py\necho done\n",
-    "wait-hides-failure": FOUR + "srun python a.py &\nsrun python b.py &\nwait\n",
-    "tee-hides-failure": "torchrun train.py 2>&1 | tee log\nexit $?\n",
     "kill-by-pattern": "#!/bin/sh\npkill -f nvidia-smi\n",
     "assignment-with-blanks": ONE + "DATA = /data\n",
     "set-x-cat": "set -x cat $0\n",
@@ -129,11 +124,25 @@ EDF_FLAWS = {
     "edf-iopstor": 'mounts = [\n  "/capstor", # data\n  "/iopstor",\n]\n' + EDF,
     "edf-variant": EDF + 'com.hooks.aws_ofi_nccl.variant = "cuda13"\n',
     "edf-no-hook": 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n',
-    "extended-image-hook": EXTENDED + '[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n',
-    "extended-image-entrypoint": EXTENDED,
-    "extended-image-cxi": EXTENDED + "entrypoint = true\n",
+    "extended-image": EXTENDED,
     "triton-home-in-container": EDF + '[env]\nTRITON_HOME = "/dev/shm/"\n',
 }
+
+
+def test_an_extended_image_is_told_each_line_that_it_needs_and_the_hook_that_it_must_not_have(
+    cli: Cli, write: Write
+) -> None:
+    off = '[annotations]\ncom.hooks.cxi.enabled = "false"\n'
+    hook = 'com.hooks.aws_ofi_nccl.enabled = "true"\n'
+
+    def fixes(lines: str) -> list[object]:
+        rows = found(cli, write("env.toml", EXTENDED + lines), options=("--select", "extended-image"))
+        return [row["fix"] for row in rows]
+
+    assert fixes("") == ['entrypoint = true and com.hooks.cxi.enabled = "false"']
+    assert fixes("entrypoint = true\n") == ['com.hooks.cxi.enabled = "false"']
+    assert fixes("entrypoint = true\n" + off) == []
+    assert fixes("entrypoint = true\n" + off + hook) == ["remove the annotation"]
 
 
 def test_each_rule_is_found_by_a_test() -> None:
@@ -316,9 +325,14 @@ def test_what_is_right_in_an_edf_is_left_alone(cli: Cli, write: Write, case: str
 
 
 MISSED = {
-    "launcher-on-first-node, beside a step that is none of its several": FOUR
+    "rank-from-wrong-variable, of WORLD_SIZE": FOUR + "export WORLD_SIZE=$SLURM_NNODES\nsrun -c 8 python train.py\n",
+    "typographic, a quote": ONE + "#SBATCH --comment=\u201ca b\u201d\n",
+    "failure-hidden, wait": FOUR + "srun python a.py &\nsrun python b.py &\nwait\n",
+    "failure-hidden, tee": "torchrun train.py 2>&1 | tee log\nexit $?\n",
+    "node-alone, without srun": FOUR + "torchrun --nnodes=2 --nproc-per-node=4 train.py\n",
+    "node-alone, beside a step that is none of its several": FOUR
     + 'if [ -n "$LOG" ]; then srun hostname; fi\nif [ -n "$X" ]; then torchrun train.py; fi\n',
-    "launcher-on-first-node, deepspeed": FOUR + "deepspeed train.py\n",
+    "node-alone, deepspeed": FOUR + "deepspeed train.py\n",
     "failure-hidden, exit 0": HEAD + "srun -c 8 python train.py\nexit 0\n",
     "failure-hidden, set +x": HEAD + "srun -c 8 python train.py\nset +x\n",
     "failure-hidden, without srun": ONE + "python train.py\necho done\n",
@@ -334,13 +348,13 @@ MISSED = {
     "placeholder, options": ONE + "srun <SLURM OPTIONS> python t.py\n",
     "token-in-script, wandb login": ONE + "wandb login " + "0123456789abcdef" * 2 + "01234567\n",
     "venv-unpacked, conda": HEAD + "conda activate train\nsrun -c 8 python t.py\n",
-    "typographic-dash, an option further on": ONE + "#SBATCH --mem=1G \u2014qos=x\n",
-    "typographic-dash, a short option": ONE + "#SBATCH \u2013p x\n",
-    "typographic-dash, within a name": ONE + "#SBATCH --cpus\u2013per-task=2\n",
-    "typographic-dash, of an array": ONE + "#SBATCH --array=0\u20133\n",
-    "typographic-dash, in a command": ONE + "srun \u2013n 4 python t.py\n",
-    "typographic-quote, in a command": ONE + "python t.py --name \u201ca b\u201d\n",
-    "typographic-quote, of a variable": ONE + "DATA=\u201c/data\u201d\n",
+    "typographic, an option further on": ONE + "#SBATCH --mem=1G \u2014qos=x\n",
+    "typographic, a short option": ONE + "#SBATCH \u2013p x\n",
+    "typographic, within a name": ONE + "#SBATCH --cpus\u2013per-task=2\n",
+    "typographic, of an array": ONE + "#SBATCH --array=0\u20133\n",
+    "typographic, in a command": ONE + "srun \u2013n 4 python t.py\n",
+    "typographic, a quote in a command": ONE + "python t.py --name \u201ca b\u201d\n",
+    "typographic, a quote of a variable": ONE + "DATA=\u201c/data\u201d\n",
     "shebang, behind a byte order mark": "\ufeff" + ONE,
     "shebang, behind an empty line": "\n" + ONE,
     "option-as-comment, all of them": "#!/bin/bash\n# SBATCH --nodes=2\n# SBATCH --time=9\npython t.py\n",

@@ -418,7 +418,7 @@ def test_a_job_that_its_limit_ends_is_done_after_three_runs(site: Site, place: P
 
 REFUSED = {
     "dos-line-ends": ("#!/bin/bash\r\n#SBATCH --nodes=2\r\nhostname\r\n", "DOS line breaks"),
-    "typographic-dash": ("#!/bin/bash\n#SBATCH \u2013nodes=2\nhostname\n", "Invalid directive"),
+    "typographic": ("#!/bin/bash\n#SBATCH \u2013nodes=2\nhostname\n", "Invalid directive"),
     "no-break-space": ("#!/bin/bash\n#SBATCH --nodes=2\u00a0\nhostname\n", "is not a valid node count"),
     "shebang": ("\ufeff#!/bin/bash\n#SBATCH --nodes=2\nhostname\n", "This does not look like a batch script"),
 }

@@ -158,7 +158,7 @@ def nested_launchers(context: Context) -> Iterator[Found]:
             yield at(launch.part, f"srun starts {tasks} tasks on each node, and {launch.program} in each {shown}")
 
 
-def first_node_only(context: Context) -> Iterator[Found]:
+def _first_node_only(context: Context) -> Iterator[Found]:
     """Yield launchers for several nodes that run on the first node alone."""
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
@@ -177,11 +177,13 @@ def first_node_only(context: Context) -> Iterator[Found]:
             launch.part,
             f"{launch.program} runs on the first of {context.shape.nodes} nodes alone"
             + (", and waits there for the others" if waits else ""),
+            f"srun --ntasks-per-node=1 {launch.program} ...: without srun nothing starts it on the others",
         )
 
 
 def node_alone(context: Context) -> Iterator[Found]:
     """Yield launchers on several nodes without the address of the others, and leaders that are each node itself."""
+    yield from _first_node_only(context)
     for launch in context.launches:
         begin = behind_python(launch.words) + 2 if PYTHON_NAME.match(launch.words[0].rpartition("/")[2]) else 1
         ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
@@ -295,6 +297,14 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
 
 
 def lost_exit_code(context: Context) -> Iterator[Found]:
+    """Yield what loses the exit code of training: the last command of a script, `wait`, or a pipe."""
+    if "slurm" in context.source.kinds:
+        yield from _last_command(context)
+        yield from _bare_wait(context)
+    yield from _piped_launch(context)
+
+
+def _last_command(context: Context) -> Iterator[Found]:
     """Yield the last command of a script, if it runs after training whatever training did."""
     last = next(context.source.of("last"), None)
     trained = [
@@ -314,14 +324,14 @@ def lost_exit_code(context: Context) -> Iterator[Found]:
         return
     is_kept = last.name == "exit" and last.words[1:] != ("0",)
     if not (is_kept or before[-1].part.background or any(part.name == "wait" for part in context.commands)):
-        yield at(last)
+        yield at(last, "the last command gives its own, whatever training did")
 
 
 def _outer(launch: Launch) -> Part:
     return launch.step or launch.part
 
 
-def bare_wait(context: Context) -> Iterator[Found]:
+def _bare_wait(context: Context) -> Iterator[Found]:
     """Yield `wait` without a process, behind programs in the background."""
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
     started = [other for other in context.launches if _outer(other).background and other.part.scope == BATCH]
@@ -329,10 +339,10 @@ def bare_wait(context: Context) -> Iterator[Found]:
         return
     for part in waits[-1:]:
         if started[0].part.offset < part.offset:
-            yield at(part)
+            yield at(part, "wait without a process forgets it", 'pid=$! behind the program, and then wait "$pid"')
 
 
-def piped_launch(context: Context) -> Iterator[Found]:
+def _piped_launch(context: Context) -> Iterator[Found]:
     """Yield `tee` behind a program that computes, where the pipe's exit code is that of tee."""
     fails = any(part.name == "set" and "pipefail" in part.text for part in context.commands)
     if fails or context.mentions("PIPESTATUS"):
@@ -341,7 +351,7 @@ def piped_launch(context: Context) -> Iterator[Found]:
     before: dict[int, int] = {}  # the last command that writes to a pipe, by its step
     for part in context.commands:
         if part.name == "| tee" and before.get(part.step) in started:
-            yield at(part)
+            yield at(part, "that of a pipe is tee's, which does not fail", "set -o pipefail")
         if part.piped:
             before[part.step] = part.offset
 
@@ -506,7 +516,8 @@ def rank_for_all_tasks(context: Context) -> Iterator[Found]:
 
 
 def rank_variable(context: Context) -> Iterator[Found]:
-    """Yield RANK and LOCAL_RANK from a number that counts something else in this job."""
+    """Yield RANK, LOCAL_RANK and WORLD_SIZE from a number that counts something else in this job."""
+    yield from _world_size(context)
     nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
     wrong = {("RANK", "NODEID"): tasks > 1, ("RANK", "LOCALID"): nodes > 1,
              ("LOCAL_RANK", "PROCID"): nodes > 1, ("LOCAL_RANK", "NODEID"): tasks > 1}  # fmt: skip
@@ -517,7 +528,7 @@ def rank_variable(context: Context) -> Iterator[Found]:
             yield at(part)
 
 
-def world_size(context: Context) -> Iterator[Found]:
+def _world_size(context: Context) -> Iterator[Found]:
     """Yield a WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
@@ -539,6 +550,23 @@ _NGC = re.compile(r"nvidia/[\w-]+:(\d\d)\.(\d\d)\b|\b(?:pytorch|nemo)[-_:](\d\d)
 _CUDA = re.compile(r"cuda-?_?(1[1-9])|\bcu(1[1-9])\d\b|cuda:(1[1-9])")
 NGC_OF_CUDA_13 = (25, 8)
 """The first release of NVIDIA's images with CUDA 13, by year and month (NVIDIA's frameworks support matrix)."""
+
+
+def extended_image(context: Context) -> Iterator[Found]:
+    """Yield the hook that an extended image must not have, and what it needs and is not there, at its name."""
+    for part in context.source.of("entry", "annotations.com.hooks.aws_ofi_nccl.enabled"):
+        if part.text == "true":
+            yield at(part, "the hook brings the host's plugin over it", "remove the annotation")
+    needed = {"entrypoint": ("true", "entrypoint = true")}
+    needed["annotations.com.hooks.cxi.enabled"] = ("false", 'com.hooks.cxi.enabled = "false"')
+    absent = [
+        line
+        for name, (wanted, line) in needed.items()
+        if not any(part.text == wanted for part in context.source.of("entry", name))
+    ]
+    if absent:
+        lines = " and ".join(absent)
+        yield from (at(part, f"without {lines}", lines) for part in context.source.of("entry", "image"))
 
 
 def hook_variant(context: Context) -> Iterator[Found]:
@@ -592,11 +620,11 @@ def _of_tuning(search: tuned.Search) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    syntax_error, fixed_port, nested_launchers, first_node_only, idle_gpus, local_rank_of_one_gpu,
+    syntax_error, fixed_port, nested_launchers, idle_gpus, local_rank_of_one_gpu,
     node_alone, node_rank_of_batch_script, ends_at_once, one_gpu_for_all, more_ranks_than_gpus,
-    lost_exit_code, bare_wait, piped_launch, few_cores, cores_not_handed_on, escaped_in_single_quotes,
+    lost_exit_code, few_cores, cores_not_handed_on, escaped_in_single_quotes,
     no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_before_step,
-    rank_for_all_tasks, rank_variable, world_size, rank_of_batch_script, hook_variant, required_options,
+    rank_for_all_tasks, rank_variable, rank_of_batch_script, hook_variant, extended_image, required_options,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,
