@@ -190,7 +190,7 @@ def test_a_full_disk_keeps_what_was_written_before(name: str, place: Path) -> No
             refused += 1
             assert {**files(disk), "filler": None} == {**was, "filler": None}
             os.truncate(filler, filler.stat().st_size - STEP)
-        assert refused > 1, "the disk was never full"
+        assert refused, "the disk was never full"
 
 
 @pytest.mark.parametrize("name", AGAIN)
@@ -221,7 +221,7 @@ def test_a_disk_that_refuses_late_keeps_what_was_written_before(
         shutil.copytree(kept, folder)
         if not is_refused(name, folder, {"LD_PRELOAD": str(shim), "FAULT_FOLDER": str(folder), call: str(number)}):
             break
-    assert number > 2, "it was never asked"
+    assert number > 1, "it was never asked"
 
 
 LIMITS = [
