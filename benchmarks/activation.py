@@ -2,7 +2,7 @@
 
     python benchmarks/activation.py [ROUNDS]
 
-The first table is of whole runs, `bash FILE` as a batch script is one (also zsh and fish where they are here), so
+The first table is of whole runs, `bash FILE` as a batch script is one (also zsh where it is here), so
 the shell's own start counts on both sides; the second is of what the lines add inside a bash that runs already.
 Rounds are interleaved; the median is taken.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 from uenvtool.core import quoting
 
 ROOT = Path(__file__).resolve().parent.parent
-SHELLS = {"bash": ("sh", ["--norc", "--noprofile"]), "zsh": ("sh", ["-f"]), "fish": ("fish", ["--no-config"])}
+SHELLS = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}
 PYTHONPATH = "export PYTHONPATH=\"$(python3 -c 'import site; print(site.getsitepackages()[0])'):${PYTHONPATH-}\"\n"
 """The line of the published guide: Python is started to say where its packages are."""
 LABELS = ("nothing", "the same exports as plain lines", "the script", "the guide's PYTHONPATH line")
@@ -36,10 +36,8 @@ def main() -> None:
         folder = Path(name)
         env = environment(folder)
         shells = [shell for shell in SHELLS if shutil.which(shell)]
-        exports = {shell: plain_exports(shell, env, folder) for shell in shells}
-        commands = {
-            label: command for shell in shells for label, command in rows(shell, exports[shell], folder).items()
-        }
+        exports = plain_exports(env)
+        commands = {label: command for shell in shells for label, command in rows(shell, exports, folder).items()}
         seconds: dict[str, list[float]] = {label: [] for label in commands}
         files = {label: folder / f"bash{number}" for number, label in enumerate(LABELS)}
         inside: dict[str, list[float]] = {label: [] for label in LABELS[1:]}
@@ -68,8 +66,7 @@ def report(median: dict[str, float], shells: list[str]) -> None:
 
 def rows(shell: str, lines: str, folder: Path) -> dict[str, list[str]]:
     """The runs of one shell, by label."""
-    extension, options = SHELLS[shell]
-    script = f"source {shlex.quote(str(ROOT / 'activate' / f'clariden.{extension}'))}\n"
+    script = f"source {shlex.quote(str(ROOT / 'activate' / 'clariden.sh'))}\n"
     texts = dict(zip(LABELS, ("", lines, script, PYTHONPATH), strict=True))
     if shell != "bash":
         del texts[LABELS[-1]]
@@ -77,7 +74,7 @@ def rows(shell: str, lines: str, folder: Path) -> dict[str, list[str]]:
     for number, (label, text) in enumerate(texts.items()):
         path = folder / f"{shell}{number}"
         path.write_text(text, encoding="utf-8")
-        found[f"{shell}: {label}"] = [shell, *options, str(path)]
+        found[f"{shell}: {label}"] = [shell, *SHELLS[shell], str(path)]
     return found
 
 
@@ -97,7 +94,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], "HOME": str(folder), "UENV_VIEW": f"{folder}/uenv:pytorch:default", **job}
 
 
-def plain_exports(shell: str, env: dict[str, str], folder: Path) -> str:
+def plain_exports(env: dict[str, str]) -> str:
     """What the script sets in that job, as the lines that one would write by hand."""
     script = ROOT / "activate" / "clariden.sh"
     ran = subprocess.run(
@@ -105,10 +102,7 @@ def plain_exports(shell: str, env: dict[str, str], folder: Path) -> str:
     )
     after = dict(entry.split("=", 1) for entry in ran.stdout.decode().split("\0") if entry)
     found = {name: value for name, value in after.items() if name not in env and name not in ("_", "SHLVL", "PWD")}
-    assignment, quoted = {"fish": ("set -gx {} {}\n", quoting.fish), "tcsh": ("setenv {} {}\n", quoting.csh)}.get(
-        shell, ("export {}={}\n", quoting.sh)
-    )
-    return "".join(assignment.format(name, quoted(value)) for name, value in found.items())
+    return "".join(f"export {name}={quoting.sh(value)}\n" for name, value in found.items())
 
 
 def within(lines: Path, folder: Path, env: dict[str, str]) -> float:

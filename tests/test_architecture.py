@@ -185,21 +185,6 @@ def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
     assert run(project, "look", "hello") == run(project, "show", "hello")
 
 
-def test_a_new_shell_is_a_module_and_its_template(project: Path) -> None:
-    folder = project / "uenvtool" / "activation" / "shells"
-    text = (folder / "fish.py").read_text(encoding="utf-8")
-    (folder / "pike.py").write_text(
-        text.replace('("fish",)', '("pike",)').replace('".fish"', '".pike"'), encoding="utf-8"
-    )
-    shutil.copy(folder / "fish.fish", folder / "pike.pike")
-
-    assert "activate/local.pike" in run(project, "activate", "--system", "local", "--shell", "pike")
-    assert "new/clariden.pike" in run(project, "activate", "--write", "-o", "new")
-    if shutil.which("fish"):
-        lines = f"source {project}/new/local.pike; functions -q uenvtool_deactivate"
-        assert subprocess.run(["fish", "--no-config", "-c", lines], check=False).returncode == 0
-
-
 def test_a_new_check_of_doctor_is_a_module_and_an_entry(project: Path) -> None:
     checks, findings = project / "uenvtool" / "doctor" / "checks", project / "findings" / "shell.yaml"
     head = (checks / "process.py").read_text(encoding="utf-8").split("    threads =")[0]

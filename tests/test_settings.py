@@ -11,6 +11,7 @@ import pytest
 import tomlkit
 
 from tests.conftest import ROOT, Cli
+from tests.support.shells import run
 from uenvtool.container.image import image_of
 from uenvtool.container.planning import planned
 from uenvtool.container.request import ContainerRequest
@@ -32,14 +33,14 @@ def wanted(system: str, runtime: str, recipe: str) -> dict[str, str]:
 
 def of_activate(cli: Cli, *place: str) -> dict[str, str]:
     system, runtime, recipe = place
-    form = "edf" if runtime == "ce" else "csh"
+    form = "edf" if runtime == "ce" else "bash"
     words = ("--system", system, "--runtime", runtime, "--recipe", recipe, "--shell", form)
     answer = cli("activate", *words)
     assert answer.code == 0, answer.stderr
     if form == "edf":
         return {name: str(value) for name, value in tomlkit.parse(answer.stdout)["env"].items()}  # type: ignore[union-attr]
-    rows = re.findall(r"^(?:if .*?\) )?setenv (\w+) '(.*)'$|^unsetenv (\w+)$", answer.stdout, re.MULTILINE)
-    return {name or removed: value for name, value, removed in rows}
+    removed = dict.fromkeys(re.findall(r"\bue_remove (\w+)", answer.stdout), "")
+    return {**removed, **run("bash", f"{answer.stdout}\nSNAP\n", dict.fromkeys(removed, "another")).env}
 
 
 def of_job(cli: Cli, *place: str) -> dict[str, str]:

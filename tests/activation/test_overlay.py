@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.shells import ALL, EXTENSION, PATH, run, script
+from tests.support.shells import ALL, COMMANDS, PATH, run, script
 from uenvtool.activation.shells import shells
 
 VIEW = {"UENV_VIEW": "/nowhere:pytorch:default"}
@@ -26,7 +26,7 @@ def venv(tmp_path: Path) -> Path:
 def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: Path) -> None:
     env = {**VIEW, "UENVTOOL_VENV": str(venv), "PYTHONPATH": "/base/site-packages", "PYTHONHOME": "/base"}
 
-    ran = run(shell, f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n", env)
+    ran = run(shell, f"SNAP\nsource {script('clariden')}\nSNAP\nuenvtool_deactivate\nSNAP\n", env)
 
     inside = {name.decode(): value.decode() for name, value in ran.snaps[1].items()}
     assert inside["VIRTUAL_ENV"] == str(venv)
@@ -38,19 +38,14 @@ def test_the_overlays_python_comes_first_and_pythonpath_goes(shell: str, venv: P
     assert ran.snaps[2] == ran.snaps[0]
 
 
-ADDED = {"fish": "set -gx PATH /mine $PATH /late\n"}
-NAMED = {"fish": "set -gx UENVTOOL_VENV '{}'\n"}
-
-
 @pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize("odd", ["plain", "a b", "$(touch x)", "[x]*", "back\\slash", "`x`", '"'])
 def test_what_the_user_adds_to_path_meanwhile_stays(shell: str, odd: str, venv: Path) -> None:
     first = venv.rename(venv.parent / odd)
     second = venv.parent / "second"
     second.symlink_to(first)
-    source = f"source {script('clariden', shell)}\n"
-    add = ADDED.get(shell, "export PATH=/mine:$PATH:/late\n")
-    name = NAMED.get(shell, "export UENVTOOL_VENV='{}'\n").format(second)
+    source = f"source {script('clariden')}\n"
+    add, name = "export PATH=/mine:$PATH:/late\n", f"export UENVTOOL_VENV='{second}'\n"
 
     ran = run(
         shell, f"{source}{add}{name}{source}{source}SNAP\nuenvtool_deactivate\nSNAP\n", {"UENVTOOL_VENV": str(first)}
@@ -66,7 +61,7 @@ def test_a_venv_without_its_base_keeps_pythonpath(shell: str, tmp_path: Path) ->
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     env = {**VIEW, "UENVTOOL_VENV": str(folder), "PYTHONPATH": "/base/site-packages"}
 
-    ran = run(shell, f"source {script('clariden', shell)}\nSNAP\n", env)
+    ran = run(shell, f"source {script('clariden')}\nSNAP\n", env)
 
     assert ran.env["PYTHONPATH"] == "/base/site-packages"
     assert "PYTHONUSERBASE" not in ran.env
@@ -74,14 +69,14 @@ def test_a_venv_without_its_base_keeps_pythonpath(shell: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("shell", ALL)
 def test_a_path_from_here_is_made_whole(shell: str, venv: Path) -> None:
-    ran = run(shell, f"cd '{venv.parent}'\nsource {script('clariden', shell)}\nSNAP\n", {"UENVTOOL_VENV": venv.name})
+    ran = run(shell, f"cd '{venv.parent}'\nsource {script('clariden')}\nSNAP\n", {"UENVTOOL_VENV": venv.name})
 
     assert ran.env["VIRTUAL_ENV"] == str(venv)
 
 
 @pytest.mark.parametrize("shell", ALL)
 def test_a_venv_that_is_not_there_is_told_and_the_rest_is_set(shell: str) -> None:
-    ran = run(shell, f"source {script('clariden', shell)}\nSNAP\n", {**VIEW, "UENVTOOL_VENV": "/no/where"})
+    ran = run(shell, f"source {script('clariden')}\nSNAP\n", {**VIEW, "UENVTOOL_VENV": "/no/where"})
 
     assert ran.stderr.splitlines() == ["uenvtool: there is no virtual environment at /no/where"]
     assert ran.env["NCCL_NET"] == "AWS Libfabric"
@@ -97,11 +92,11 @@ def test_of_several_views_the_one_with_a_python_is_the_base(shell: str, venv: Pa
         (tmp_path / "b" / "env" / "default" / "lib" / name).touch()
     views = f"{tmp_path}/a:tools:venv,{tmp_path}/b:pytorch:default"
 
-    ran = run(shell, f"source {script('clariden', shell)}\nSNAP\n", {"UENV_VIEW": views, "UENVTOOL_VENV": str(venv)})
+    ran = run(shell, f"source {script('clariden')}\nSNAP\n", {"UENV_VIEW": views, "UENVTOOL_VENV": str(venv)})
 
     assert ran.env["PYTHONUSERBASE"] == f"{tmp_path}/b/env/default"
     assert "NCCL_PROTO" not in ran.env
 
 
 def test_the_shells_are_those_that_are_tested() -> None:
-    assert set(shells()) == {"bash", "zsh", "fish"} <= set(EXTENSION)
+    assert set(shells()) == {"bash", "zsh"} <= set(COMMANDS)

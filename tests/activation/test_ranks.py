@@ -36,7 +36,7 @@ LINE = """sh -uc 'eval "$UENVTOOL_RANK"'"""
 
 def ranked(shell: str, env: dict[str, str], command: str = "/usr/bin/env -0", system: str = "clariden") -> Ran:
     """Source a script and start a command as the documentation does."""
-    return run(shell, f"source {script(system, shell)}\n{LINE} {command}\n", {"UENVTOOL_QUIET": "1", **env})
+    return run(shell, f"source {script(system)}\n{LINE} {command}\n", {"UENVTOOL_QUIET": "1", **env})
 
 
 def environment(ran: Ran) -> dict[str, str]:
@@ -152,7 +152,7 @@ def test_a_task_that_slurm_did_not_number_is_not_started(name: str) -> None:
 @pytest.mark.parametrize("shell", ALL)
 @pytest.mark.parametrize("system", ["rcp", "local"])
 def test_where_there_is_no_slurm_there_is_no_such_program(shell: str, system: str) -> None:
-    ran = run(shell, f"source {script(system, shell)}\nSNAP\n", {"UENVTOOL_QUIET": "1"})
+    ran = run(shell, f"source {script(system)}\nSNAP\n", {"UENVTOOL_QUIET": "1"})
 
     assert "UENVTOOL_RANK" not in ran.env
 

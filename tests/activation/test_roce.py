@@ -25,7 +25,7 @@ def rdma_device(sysfs: Path, device: str, gids: dict[int, tuple[str | None, str]
 
 def activated(shell: str, sysfs: Path, **env: str) -> Ran:
     """Source rcp's script with that root for /."""
-    lines = f"source {script('rcp', shell)}\nSNAP\n"
+    lines = f"source {script('rcp')}\nSNAP\n"
     return run(shell, lines, {**POD, "UENVTOOL_ROOT": str(sysfs), **env})
 
 

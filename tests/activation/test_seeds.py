@@ -137,7 +137,7 @@ def test_a_published_script_and_ours_export_the_same_but_for_what_is_on_record(n
         env["UENVTOOL_ROOT"] = str(tmp_path)
 
     start = LINE if "SLURM_JOB_ID" in env else ""  # Run:ai gives its pods their ranks itself
-    ran = run("bash", f"source {script(seed.system, 'bash')}\n{start} /usr/bin/env -0\n", env)
+    ran = run("bash", f"source {script(seed.system)}\n{start} /usr/bin/env -0\n", env)
     found = environment(ran)
 
     changed = {variable: value for variable, (value, _) in {**seed.newer, **seed.ours}.items()}

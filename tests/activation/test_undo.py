@@ -30,13 +30,11 @@ AWKWARD = st.sampled_from(
     ["", " ", "a b", "'", '"', "$(touch x)", "`touch x`", "a\nb", "\n", "!x", "\\", "*", "ü", "-n", "1"]
 )
 ENVIRONMENTS = st.dictionaries(st.sampled_from(NAMES), st.one_of(AWKWARD, TEXT), max_size=12)
-OF_THE_SHELL = {"_", "__fish_last_bind_mode", "BASH_REMATCH", "MATCH", "MBEGIN", "MEND", "match", "mbegin", "mend"}
+OF_THE_SHELL = {"_", "BASH_REMATCH", "MATCH", "MBEGIN", "MEND", "match", "mbegin", "mend"}
 JOB = {"UENV_VIEW": "/nowhere:a:b", "UENVTOOL_QUIET": "1", "SLURM_PROCID": "0", "SLURM_JOB_ID": "9"}
 SYSTEMS = sorted(path.stem for path in (ROOT / "activate").glob("*.sh"))
-UNEXPORTED = {"bash": "MASTER_PORT=1\nNCCL_NET_PLUGIN=x\n", "fish": "set -g MASTER_PORT 1\nset -g NCCL_NET_PLUGIN x\n"}
-UNEXPORTED["zsh"] = UNEXPORTED["bash"]
-CHANGED = {"fish": "set -gx NCCL_PROTO mine\nset -gx MPICH_GPU_SUPPORT_ENABLED 1\nset -e NCCL_NET\n"}
-OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
+UNEXPORTED = "MASTER_PORT=1\nNCCL_NET_PLUGIN=x\n"
+CHANGED = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 
 
 @pytest.mark.parametrize("shell", ALL)
@@ -50,7 +48,7 @@ OF_BASH = "export NCCL_PROTO=mine MPICH_GPU_SUPPORT_ENABLED=1\nunset NCCL_NET\n"
 @example(env={"LD_LIBRARY_PATH": "/a:)"})
 @example(env={"UENV_VIEW": "/a:),b"})
 def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: dict[str, str]) -> None:
-    lines = f"SNAP\nsource {script('clariden', shell)}\nSNAP\nuenvtool_deactivate\nSNAP\n"
+    lines = f"SNAP\nsource {script('clariden')}\nSNAP\nuenvtool_deactivate\nSNAP\n"
 
     ran = run(shell, lines, {**JOB, **env})
 
@@ -66,8 +64,8 @@ def test_activate_then_deactivate_gives_the_same_environment(shell: str, env: di
 def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_too(
     shell: str, env: dict[str, str]
 ) -> None:
-    source = f"source {script('clariden', shell)}\n"
-    lines = f"SNAP\n{source}{CHANGED.get(shell, OF_BASH)}{source}SNAP\nuenvtool_deactivate\nSNAP\n"
+    source = f"source {script('clariden')}\n"
+    lines = f"SNAP\n{source}{CHANGED}{source}SNAP\nuenvtool_deactivate\nSNAP\n"
 
     ran = run(shell, lines, {**env, **JOB, "UENVTOOL_RUNTIME": ""})
 
@@ -88,7 +86,7 @@ def test_what_the_user_changes_between_two_sourcings_is_kept_and_the_way_back_to
 @example(one="rcp", other="clariden", env={})
 @example(one="local", other="bristen", env={"MPICH_GPU_SUPPORT_ENABLED": " "})
 def test_the_scripts_of_two_systems_leave_nothing(shell: str, one: str, other: str, env: dict[str, str]) -> None:
-    lines = f"SNAP\nsource {script(one, shell)}\nsource {script(other, shell)}\nuenvtool_deactivate\nSNAP\n"
+    lines = f"SNAP\nsource {script(one)}\nsource {script(other)}\nuenvtool_deactivate\nSNAP\n"
 
     ran = run(shell, lines, {**JOB, **env})
 
@@ -96,9 +94,9 @@ def test_the_scripts_of_two_systems_leave_nothing(shell: str, one: str, other: s
     assert ran.snaps[1] == ran.snaps[0]
 
 
-@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] in UNEXPORTED])
+@pytest.mark.parametrize("shell", [param for param in ALL if param.values[0] != "bash-4.2"])
 def test_a_variable_that_is_not_exported_is_not_exported_afterwards(shell: str) -> None:
-    lines = f"{UNEXPORTED[shell]}SNAP\nsource {script('clariden', shell)}\nuenvtool_deactivate\nSNAP\n"
+    lines = f"{UNEXPORTED}SNAP\nsource {script('clariden')}\nuenvtool_deactivate\nSNAP\n"
 
     ran = run(shell, f'{lines}echo "$MASTER_PORT $NCCL_NET_PLUGIN" >&2\n', JOB)
 
@@ -108,7 +106,6 @@ def test_a_variable_that_is_not_exported_is_not_exported_afterwards(shell: str) 
 
 
 LISTED = {
-    "fish": "functions -a; set -n",
     "zsh": "zmodload zsh/parameter; print -l -- ${(k)functions} ${(k)parameters}",
 }
 
@@ -116,7 +113,7 @@ LISTED = {
 @pytest.mark.parametrize("shell", ALL)
 def test_no_name_is_left_but_that_of_the_way_back(shell: str) -> None:
     names = f"{LISTED.get(shell, 'compgen -A function; compgen -v')}\necho '=='\n"
-    lines = f"{names}source {script('clariden', shell)}\n{names}uenvtool_deactivate\n{names}"
+    lines = f"{names}source {script('clariden')}\n{names}uenvtool_deactivate\n{names}"
 
     before, inside, after, _ = (
         {line.split()[0] for line in part.splitlines() if line} for part in run(shell, lines, JOB).stdout.split("==\n")

@@ -13,7 +13,7 @@ import yaml
 
 from tests.conftest import ROOT, Cli
 from tests.support import toml
-from tests.support.shells import ALL, EXTENSION, run
+from tests.support.shells import ALL, COMMANDS, run
 from uenvtool.activation import request as activation_request
 from uenvtool.core.files.generated import digest
 from uenvtool.knowledge import complete
@@ -29,8 +29,8 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "claridn"], ["'claridn'", "did you mean 'clariden'"]),
         (["--system", "clariden", "--runtime", "docker"], ["'docker'", "known: ce, uenv"]),
         (
-            ["--system", "clariden", "--shell", "ksh"],
-            ["'ksh'", "bash, csh, docker, dotenv, edf, fish, json, podman, slurm, zsh"],
+            ["--system", "clariden", "--shell", "fish"],
+            ["'fish'", "bash, docker, dotenv, edf, json, podman, slurm, zsh"],
         ),
         (["--system", "clariden", "--uarch", "mi300"], ["'mi300'", "gh200"]),
         (["--system", "clariden", "--workaround", "nccl-timeot"], ["did you mean 'nccl-timeout'", "cxil-map"]),
@@ -43,7 +43,7 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "clariden", "--nccl", "abc"], ["'abc' is not a version", "nccl=2.27.3"]),
         (["--system", "clariden", "--fact", "image=bla"], ["unknown image 'bla'", "alps"]),
         (["--system", "rcp", "--shell", "edf"], ["no runtime of rcp reads --shell edf", "runai reads docker"]),
-        (["--system", "olivia", "--shell", "edf"], ["apptainer reads csh, dotenv, slurm"]),
+        (["--system", "olivia", "--shell", "edf"], ["apptainer reads dotenv, slurm"]),
         (["--system", "clariden", "--runtime", "uenv", "--shell", "docker"], ["no runtime of clariden reads", "edf"]),
         (["--system", "clariden", "--recipe", "pytorch-2.7"], ["pytorch-2.6"]),
         ([], ["unrecognised machine", "clariden"]),
@@ -145,7 +145,7 @@ def test_an_edf_is_for_the_container_engine(cli: Cli) -> None:
     assert "TRITON_HOME" not in table  # which fails there
 
 
-@pytest.mark.parametrize("shell", [*EXTENSION, "dotenv", "podman", "edf", "docker"])
+@pytest.mark.parametrize("shell", [*COMMANDS, "dotenv", "podman", "edf", "docker"])
 def test_the_command_in_the_header_makes_the_same_again(cli: Cli, shell: str) -> None:
     system = "olivia" if shell == "dotenv" else "clariden"
     given = ["--system", system, "--recipe", "pytorch-2.6", "--venv", "a b", "--workaround", "nccl-timeout"]
@@ -164,23 +164,23 @@ class TestCommittedScripts:
     def test_their_record_is_of_these_scripts(self) -> None:
         recorded = json.loads((ROOT / "activate" / ".uenvtool.json").read_text())["files"]
 
-        scripts = {path.name: path for path in (ROOT / "activate").glob("*.*sh")}
+        scripts = {path.name: path for path in (ROOT / "activate").glob("*.sh")}
         assert recorded == {name: digest(path.read_bytes()) for name, path in scripts.items()}
 
     def test_a_drift_is_shown(self, cli: Cli, place: Path) -> None:
         shutil.copytree(ROOT / "activate", place / "activate")
-        script = place / "activate" / "clariden.fish"
+        script = place / "activate" / "clariden.sh"
         script.write_text(script.read_text().replace("16384", "32768"))
         (place / "activate" / "gone.sh").write_text("")
-        (place / "activate" / "rcp.fish").unlink()
+        (place / "activate" / "rcp.sh").unlink()
 
         answer = cli("activate", "--check")
 
         assert answer.code == 1
         assert "32768" in answer.stderr
-        assert "activate/clariden.fish" in answer.stderr
+        assert "activate/clariden.sh" in answer.stderr
         assert "activate/gone.sh is left over" in answer.stderr
-        assert "activate/rcp.fish" in answer.stderr
+        assert "activate/rcp.sh" in answer.stderr
         assert "hint: `uenvtool activate --write`" in answer.stderr
 
     def test_they_are_written_where_one_says(self, cli: Cli, place: Path) -> None:

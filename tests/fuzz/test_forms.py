@@ -198,11 +198,11 @@ def test_tunings_in_every_shell_and_format(tuning: str, place: Path, programs: d
             refused += 1
             continue
         written += 1
-        for shell in [*here, "csh", "dotenv", "edf"]:
+        for shell in [*here, "dotenv", "edf"]:
             with contextlib.suppress(BadInput):  # a form that cannot hold it
                 text = activate.text(activation, shell, "uenvtool activate")
                 (place / "run/script").write_text(text)
-                reader = {**{name: [name] for name in here}, "csh": ["tcsh", "-f"], "dotenv": ["bash"]}.get(shell)
+                reader = {**{name: [name] for name in here}, "dotenv": ["bash"]}.get(shell)
                 if shell == "edf":
                     run_all({"a.toml": text}, place, programs)
                 elif reader and shutil.which(reader[0]):

@@ -31,7 +31,6 @@ def environments(output: str) -> list[dict[str, str]]:
 SOURCED = {
     "bash": f"source {ROOT}/activate/clariden.sh",
     "zsh": f"source {ROOT}/activate/clariden.sh",
-    "fish": f"source {ROOT}/activate/clariden.fish",
 }
 
 

@@ -22,17 +22,13 @@ COMMANDS = {
     "bash": ["bash", "--norc", "--noprofile"],
     "bash-4.2": [OLD_BASH, "--norc", "--noprofile"],
     "zsh": ["zsh", "-f"],
-    "fish": ["fish", "--no-config"],
-    "tcsh": ["tcsh", "-f"],
 }
-EXTENSION = {"bash": "sh", "bash-4.2": "sh", "zsh": "sh", "fish": "fish"}
-EVERY = [
+ALL = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(command[0]) is None, reason=f"needs {name}: {how}"))
     for name, command in COMMANDS.items()
     for how in [HOW_OLD_BASH if name == "bash-4.2" else how_to_get(name)]
 ]
-ALL = [param for param in EVERY if param.values[0] in EXTENSION]
-"""The shells that a script of `activate/` is for; csh gets a plain list."""
+"""The shells that a script of `activate/` is for."""
 PATH = "/usr/bin:/bin"
 OF_THE_SHELL = {b"_", b"SHLVL", b"PWD", b"OLDPWD", b"HOME"}
 
@@ -51,9 +47,9 @@ class Ran:
         return {name.decode(): value.decode() for name, value in self.snaps[-1].items()}
 
 
-def script(system: str, shell: str) -> Path:
+def script(system: str) -> Path:
     """A committed script."""
-    return ROOT / "activate" / f"{system}.{EXTENSION[shell]}"
+    return ROOT / "activate" / f"{system}.sh"
 
 
 def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) -> Ran:
@@ -92,7 +88,7 @@ def run(shell: str, lines: str, env: Mapping[str, str | bytes] | None = None) ->
 
 def activated(shell: str, system: str, env: Mapping[str, str | bytes] | None = None) -> Ran:
     """Source a committed script and note the environment."""
-    return run(shell, f"source {script(system, shell)}\nSNAP\n", env)
+    return run(shell, f"source {script(system)}\nSNAP\n", env)
 
 
 def _environment(data: bytes) -> dict[bytes, bytes]:

@@ -139,15 +139,9 @@ LOOK = """
 import json, os
 print(json.dumps([os.environ.get(name) for name in ("PATH", "PYTHONPATH", "VIRTUAL_ENV")]))
 """
-SHELLS = {
-    "bash": ("activate", "source {0}\n{1}\ndeactivate\n{1}\n"),
-    "zsh": ("activate", "source {0}\n{1}\ndeactivate\n{1}\n"),
-    "fish": ("activate.fish", "source {0}\n{1}\ndeactivate\n{1}\n"),
-    "tcsh": ("activate.csh", "setenv VIRTUAL_ENV '{2}'\nsource {0}\n{1}\ndeactivate\n{1}\n"),
-}
 
 
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize("before", sampled(["/already/there", None]))
 @pytest.mark.parametrize("precedence", ["site", "pythonpath"])
 def test_activation_sets_and_deactivation_restores(
@@ -155,14 +149,13 @@ def test_activation_sets_and_deactivation_restores(
 ) -> None:
     need(shell)
     assert cli("venv", "my env", "tool==2.0", "--precedence", precedence).code == 0
-    script, text = SHELLS[shell]
     (place / "look.py").write_text(LOOK)
     look = f"/usr/bin/env python3 -S {place}/look.py"
     env = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
     if before:
         env["PYTHONPATH"] = before
 
-    (place / "lines").write_text(text.format(f"'{place}/my env/bin/{script}'", look, f"{place}/my env"))
+    (place / "lines").write_text(f"source '{place}/my env/bin/activate'\n{look}\ndeactivate\n{look}\n")
     done = run([shutil.which(shell) or shell, place / "lines"], env)
 
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
@@ -185,17 +178,16 @@ def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(here: Bas
     assert done.stdout == "2.0\n", done.stderr
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_activation_starts_no_process(here: BaseHere, cli: Cli, shell: str) -> None:
     need(shell)
     cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
-    script = "v/bin/activate.fish" if shell == "fish" else "v/bin/activate"
 
     def started(text: str) -> int:
         calls = traced([shell, "-c", text], "execve,fork,vfork,clone,clone3", env=clean_environment())
         return sum("CLONE_THREAD" not in line for line in calls)
 
-    assert started(f"source {script}") == started("true")
+    assert started("source v/bin/activate") == started("true")
 
 
 def test_the_overlay_has_the_bases_commands_as_its_own(loaded: Loaded, wheels: Path, cli: Cli, place: Path) -> None:
@@ -208,7 +200,7 @@ def test_the_overlay_has_the_bases_commands_as_its_own(loaded: Loaded, wheels: P
 
     assert seen(["v/bin/runit"], clean_environment()) == {"prefix": str(place / "v")}
     # the machine's own Python may bring commands of packages that it has
-    ours = {"activate", "activate.csh", "activate.fish", "python", "python3", f"python{base.version}", "runit"}
+    ours = {"activate", "python", "python3", f"python{base.version}", "runit"}
     assert ours <= set(os.listdir("v/bin"))
     assert not list(place.rglob("evil"))
     assert seen(["v/bin/python3", "-c", "print('{}')"], clean_environment()) == {}

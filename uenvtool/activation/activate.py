@@ -9,7 +9,8 @@ from pathlib import Path
 from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.request import ActivateRequest
 from uenvtool.activation.script import render_script
-from uenvtool.activation.shells import dialects, shells
+from uenvtool.activation.shells import shells
+from uenvtool.activation.shells.bash import SHELL
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
@@ -61,7 +62,7 @@ def _write(folder: Path, *, force: bool) -> Result:
 def _check(folder: Path) -> Result:
     """Raise AnswerIsNo with a diff if the committed scripts are not what tuning and systems give."""
     found = scripts()
-    strays = {path.name for path in folder.glob("*.*sh")} - set(found)
+    strays = {path.name for path in folder.glob("*.sh")} - set(found)
     files.check_generated(folder, found, strays=strays, again="uenvtool activate --write")
     return Result(notes=(f"{folder} is what its inputs give",))
 
@@ -88,10 +89,8 @@ def command(
 
 
 def scripts() -> dict[str, str]:
-    """Return the committed scripts: name to text, one a system and shell."""
-    settings = {name: settings_for(name) for name in concrete_systems()}
+    """Return the committed scripts: name to text, one a system."""
     return {
-        f"{name}.{dialect.extension}": render_script(found, dialect, "uenvtool activate --write")
-        for name, found in settings.items()
-        for dialect in dialects()
+        f"{name}.{SHELL.extension}": render_script(settings_for(name), SHELL, "uenvtool activate --write")
+        for name in concrete_systems()
     }

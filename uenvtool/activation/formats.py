@@ -1,4 +1,4 @@
-"""A plan as a file of variables: JSON, an EDF, Dockerfile lines, env files, lines of csh, or srun's --export."""
+"""A plan as a file of variables: JSON, an EDF, Dockerfile lines, env files, or srun's --export."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from uenvtool.activation.script import comments, legend, origin
 from uenvtool.core import quoting
-from uenvtool.knowledge.tuning import REQUIRED, UNSET
+from uenvtool.knowledge.tuning import UNSET
 from uenvtool.settings import ConditionalSetting, Settings
 
 UNSAID = "must be unset"
@@ -67,17 +67,6 @@ def docker_lines(plan: Settings) -> list[str]:
     return list(_commented(plan.for_format("docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
-def as_csh(plan: Settings, again: str) -> str:
-    """Return lines for csh and tcsh: what the user has set stays, unless it is wrong otherwise."""
-    closed = plan.for_format("csh")
-    required = {planned.setting.name for planned in closed.settings if planned.setting.policy == REQUIRED}
-
-    def line(name: str, value: str) -> str:
-        return f"{'' if name in required else f'if ( ! $?{name} ) '}setenv {name} {quoting.csh(value)}"
-
-    return "\n".join([*_header(plan, again), *_commented(closed, line, unset=lambda name: f"unsetenv {name}")])
-
-
 def as_slurm(plan: Settings, again: str) -> str:
     """Return the option --export of srun and sbatch, to be passed as one word: srun "$(uenvtool activate ...)"."""
     pairs = values(plan.for_format("slurm"))
@@ -90,7 +79,6 @@ FORMATS = {
     "docker": as_docker,
     "podman": as_podman,
     "dotenv": as_dotenv,
-    "csh": as_csh,
     "slurm": as_slurm,
 }
 

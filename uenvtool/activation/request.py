@@ -42,14 +42,14 @@ class ActivateRequest:
         str,
         Option(
             metavar="NAME",
-            help="bash, zsh, fish; or a file: csh, edf, docker, podman, dotenv, slurm, json.",
+            help="bash, zsh; or a file: edf, docker, podman, dotenv, slurm, json.",
             autocompletion=_shells,
         ),
     ] = "bash"
     venv: Annotated[str | None, Option(metavar="PATH", help="A virtual environment to activate too.")] = None
     workaround: Workarounds = ()
     check: Annotated[bool, Option("--check", help="Exit 1 with a diff if activate/ is not up to date.")] = False
-    write: Annotated[bool, Option("--write", help="Write activate/ anew, one script a system and shell.")] = False
+    write: Annotated[bool, Option("--write", help="Write activate/ anew, one script a system.")] = False
     force: Annotated[bool, Option("--force", help="With --write: replace scripts that were changed by hand.")] = False
     output: Annotated[
         Path | None, Option("-o", metavar="DIR", help="For --check and --write.", show_default="activate")

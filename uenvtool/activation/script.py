@@ -75,7 +75,7 @@ class Dialect(ABC):
 
     def ended(self, lines: Sequence[str]) -> list[str]:
         """Return the lines of a script with its end, which removes the script's own functions."""
-        own = re.findall(r"^(?:function )?(ue_\w+)(?:\(\)| --)", "\n".join(lines), re.MULTILINE)
+        own = re.findall(r"^(ue_\w+)\(\)", "\n".join(lines), re.MULTILINE)
         names = " \\\n  ".join(textwrap.wrap(" ".join(own), WIDTH - 9))
         return [*lines, self.block("end", FUNCTIONS=names)]
 
@@ -95,7 +95,7 @@ class Dialect(ABC):
     def in_variable(self, name: str) -> str:
         """Return the value of a variable that may be unset, as a word."""
 
-    choice = " "
+    choice: str
     """What stands between the words of a choice."""
 
     @abstractmethod
@@ -116,8 +116,6 @@ class Dialect(ABC):
             if runtime.container or not alone:
                 place = "in_container" if runtime.container else "in_shell"
                 lines.append(self.block(place, SHOWN=self.shown(runtime), NAME=runtime.name))
-        if "of_image" in sections(self.template):
-            lines += [self.block("of_image", VARIABLE=name, IMAGE=image) for image, name in plan.images.items()]
         if knows_runtime(plan):
             nothing = self.quote(nothing_seen(plan))
             choices = self.choice.join(names)
@@ -276,8 +274,7 @@ def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str
     sources = legend(plan)
     if sources:
         yield from comments(sources, more=" " * 4)
-    if dialect.extension == "sh":
-        yield "# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154"
+    yield "# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154"
 
 
 def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:

@@ -54,19 +54,6 @@ def sh_again(command: str) -> str:
     return " ".join(map(bash_line, words))
 
 
-def fish(text: str) -> str:
-    """Return one word of fish."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def csh(text: str) -> str:
-    """Return one word of tcsh or csh.
-
-    History is substituted within single quotes too, and a newline ends them: both take a backslash.
-    """
-    return "'" + text.replace("'", "'\\''").replace("!", "\\!").replace("\n", "\\\n") + "'"
-
-
 def toml(text: str) -> str:
     """Return a basic string of TOML (https://toml.io/en/v1.0.0#string): JSON's escapes are TOML's but for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -40,7 +40,7 @@ _STEP_OUTPUT = re.compile(r"srun(?:\s+-\S+(?:\s+[^-\s]\S*)?)*?\s+(?:--output[= ]
 LABELS = {"JobState": "state", "Reason": "reason", "ExitCode": "exit code", "NodeList": "nodes"}
 SCRIPT, ENVIRONMENT = "script", "environment"
 CORES, NETWORK = "cpus-per-task", "network"
-_ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.(sh|csh|fish)\b")
+_ACTIVATES = re.compile(r"uenvtool|activate/[\w-]+\.sh\b")
 """A line of a script that sets up what the tuning gives; a default keeps what was set before."""
 IMAGES = ("uenv", "environment", "container-image")
 """The options of sbatch that name the software: of uenv, of the Container Engine, of pyxis."""

@@ -45,7 +45,7 @@ def create(folder: Path, base: Base, precedence: str) -> None:
     if precedence == SITE:
         fill(folder / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
     fill(folder, {".gitignore": "*\n"})
-    fill(folder / "bin", activation_scripts(site, base.folders, precedence))
+    fill(folder / "bin", {"activate": activation_script(site, base.folders, precedence)})
     for name in ("python3", f"python{base.minor}"):
         link(folder / "bin" / name, "python")
     link(folder / "lib64", "lib")
@@ -132,27 +132,20 @@ def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str 
     return filled(script("python.sh"), **{name: quoting.sh(value) for name, value in values.items()})
 
 
-def activation_scripts(site: str, base: Sequence[str], precedence: str) -> dict[str, str]:
-    """Write bin/activate for bash and zsh, fish, csh: name -> content.
+def activation_script(site: str, base: Sequence[str], precedence: str) -> str:
+    """Return bin/activate, for bash and zsh.
 
-    site: site-packages relative to the overlay. base: the base's package folders, which the scripts
-    put into PYTHONPATH behind the overlay if the precedence is `pythonpath`.
+    site: site-packages relative to the overlay. base: the base's package folders, which the script
+    puts into PYTHONPATH behind the overlay if the precedence is `pythonpath`.
     """
     on = precedence == PYTHONPATH
     folders = "".join(f"{os.pathsep}{folder}" for folder in base) if on else ""
-    return {
-        name: filled(
-            script(f"activate.{shell}"),
-            SITE=site,
-            BY_PYTHONPATH='"yes"' if on else '""',
-            FOLDERS=quote(folders) if folders else "",
-        )
-        for name, shell, quote in (
-            ("activate", "sh", quoting.sh),
-            ("activate.fish", "fish", quoting.fish),
-            ("activate.csh", "csh", quoting.csh),
-        )
-    }
+    return filled(
+        script("activate.sh"),
+        SITE=site,
+        BY_PYTHONPATH='"yes"' if on else '""',
+        FOLDERS=quoting.sh(folders) if folders else "",
+    )
 
 
 def script(name: str) -> str:
