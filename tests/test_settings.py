@@ -118,7 +118,7 @@ def test_an_image_of_our_own_has_what_activate_sets_for_its_kind() -> None:
     plan = planned(ContainerRequest(recipe="ngc-pytorch-26.02-alps6"))
     nccl = plan.versions.get("nccl")
     facts = {"image": "alps", **({"nccl": nccl} if nccl else {})}
-    held = settings_for(plan.system.name, facts=facts, form="docker").for_format("docker")
+    held = settings_for(plan.system.name, facts=facts, runtime="ce").for_format()
     expected = {found.setting.name: found.setting.value for found in held.settings if found.setting.is_fixed}
 
     named = dict(

@@ -44,8 +44,6 @@ SHOWN = (
     *(fact for fact, known in SOFTWARE.items() if known.library),
 )
 """The facts that a script finds out where it is sourced, beside variables that are set or not."""
-IN_CONTAINER = ("edf", "docker", "podman", "dotenv")
-"""The forms whose variables are set for a container; what reads the others is outside."""
 ENVIRONMENTS = "envs"
 """The folder of resolved environments."""
 _LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
@@ -164,12 +162,12 @@ class Settings:
         left = [found for found in self.settings if found.setting.removes or found.setting.workaround]
         return dataclasses.replace(self, settings=tuple(left))
 
-    def for_format(self, form: str) -> Settings:
-        """Return the settings with nothing left open, for a form that cannot look: no version is seen.
+    def for_format(self) -> Settings:
+        """Return the settings with nothing left open, for a file of a container, which cannot look: no version is seen.
 
         What nobody sets (policy expected) and what is put in front of a value (policy prepend) is left out.
         """
-        held = self.holding(inside=form in IN_CONTAINER)
+        held = self.holding(inside=True)
         chosen = [setting for setting in held if setting.policy not in (EXPECTED, PREPEND)]
         return dataclasses.replace(self, settings=tuple(ConditionalSetting(setting, ()) for setting in chosen))
 
@@ -290,7 +288,7 @@ def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> t
         return candidates
     readers = [found for found in candidates if form in found.forms]
     if not readers:
-        reads = "; ".join(f"{found.name} reads {', '.join(found.forms)}" for found in known.values())
+        reads = "; ".join(f"{found.name} reads {', '.join(found.forms)}" for found in known.values() if found.forms)
         raise BadInput(f"no runtime of {system.name} reads --shell {form}", hint=f"{reads}; or take --shell bash")
     return (readers[0],)
 

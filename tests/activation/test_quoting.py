@@ -58,9 +58,7 @@ def test_dotenv_and_shell_give_a_value_back(value: str) -> None:
     ("refused", "values"),
     [
         (quoting.docker, ["a\nb", "a\rb"]),
-        (quoting.slurm, ["it's", 'a"b', "a\nb", "a,b"]),
         (quoting.dotenv, ["it's", "a\\b", "${HOME}", "a\rb"]),
-        (quoting.env_file, ["a\nb", "a\rb", " a", "a\t"]),
         (quoting.edf, ["${HOME}"]),
     ],
 )

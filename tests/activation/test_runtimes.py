@@ -17,7 +17,7 @@ description: A box of ours.
 container: true
 signs: [{env: IN_BOX}, {file: /etc/box}]
 libraries: system
-forms: [podman]
+forms: [dotenv]
 """
 TUNING = """\
 description: Ours.
@@ -62,13 +62,13 @@ def test_a_new_runtime_is_seen_by_its_variable_and_by_its_file(cli: Cli, place: 
 
 @pytest.mark.usefixtures("box")
 def test_a_new_runtime_reads_the_forms_that_its_file_names(cli: Cli) -> None:
-    podman = cli("activate", "--system", "mine", "--shell", "podman")
+    dotenv = cli("activate", "--system", "mine", "--shell", "dotenv")
     edf = cli("activate", "--system", "mine", "--shell", "edf")
 
-    assert "BOXED=1" in podman.stdout
-    assert "For box: A box of ours." in podman.stdout
+    assert "BOXED='1'" in dotenv.stdout
+    assert "For box: A box of ours." in dotenv.stdout
     assert edf.code == 2
-    assert "box reads podman" in edf.stderr
+    assert "box reads dotenv" in edf.stderr
 
 
 @pytest.mark.usefixtures("box")
@@ -79,7 +79,7 @@ def test_a_new_runtime_is_listed_validated_and_explained(cli: Cli) -> None:
 
 
 def test_what_is_wrong_in_a_runtime_is_said_with_its_place(cli: Cli, write: Write) -> None:
-    write("runtimes/box.yaml", RUNTIME.replace("[podman]", "[podmen]"))
+    write("runtimes/box.yaml", RUNTIME.replace("[dotenv]", "[dotenw]"))
 
     answer = cli("validate", "runtimes/box.yaml")
 

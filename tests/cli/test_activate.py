@@ -30,7 +30,7 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "clariden", "--runtime", "docker"], ["'docker'", "known: ce, uenv"]),
         (
             ["--system", "clariden", "--shell", "fish"],
-            ["'fish'", "bash, docker, dotenv, edf, json, podman, slurm, zsh"],
+            ["'fish'", "bash, dotenv, edf, json, zsh"],
         ),
         (["--system", "clariden", "--uarch", "mi300"], ["'mi300'", "gh200"]),
         (["--system", "clariden", "--workaround", "nccl-timeot"], ["did you mean 'nccl-timeout'", "cxil-map"]),
@@ -42,9 +42,9 @@ LOADED = {"UENV_VIEW": "/user-environment:pytorch:default"}
         (["--system", "clariden", "--nccl", "9" * 5000], ["999... (50", "is not a version"]),
         (["--system", "clariden", "--nccl", "abc"], ["'abc' is not a version", "nccl=2.27.3"]),
         (["--system", "clariden", "--fact", "image=bla"], ["unknown image 'bla'", "alps"]),
-        (["--system", "rcp", "--shell", "edf"], ["no runtime of rcp reads --shell edf", "runai reads docker"]),
-        (["--system", "olivia", "--shell", "edf"], ["apptainer reads dotenv, slurm"]),
-        (["--system", "clariden", "--runtime", "uenv", "--shell", "docker"], ["no runtime of clariden reads", "edf"]),
+        (["--system", "rcp", "--shell", "edf"], ["no runtime of rcp reads --shell edf", "runai reads dotenv"]),
+        (["--system", "olivia", "--shell", "edf"], ["apptainer reads dotenv"]),
+        (["--system", "clariden", "--runtime", "uenv", "--shell", "dotenv"], ["no runtime of clariden reads", "edf"]),
         (["--system", "clariden", "--recipe", "pytorch-2.7"], ["pytorch-2.6"]),
         ([], ["unrecognised machine", "clariden"]),
     ],
@@ -145,7 +145,7 @@ def test_an_edf_is_for_the_container_engine(cli: Cli) -> None:
     assert "TRITON_HOME" not in table  # which fails there
 
 
-@pytest.mark.parametrize("shell", [*COMMANDS, "dotenv", "podman", "edf", "docker"])
+@pytest.mark.parametrize("shell", [*COMMANDS, "dotenv", "edf"])
 def test_the_command_in_the_header_makes_the_same_again(cli: Cli, shell: str) -> None:
     system = "olivia" if shell == "dotenv" else "clariden"
     given = ["--system", system, "--recipe", "pytorch-2.6", "--venv", "a b", "--workaround", "nccl-timeout"]
@@ -200,13 +200,11 @@ class TestCommittedScripts:
 
 
 def test_a_form_is_for_the_runtime_that_reads_it(cli: Cli) -> None:
-    forms = {name: cli("activate", "--system", "clariden", "--shell", name).stdout for name in ("docker", "podman")}
+    text = cli("activate", "--system", "clariden", "--shell", "dotenv").stdout
 
-    for text in forms.values():
-        assert "# For ce: A container of CSCS's Container Engine" in text
-        assert "TRITON_HOME" not in text
-        assert "NCCL_NET=" not in text
-    assert "NCCL_NET=AWS Libfabric" in cli("activate", "--system", "clariden", "--shell", "slurm").stdout
+    assert "# For ce: A container of CSCS's Container Engine" in text
+    assert "TRITON_HOME" not in text
+    assert "NCCL_NET=" not in text
 
 
 def test_an_extended_image_gets_the_whole_set(cli: Cli) -> None:
@@ -360,7 +358,7 @@ class TestExplain:
         (complete.workarounds, "cx", ["cxil-map"]),
         (complete.variables, "nccl_net_p", ["NCCL_NET_PLUGIN"]),
         (complete.variables, "docs", ["docs-2025", "docs-2026"]),
-        (activation_request._shells, "po", ["podman"]),
+        (activation_request._shells, "do", ["dotenv"]),
     ],
 )
 def test_values_complete(names: Callable[[str], list[str]], incomplete: str, expected: list[str]) -> None:

@@ -65,15 +65,3 @@ def test_a_drawing_shows_a_text_as_it_is(value: str) -> None:
 
     assert html.unescape(written) == quoting.comment(value)
     assert not {"<", ">", '"'} & {*written}
-
-
-@pytest.mark.parametrize("value", ["a,b", "it's", '"', "a\nb"])
-def test_slurm_would_take_a_value_apart(value: str) -> None:
-    with pytest.raises(BadInput, match="--export cannot hold the value of V"):
-        quoting.slurm("V", value)
-
-
-@pytest.mark.parametrize("value", ["a\nb", "a\rb", " a", "a "])
-def test_a_file_of_variables_would_change_a_value(value: str) -> None:
-    with pytest.raises(BadInput, match="--env-file cannot hold the value of V"):
-        quoting.env_file("V", value)

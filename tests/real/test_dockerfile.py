@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.activation.test_undo import AWKWARD, TEXT
 from tests.support.needs import needs, skip_without
-from uenvtool.activation.activate import text
+from uenvtool.activation.formats import docker_lines
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.settings import settings_for
@@ -57,9 +57,9 @@ def test_a_dockerfile_gives_values_back(values: list[str], tmp_path: Path) -> No
 
 
 def test_the_lines_for_a_system_are_a_dockerfile(tmp_path: Path) -> None:
-    lines = text(settings_for("clariden", recipe="pytorch-2.9", runtime="ce"), "docker", "a command")
+    lines = docker_lines(settings_for("clariden", recipe="pytorch-2.9", runtime="ce"))
 
-    env = built_environment(tmp_path, lines)
+    env = built_environment(tmp_path, "\n".join(lines))
 
     assert env["NCCL_PROTO"] == "^LL128"
     assert env["MPICH_GPU_SUPPORT_ENABLED"] == "0"

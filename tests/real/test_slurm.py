@@ -12,7 +12,6 @@ from tests.support.needs import need
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm
 from uenvtool.activation.activate import text
-from uenvtool.core import quoting
 from uenvtool.settings import settings_for
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
@@ -151,21 +150,3 @@ def test_a_job_is_told_of_the_network_option_that_alt_read_needs(slurm: Slurm, t
 
     assert "#SBATCH --network=disable_rdzv_get" in without.stderr
     assert "disable_rdzv_get" not in told.stderr
-
-
-def test_export_gives_a_step_the_variables(slurm: Slurm) -> None:
-    option = text(settings_for("clariden", recipe="pytorch-2.9", runtime="uenv"), "slurm", "a command")
-
-    ran = slurm.run("srun", option, "bash", "-c", SHOW)
-
-    (env,) = environments(ran.stdout)
-    assert env["NCCL_NET"] == "AWS Libfabric"
-    assert env["NCCL_PROTO"] == "^LL128"
-
-
-@pytest.mark.parametrize("value", ["a b", " a ", "$(id)", "`id`", "a=b", "\\", "ü", "*", "a;b", "", "^LL128"])
-def test_export_holds_any_value_that_is_not_refused(slurm: Slurm, value: str) -> None:
-    ran = slurm.run("srun", f"--export=ALL,MINE={quoting.slurm('MINE', value)},OTHER=1", "bash", "-c", SHOW)
-
-    (env,) = environments(ran.stdout)
-    assert (env["MINE"], env["OTHER"]) == (value, "1")

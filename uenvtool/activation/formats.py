@@ -1,4 +1,4 @@
-"""A plan as a file of variables: JSON, an EDF, Dockerfile lines, env files, or srun's --export."""
+"""A plan as a file of variables: JSON, an EDF, a dotenv file; and the lines of a Dockerfile."""
 
 from __future__ import annotations
 
@@ -29,21 +29,15 @@ def as_json(plan: Settings, again: str) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
-def as_podman(plan: Settings, again: str) -> str:
-    """Return NAME=value lines for `--env-file` of podman and docker, which take quotes as part of the value."""
-    lines = _commented(plan.for_format("podman"), lambda name, value: f"{name}={quoting.env_file(name, value)}")
-    return "\n".join([*_header(plan, again), *lines])
-
-
 def as_dotenv(plan: Settings, again: str) -> str:
     """Return NAME='value' lines, which Compose, python-dotenv and shells read alike."""
-    lines = _commented(plan.for_format("dotenv"), lambda name, value: f"{name}={quoting.dotenv(name, value)}")
+    lines = _commented(plan.for_format(), lambda name, value: f"{name}={quoting.dotenv(name, value)}")
     return "\n".join([*_header(plan, again), *lines])
 
 
 def as_edf(plan: Settings, again: str) -> str:
     """Return the [env] table of an environment definition file; an empty text unsets there."""
-    return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan.for_format("edf"))])
+    return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan.for_format())])
 
 
 def edf_lines(plan: Settings) -> list[str]:
@@ -57,29 +51,15 @@ def edf_lines(plan: Settings) -> list[str]:
     )
 
 
-def as_docker(plan: Settings, again: str) -> str:
-    """Return ENV lines of a Dockerfile, which cannot unset a variable."""
-    return "\n".join([*_header(plan, again), *docker_lines(plan)])
-
-
 def docker_lines(plan: Settings) -> list[str]:
-    """Return the ENV lines alone, each with its reason above it."""
-    return list(_commented(plan.for_format("docker"), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
-
-
-def as_slurm(plan: Settings, again: str) -> str:
-    """Return the option --export of srun and sbatch, to be passed as one word: srun "$(uenvtool activate ...)"."""
-    pairs = values(plan.for_format("slurm"))
-    return "--export=" + ",".join(["ALL", *(f"{name}={quoting.slurm(name, value)}" for name, value in pairs)])
+    """Return ENV lines of a Dockerfile, which cannot unset a variable, each with its reason above it."""
+    return list(_commented(plan.for_format(), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
 FORMATS = {
     "json": as_json,
     "edf": as_edf,
-    "docker": as_docker,
-    "podman": as_podman,
     "dotenv": as_dotenv,
-    "slurm": as_slurm,
 }
 
 

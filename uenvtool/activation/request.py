@@ -42,7 +42,7 @@ class ActivateRequest:
         str,
         Option(
             metavar="NAME",
-            help="bash, zsh; or a file: edf, docker, podman, dotenv, slurm, json.",
+            help="bash, zsh; or a file: edf, dotenv, json.",
             autocompletion=_shells,
         ),
     ] = "bash"

@@ -23,7 +23,7 @@ from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.settings import Settings, settings_for
 from uenvtool.venv.protect import rules
 
-EDF, DOCKER = "edf", "docker"
+EDF = "edf"
 IMAGES = "${SCRATCH}/ce-images"
 """Where an EDF finds the squashfs file, unless build.sh is told otherwise."""
 TESTS_DIGITS = DIGITS // 2
@@ -73,7 +73,7 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
     engine = plan.system.jobs.of(_reads_edf(plan))
     own = bool(activation and plan.kind)
     name = f"{plan.container.name}.toml"
-    variables = dict(values(activation.for_format(DOCKER))) if own and activation else {}
+    variables = dict(values(activation.for_format())) if own and activation else {}
     srun = _srun(engine) if own else []
     deployment = Deployment(variables=variables, srun=srun, edf=name, again=command)
     unnamed = dataclasses.replace(deployment, again="")  # a command says how a file was made, not what is in it
@@ -95,16 +95,20 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
 
 def _activation(plan: ContainerPlan) -> Settings | None:
     """Return what a container of the system is set up with; for an image with its own network stack, all of it."""
-    form = EDF if _reads_edf(plan) else DOCKER
-    if not plan.kind and form == DOCKER:
+    runtime = _knows_kind(plan) if plan.kind else _reads_edf(plan)
+    if not runtime:
+        if plan.kind:
+            hint = "name the recipe's own system with --system, or take a recipe without `image`"
+            raise BadInput(f"no runtime of {plan.system.name} knows images of the kind {plan.kind}", hint=hint)
         return None
     nccl = plan.versions.get("nccl")
     versions = {"image": plan.kind, **({"nccl": nccl} if nccl else {})} if plan.kind else {}
-    activation = settings_for(plan.system.name, uarch=plan.uarch, form=form, facts=versions)
-    if plan.kind and plan.kind not in activation.images:
-        hint = "name the recipe's own system with --system, or take a recipe without `image`"
-        raise BadInput(f"no runtime of {plan.system.name} knows images of the kind {plan.kind}", hint=hint)
-    return activation
+    return settings_for(plan.system.name, uarch=plan.uarch, runtime=runtime, facts=versions)
+
+
+def _knows_kind(plan: ContainerPlan) -> str:
+    """Return the runtime of the system that knows images of the plan's kind; empty if there is none."""
+    return next((name for name in plan.system.runtimes if plan.kind in load_runtime(name).images), "")
 
 
 def _reads_edf(plan: ContainerPlan) -> str:
@@ -137,7 +141,7 @@ def _srun(engine: RuntimeJob) -> list[str]:
 
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
     """Return the EDF."""
-    settings = activation.beside_image().for_format(EDF) if activation else None
+    settings = activation.beside_image().for_format() if activation else None
     return edf_text(
         engine,
         extended=bool(plan.kind),

@@ -77,16 +77,6 @@ def dotenv(name: str, text: str) -> str:
     return f"'{text}'"
 
 
-def env_file(name: str, text: str) -> str:
-    """Return the value of a variable in a file for `--env-file` of podman or docker, which take the line as it is.
-
-    Raises BadInput for a newline, which ends the value, and for white space at its ends, which podman 4.3 takes off.
-    """
-    if "\n" in text or "\r" in text or text != text.strip():
-        raise BadInput(f"an --env-file cannot hold the value of {name}: {text!r}", hint="take --env for this one")
-    return text
-
-
 def docker(name: str, text: str) -> str:
     """Return a variable's value in an ENV line of a Dockerfile. Raises BadInput for a newline, which none can hold."""
     if "\n" in text or "\r" in text:
@@ -110,15 +100,3 @@ def sbatch(name: str, text: str) -> str:
     if re.fullmatch(r"[^\s\"'\\#]+", text):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-def slurm(name: str, text: str) -> str:
-    """Return the value of a variable within --export. Raises BadInput for what Slurm would take apart.
-
-    Slurm splits at commas; quotes keep it from that, but 22.05 leaves them in the value.
-    """
-    if any(character in text for character in ",'\"\n"):
-        raise BadInput(
-            f"--export cannot hold the value of {name}: {text!r}", hint="export it in the job script instead"
-        )
-    return text

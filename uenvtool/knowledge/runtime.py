@@ -77,7 +77,7 @@ class Runtime:
     images: dict[str, Sign] = field(default_factory=dict)
     libraries: Literal["views", "system"]
     base: BaseUse | None = None
-    forms: tuple[str, ...]
+    forms: tuple[str, ...] = ()
     use: tuple[Use, ...] = ()
     mount: Verbatim = ""
     paths: Pattern | None = None
