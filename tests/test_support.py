@@ -39,6 +39,7 @@ def test_slow_tests_are_left_out_unless_they_are_wanted() -> None:
     assert collected("--slow") >= collected() > 0
 
 
+@needs.needs("xz")[0]
 def test_an_archive_is_unpacked_once_and_again_if_it_is_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

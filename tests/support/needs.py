@@ -17,6 +17,7 @@ PACKAGES = {
     "slurmctld": "slurm-wlm",
     "munged": "munge",
     "cc": "gcc",
+    "xz": "xz-utils",
     "mount": "mount",
 }
 """The Debian package of a program, if its name is another one."""

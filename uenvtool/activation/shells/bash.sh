@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What scripts for bash and zsh are put together from: the sections that a system needs, in the order of
 # script.py. A line "#: NAME" begins a section; @MARKS@ are filled in.
-# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154,SC2288,SC2317
+# shellcheck shell=bash disable=SC2015,SC2016,SC2034,SC2154,SC2288,SC2317,SC2329
 
 #: tell
 ue_tell() { [[ -z $ue_say || -n $ue_again ]] || printf 'uenvtool: %s\n' "$1" >&2 || :; } # on rank 0, once
