@@ -33,7 +33,7 @@ JOBS = {
     "uenv, torchrun": (*UENV, "--launcher", "torchrun"),
     "uenv 2.9": (*UENV[:-1], "pytorch-2.9"),
     "uenv 2.9, torchrun": (*UENV[:-1], "pytorch-2.9", "--launcher", "torchrun"),
-    "uenv, everything": (*UENV, "--requeue", "--array", "0-7", "--large", "--dependency", "afterok:1", "--stage"),
+    "uenv, everything": (*UENV, "--requeue", "--option", "--array=0-7", "--large", "--stage"),
     "uenv, vetted and requeued": (*UENV, "--spare", "1", "--requeue"),
     "ce, vetted and requeued": (*CE, "--spare", "1", "--requeue", "--launcher", "torchrun"),
     "olivia, vetted and requeued": (*OLIVIA, "--vet", "--requeue", "--gpu-per-rank", "--launcher", "srun"),
@@ -42,8 +42,6 @@ JOBS = {
     "extended image": EXTENDED,
     "olivia": OLIVIA,
     "olivia, srun": (*OLIVIA, "--launcher", "srun"),
-    "uenv, compiled code kept": (*UENV, "--jit-cache", "my jit", "--vet"),
-    "ce, compiled code kept": (*CE, "--jit-cache", "/capstor/scratch/me/jit"),
     "isambard-ai, modules": ("--system", "isambard-ai"),
     "isambard-ai, apptainer": ("--system", "isambard-ai", "--runtime", "apptainer", "--image", "docker://nvcr.io/a:1"),
     "isambard-ai, podman-hpc": ("--system", "isambard-ai", "--runtime", "podman-hpc", "--image", "nvcr.io/a:1"),
@@ -315,7 +313,7 @@ REFUSED = {
     "an unknown system": (("--system", "claridn", *TRAIN), "did you mean 'clariden'?"),
     "a launcher": ((*UENV, "--launcher", "mpirun", *TRAIN), "'srun', 'torchrun', 'none'"),
     "srun in a pod": ((*PODS, "--launcher", "srun", *TRAIN), "runai has no srun"),
-    "Slurm's option in a pod": ((*PODS, "--array", "0-3", *TRAIN), "--array: only for Slurm"),
+    "Slurm's option in a pod": ((*PODS, "--option", "--array=0-3", *TRAIN), "--option: only for Slurm"),
     "an unknown workaround": ((*UENV, "--workaround", "x", *TRAIN), "unknown workaround 'x'"),
     "an option that is none": ((*UENV, "--option", "exclusive", *TRAIN), "cannot stand in a job"),
     "a line break in a name": ((*UENV, "--name", "a\nb", *TRAIN), "cannot stand in a job"),
@@ -532,23 +530,6 @@ def test_the_container_engine_gets_its_file_with_srun(cli: Cli, place: Path) -> 
 
     assert argv[:6] == ["-l", "-c", "72", "--cpu-bind=sockets", "--environment=./job.toml", "bash"]
     assert argv[-4:] == ["rank", "python", "train.py", "a b"]
-
-
-@pytest.mark.parametrize(
-    ("cost", "mtbf", "seconds"), [("90s", "12h", 2788.5), ("5m", "3d", 12470.8), ("50", "1d", 2939.4)]
-)
-def test_the_interval_of_young_and_daly(cli: Cli, cost: str, mtbf: str, seconds: float) -> None:
-    answer = cli("job", "checkpoint-interval", "--cost", cost, "--mtbf", mtbf, "--json")
-
-    data = json.loads(answer.stdout)
-    assert data["interval"] == pytest.approx(seconds, rel=1e-4)
-    assert data["lost"] == pytest.approx((2 * data["cost"] / data["mtbf"]) ** 0.5)  # the least that there is
-    assert "doi:10.1016/j.future.2004.11.016" in data["source"]
-
-
-@pytest.mark.parametrize(("cost", "mtbf"), [("x", "1d"), ("0", "1d"), ("1h", "1h"), ("-1s", "1d")])
-def test_a_time_that_is_none_is_refused(cli: Cli, cost: str, mtbf: str) -> None:
-    assert cli("job", "checkpoint-interval", f"--cost={cost}", f"--mtbf={mtbf}").code == 2
 
 
 def test_the_command_that_is_named_makes_the_same_job_again(cli: Cli) -> None:

@@ -164,7 +164,7 @@ def test_two_jobs_at_once_do_not_meet(site: Site) -> None:
 
 @pytest.mark.slow
 def test_each_job_of_an_array_has_its_own_port(site: Site) -> None:
-    path = site.job(sys.executable, str(MEET), options=("--array", "0-1", "--nodes", "1"))
+    path = site.job(sys.executable, str(MEET), options=("--option", "--array=0-1", "--nodes", "1"))
 
     code, output = site.run(path)
 
@@ -296,7 +296,7 @@ def test_the_ranks_of_srun_meet_with_a_real_torch(site: Site) -> None:
 
 @pytest.mark.parametrize("launcher", ["srun", "torchrun"])
 def test_sbatch_takes_every_option(site: Site, launcher: str) -> None:
-    path = site.job("python", "train.py", options=("--launcher", launcher, "--requeue", "--array", "0-3%2"))
+    path = site.job("python", "train.py", options=("--launcher", launcher, "--requeue", "--option", "--array=0-3%2"))
 
     tried = site.slurm.run("sbatch", "--test-only", str(path), cwd=site.place)
 

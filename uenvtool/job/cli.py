@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from uenvtool.core.options import JSON, command, with_verbs
+from uenvtool.core.options import command, with_verbs
 from uenvtool.core.result import Result
 from uenvtool.job.check.request import CheckRequest
 from uenvtool.job.request import JobRequest
@@ -18,9 +18,8 @@ def job(request: JobRequest) -> Result:
 
     What stands behind `--` is what runs, word by word. Without -o the job goes to stdout.
 
-    Also: `uenvtool job check FILE...` finds the flaws of any batch script, `uenvtool job
-    checkpoint-interval` says how often to write a checkpoint, `uenvtool job attach ID` opens a shell
-    beside a rank of a running job.
+    Also: `uenvtool job check FILE...` finds the flaws of any batch script, `uenvtool job attach ID`
+    opens a shell beside a rank of a running job.
     """
     from uenvtool.job.make import make
 
@@ -36,18 +35,6 @@ def check(request: CheckRequest) -> Result:
     from uenvtool.job.check.lint import check as work
 
     return work(request)
-
-
-def checkpoint_interval(
-    cost: str = typer.Option(..., "--cost", metavar="T1", help="How long a checkpoint takes: 90s, 5m."),
-    mtbf: str = typer.Option(..., "--mtbf", metavar="T2", help="The mean time between failures of the job: 12h, 3d."),
-    json_: bool = JSON,
-) -> int:
-    """Return how often to write a checkpoint: sqrt(2 T1 T2), after Young and Daly."""
-    from uenvtool.core import console
-    from uenvtool.job.interval import interval
-
-    return console.show(interval(cost, mtbf), as_json=json_)
 
 
 def attach(
@@ -66,4 +53,4 @@ def attach(
     work(job, rank, words or (), os.environ)
 
 
-CLASS = with_verbs({"attach": attach, "check": check, "checkpoint-interval": checkpoint_interval}, keep_behind=True)
+CLASS = with_verbs({"attach": attach, "check": check}, keep_behind=True)

@@ -243,10 +243,7 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
     """Raise BadInput for an option that the system or runtime lacks."""
     use, jobs = runtime.job, system.jobs
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
-    only_slurm = (
-        "account", "partition", "array", "dependency", "requeue", "vet", "spare", "stage", "large",
-        "option", "jit_cache",
-    )  # fmt: skip
+    only_slurm = ("account", "partition", "requeue", "vet", "spare", "stage", "large", "option")
     if use.scheduler == SLURM and not in_slurm:
         hint = f"take its variables (`uenvtool activate --system {system.name}`) into a script of your own: {NEW_SITE}"
         raise BadInput(f"{system.name} has no Slurm, for which jobs of {runtime.name} are written", hint=hint)
@@ -404,10 +401,6 @@ def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
         yield Explained("constraint", plan.local.constraint, plan.local.reason)
     if request.large and system.jobs.large:
         yield Explained("constraint", system.jobs.large.constraint, system.jobs.large.reason)
-    if request.array:
-        yield Explained("array", request.array, "")
-    if request.dependency:
-        yield Explained("dependency", request.dependency, "")
     if request.requeue:
         yield Explained("requeue", "", "")
         yield Explained("signal", "B:USR1@120", "two minutes before the limit")

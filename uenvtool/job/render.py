@@ -73,7 +73,6 @@ def _batch_script(plan: JobPlan) -> str:
     if plan.request.vets:
         vet = f"passed=() # the nodes that pass, as the next line finds out\n. {_submitted_with(plan, VET)}\n"
         nodes = f' -N {plan.nodes} -n {plan.nodes * plan.tasks} -w "$(IFS=, && echo "${{passed[*]}}")" \\\n '
-    cache = plan.request.jit_cache and filled(template("jit-cache.sh"), FOLDER=quoting.sh_word(plan.request.jit_cache))
     in_file = plan.use.variables == "edf"
     why = "has the container's variables: what is set here, srun would hand on into it"
     shown = f"# {quoting.sh_word(edf_name(plan))} {why}.\n"
@@ -88,7 +87,7 @@ def _batch_script(plan: JobPlan) -> str:
         IN_LOGS=_in_logs(plan),
         ADDRESS=_address(plan),
         PORT=rendezvous.PORT_OF_JOB,
-        STAGE=_staging(plan) + cache,
+        STAGE=_staging(plan),
         END=_at_the_end(plan),
         VET=vet + _host_file(plan),
         BEFORE=template("before-requeue.sh") if plan.request.requeue else "",
@@ -313,8 +312,6 @@ def _inside(plan: JobPlan) -> str:
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
     if plan.use.image != UENV or not (plan.overlay and plan.overlay.mount):  # a view puts a packed one first
         lines.append(_path_line(plan, "  "))
-    if plan.request.jit_cache:
-        lines.append(template("jit-cache-inside.sh"))
     return "".join(lines)
 
 
@@ -417,7 +414,8 @@ def _source(plan: JobPlan, image: str) -> str:
 
 def _at_the_end(plan: JobPlan) -> str:
     """Return the lines that start a monitor and, however the job ends, end it and remove copies; empty if none is."""
-    monitor, parts = plan.knowledge.monitor, ["keep"] if plan.request.jit_cache else []
+    monitor = plan.knowledge.monitor
+    parts: list[str] = []
     on_each_node = 'srun -N "$SLURM_NNODES" -n "$SLURM_NNODES" --ntasks-per-node=1 --overlap'
     if monitor:
         parts.append('kill "$monitor" 2>/dev/null || :')
@@ -479,8 +477,6 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
         yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
     for image, place in plan.data_images:
         yield f"  {quoting.toml(_mounted(plan, _from_submission(image), place))}, # --mount-data"
-    if plan.request.jit_cache:
-        yield f"  {quoting.toml(f'{MEMORY}:{MEMORY}')}, # --jit-cache: enroot's own mount of it is noexec"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)

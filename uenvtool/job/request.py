@@ -19,11 +19,8 @@ _FORMS = {
     "time": (_TIME, "01:00:00"),
     "account": (_WORD, "g123"),
     "partition": (_WORD, "normal"),
-    "array": (r"[0-9,:%-]+", "0-7%2"),
-    "dependency": (_WORD, "afterok:123"),
     "name": (r"[^/\n\r\0]+", "train"),
     "image": (r"[^\n\r\0]+", "pytorch/v2.6.0:v1"),
-    "jit_cache": (r"[^\n\r\0]+", "/capstor/scratch/cscs/me/jit"),
     "project": (_WORD, "course-cs-433-user"),
     "workdir": (r"/[^\n\r\0]*", "/capstor/scratch/cscs/me"),
 }
@@ -66,11 +63,6 @@ class JobRequest:
     env: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="A variable of the ranks.")] = ()
     workdir: Annotated[str, Option(metavar="PATH", help="Where it runs; default: where sbatch is called.")] = ""
     stage: Annotated[bool, Option(help="Copy the images to the memory of each node first.")] = False
-    jit_cache: Annotated[
-        str, Option(metavar="DIR", help="Keep what Triton, torch.compile and CUDA compile here between jobs.")
-    ] = ""
-    array: Annotated[str, Option(metavar="LIST", help="A job array, as in 0-7%2.")] = ""
-    dependency: Annotated[str, Option(metavar="LIST", help="Jobs to wait for, as in afterok:123.")] = ""
     requeue: Annotated[bool, Option(help="SIGUSR1 to the ranks before the limit, then queue again.")] = False
     vet: Annotated[bool, Option(help="Look at each node before training starts; one that is bad gets no rank.")] = False
     spare: Annotated[
