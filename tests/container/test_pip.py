@@ -52,6 +52,7 @@ def python(tmp_path: Path) -> Python:
     return Python(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_package_that_needs_torch_takes_the_bases(python: Python) -> None:
     wheel(python.wheels, "metatrain", "2025.1", requires=["torch>=2.1", "numpy"])
     wheel(python.wheels, "torch", "2.9.0")
@@ -85,6 +86,7 @@ def test_a_package_that_brings_a_second_nccl_ends_the_build(python: Python) -> N
     assert "uenvtool: pip changed nvidia-nccl-cu12 from nothing to 2.27.3" in added.stderr
 
 
+@pytest.mark.slow
 def test_a_package_of_nvidias_without_a_library_is_no_second_nccl(python: Python) -> None:
     wheel(python.wheels, "monitor", "1.0", requires=["nvidia-ml-py"])
     wheel(python.wheels, "nvidia-ml-py", "12.0")
@@ -92,6 +94,7 @@ def test_a_package_of_nvidias_without_a_library_is_no_second_nccl(python: Python
     assert python.add("monitor").returncode == 0
 
 
+@pytest.mark.slow
 def test_a_package_that_is_not_protected_may_become_newer(python: Python) -> None:
     wheel(python.wheels, "numpy", "2.1.0")
 

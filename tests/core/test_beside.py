@@ -115,6 +115,7 @@ def test_a_run_killed_at_any_rename_leaves_no_new_file_beside_an_old_one(place: 
         raise AssertionError("it never came to its end")
 
 
+@pytest.mark.slow
 def test_edits_at_once_are_all_in_the_file(place: Path) -> None:
     recipe = place / "recipes" / "mine" / "recipe.yaml"
     recipe.parent.mkdir(parents=True)

@@ -373,6 +373,7 @@ CUT = {
 FALLBACKS = {"unclear", *(name for name, known in KNOWN.findings.items() if known.fallback)}
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_log() -> None:
     lines = b"".join(WATCHDOG.format(rank).encode() for rank in range(2)) + b"step 1 loss 0.1\n" * 20_000
 

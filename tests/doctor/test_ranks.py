@@ -69,6 +69,7 @@ def test_a_detail_that_differs_on_every_rank_is_one_finding() -> None:
     assert lines(reports) == ["master-unreachable: host0, host1 and 98 more on rank 0-99"]
 
 
+@pytest.mark.slow
 def test_ten_thousand_ranks_are_one_report(cli: Cli, place: Path) -> None:
     folder = place / "ranks" / OWN_FOLDER
     folder.mkdir(parents=True)

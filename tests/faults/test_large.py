@@ -37,6 +37,7 @@ def measured(*words: str) -> tuple[subprocess.CompletedProcess[str], int]:
     return done, int(done.stderr.rpartition("MB ")[2])
 
 
+@pytest.mark.slow
 def test_an_overlay_of_many_files(loaded: Loaded, cli: Cli, wheels: Path, place: Path) -> None:
     need("mksquashfs", "unsquashfs")
     loaded("pythonpath")

@@ -58,6 +58,7 @@ LOCKS = st.fixed_dictionaries(
 
 @settings(max_examples=share(500))
 @given(LOCKS)
+@pytest.mark.slow
 def test_a_hostile_lock_gives_a_valid_bill_or_is_refused(lock: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "spack.lock")

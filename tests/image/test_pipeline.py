@@ -157,6 +157,7 @@ def test_an_image_is_taken_tested_marked_and_published(project: Project) -> None
     assert sorted(path.name for path in (project.folder / "kept").glob("*.tested")) == [f"{IMAGE}.tested"]
 
 
+@pytest.mark.slow
 def test_tests_that_fail_and_a_report_that_says_so_leave_no_mark(project: Project) -> None:
     (project.folder / "fails.sh").write_text("exit 3\n")
     report = project.folder / "report.json"
@@ -174,6 +175,7 @@ def test_tests_that_fail_and_a_report_that_says_so_leave_no_mark(project: Projec
 
 
 @pytest.mark.real
+@pytest.mark.slow
 def test_in_a_registry_a_release_is_a_tag_that_no_other_image_gets(project: Project, place: Path) -> None:
     need("skopeo", "docker-registry")
     with running_registry(place / "registry") as host:

@@ -39,6 +39,7 @@ def test_each_pod_is_one_of_kubernetes(manifest: dict[str, Any]) -> None:
         validate(pod, "1.30", strict=True)
 
 
+@pytest.mark.slow
 def test_the_job_has_only_what_the_training_operator_knows(manifest: dict[str, Any]) -> None:
     models = needed(MODELS, "pip install kubeflow-training")
 
