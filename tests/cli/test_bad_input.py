@@ -60,7 +60,7 @@ WAYS_OUT = {
     "build mine --spack deep.lock": "name the folder of a Spack checkout",
     "edit hello --remove nosuch": "known: pigz",
     "image build env": "name the folder of a spack.yaml with its spack.lock",
-    "image build mine --mirror gone": "`uenvtool build RECIPE --sources --mirror FOLDER` fills one",
+    "image build mine --mirror gone": "`spack -e DIR mirror create --all -d FOLDER` fills one",
     "image build mine --post-install gone": "check the name",
     "image build mine -N 2": "add --slurm",
     "image sbom empty/spack.lock": "`uenvtool build RECIPE` makes it again",

@@ -464,14 +464,11 @@ def test_building_with_a_version_that_was_taken_back_warns(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize("source", ["hello", HELLO])
-def test_every_command_searches_it_there(cli: Cli, write: Write, place: Path, source: str) -> None:
+def test_an_image_searches_it_there(write: Write, place: Path, source: str) -> None:
     write("checkout/site/spack_repo/alps/repo.yaml", "repo: {namespace: alps}\n")
-    words = ("--repo", "alps=checkout")
 
-    plan = cli("build", "hello", "--system", "clariden", "--plan", "-o", HELLO, *words)
     request = ImageRequest(sources=(source,), system="clariden", repo=("alps=checkout",))
 
-    assert plan.code == 0, plan.stderr
     assert install_options(request, Site(), None).repos == {"alps": place / "checkout/site/spack_repo/alps"}
 
 

@@ -153,14 +153,6 @@ def _answer(environment: Environment, folder: Path, request: BuildRequest, progr
     if request.dry_run:
         texts = render(environment)
         return Result(data={"folder": str(folder), "files": texts}, file=texts[MANIFEST])
-    if request.plan:
-        from uenvtool.env.plan import show_plan
-
-        return show_plan(environment, folder, request, progress)
-    if request.sources or request.mirror:
-        from uenvtool.env.sources import list_sources
-
-        return list_sources(environment, folder, request, progress)
     if request.check:
         check_environment(environment, folder)
         return _unchanged(folder)

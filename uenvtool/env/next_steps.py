@@ -37,10 +37,10 @@ def next_steps(
     return (f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",)
 
 
-def build_image(folder: Path, *options: str, spack: Spack | None, repos: Mapping[str, Path]) -> str:
+def build_image(folder: Path, *, spack: Spack | None, repos: Mapping[str, Path]) -> str:
     """Return the command that builds the image with the Spack and the package repositories that were named here."""
     named = spack is not None and spack.found_by == "--spack"
     words = ["uenvtool", "image", "build", os.fspath(folder)]
     words += ["--spack", str(spack.program.parent.parent)] if spack and named else []
     words += [word for name, path in repos.items() for word in ("--repo", f"{name}={path}")]
-    return shlex.join([*words, *options])
+    return shlex.join(words)

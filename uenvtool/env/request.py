@@ -33,13 +33,6 @@ class BuildRequest:
     format: Annotated[Literal["spack", "stackinator", "stackinator3"], Option(help="What to write.")] = "spack"
     force: Annotated[bool, Option(help="Replace uenvtool's files that were changed; write beside other files.")] = False
     dry_run: Annotated[bool, Option(help="Print what would be written; write nothing.")] = False
-    sources: Annotated[bool, Option(help="List what Spack will download for DIR, with sums.")] = False
-    mirror: Annotated[Path | None, Option(metavar="FOLDER", help="With --sources: download it all into a mirror.")] = (
-        None
-    )
-    plan: Annotated[bool, Option(help="Show what the image takes: order, critical path, cores, disk, downloads.")] = (
-        False
-    )
     verbose: Annotated[bool, Option(help="List every root package: version, who set it, why.")] = False
 
     @property

@@ -175,7 +175,7 @@ def planned_image(request: ImageRequest, progress: Progress, before_work: Callab
         raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
     for place in request.mirror:
         if (folder := folder_of(as_url(place))) and not folder.is_dir():
-            hint = "name a folder or a URL; `uenvtool build RECIPE --sources --mirror FOLDER` fills one"
+            hint = "name a folder or a URL; `spack -e DIR mirror create --all -d FOLDER` fills one"
             raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
     own_texts, spack = _own_texts(request), find_spack(request.spack)
     first, *others = (_environment(source, request, spack, progress, before_work) for source in request.sources)
