@@ -37,7 +37,7 @@ def test_the_wheel_does_the_main_job(place: Path) -> None:
     again = [place / "venv" / "bin" / "uenvtool", "activate", "--check", "-o", ROOT / "activate"]
     assert subprocess.run(again, cwd=elsewhere, check=False).returncode == 0
     page = place / "venv/share/man/man1/uenvtool-job-check.1"
-    assert "--shellcheck" in page.read_text().replace("\\-", "-")
+    assert "--select" in page.read_text().replace("\\-", "-")
     overlay = [place / "venv" / "bin" / "uenvtool", "venv", "./mine", "--base", sys.executable]
     made = subprocess.run(overlay, cwd=elsewhere, check=False, capture_output=True, text=True)
     assert made.returncode == 0, made.stderr

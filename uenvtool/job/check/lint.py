@@ -15,7 +15,7 @@ from uenvtool.job.check.finders import Context
 from uenvtool.job.check.findings import Finding, findings, fixed, read_source, secrets, without, without_secrets
 from uenvtool.job.check.parts import Source
 from uenvtool.job.check.request import CheckRequest
-from uenvtool.job.check.show import code_quality, difference, report, sarif, summary
+from uenvtool.job.check.show import difference, report, summary
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RECIPE, RULES
 from uenvtool.knowledge.locate import available, shown
@@ -36,8 +36,7 @@ MAX_TRAINING_BYTES = 2_000_000
 def check(request: CheckRequest) -> Result:
     """Give the flaws of the files. The exit code is NO if one is an error or a warning.
 
-    Raises BadInput for a file that cannot be read or is no text, and for a rule that does not exist; ToolMissing
-    without shellcheck if it is asked for.
+    Raises BadInput for a file that cannot be read or is no text, and for a rule that does not exist.
     """
     rules = _selected(request.select)
     found: list[Finding] = []
@@ -54,19 +53,13 @@ def check(request: CheckRequest) -> Result:
                 _rewrite(file, old, new)
                 source = read_source(new, name)
                 here = _flaws(source, rules, request.system, folder=file.parent)
-        if request.shellcheck:
-            from uenvtool.job.check.shellcheck import shellcheck
-
-            here += shellcheck(file, name, source)
         warnings += [f"{name}: directives of {source.foreign} are skipped"] if source.foreign else []
         found += without_secrets(source.text, here)
     visible = [finding for finding in found if request.all or finding.severity != HINT]
     is_wrong = any(finding.severity != HINT for finding in found)
-    form = {"sarif": sarif, "gitlab": code_quality}.get(request.format)
     return Result(
         data=[finding.data() for finding in visible],
-        file=form(visible) if form else "",
-        report=functools.partial(report, visible, explain=request.explain, changes=changes),
+        report=functools.partial(report, visible, changes=changes),
         warnings=tuple(warnings),
         notes=(*skipped_file_notes(RULES), summary(found, len(request.files), request.all)),
         exit_code=ExitCode.NO if is_wrong and not request.exit_zero else ExitCode.DONE,

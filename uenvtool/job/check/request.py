@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -18,11 +18,6 @@ class CheckRequest:
     system: Annotated[str | None, Option("-s", metavar="SYSTEM", help="The system that they are for.")] = None
     select: Annotated[tuple[str, ...], Option(metavar="RULE", help="Only this rule; can be repeated.")] = ()
     all: Annotated[bool, Option("--all", help="Hints too.")] = False
-    explain: Annotated[bool, Option("--explain", help="What each finding costs, and who says so.")] = False
     fix: Annotated[bool, Option("--fix", help="Mend in place what is safe to mend, and show the change.")] = False
     diff: Annotated[bool, Option("--diff", help="Show what --fix would change; change nothing.")] = False
-    shellcheck: Annotated[bool, Option("--shellcheck", help="What shellcheck finds, too.")] = False
-    format: Annotated[
-        Literal["text", "sarif", "gitlab"], Option(help="text, sarif (GitHub), or gitlab (its code quality report).")
-    ] = "text"
     exit_zero: Annotated[bool, Option("--exit-zero", help="Exit 0 whatever is found.")] = False
