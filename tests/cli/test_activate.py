@@ -294,49 +294,10 @@ class TestExplain:
         assert "those that Olivia's NCCL modules set (HPE's set)" in cli("explain", "--system", "olivia").stderr
         assert "This is the way of 2025" in cli("explain", "--system", "olivia-2025").stderr
 
-    def test_two_systems_stand_side_by_side_with_the_reasons(self, cli: Cli) -> None:
-        differ, same = cli("diff", "--system", "lumi", "frontier", "--json"), cli("diff", "--system", "lumi", "lumi")
-        rows = {row["variable"]: row for row in json.loads(differ.stdout)}
-
-        assert (differ.code, same.code) == (1, 0)
-        assert (rows["NCCL_NET_GDR_LEVEL"]["before"], rows["NCCL_NET_GDR_LEVEL"]["after"]) == ("removed", "PHB")
-        assert "jobs on several nodes can hang" in rows["NCCL_NET_GDR_LEVEL"]["why"]
-        assert "NCCL_CROSS_NIC" not in rows  # both set 1
-        assert "the same variables" in same.stderr
-
-    def test_sites_that_disagree_stand_side_by_side_with_what_is_set_on_each(self, cli: Cli) -> None:
-        rows = json.loads(cli("explain", "NCCL_CROSS_NIC", "NCCL_NET_GDR_LEVEL", "--sites", "--json").stdout)
-
-        values = {(row["variable"], row["where"], row["value"]) for row in rows}
-        assert ("NCCL_CROSS_NIC", "Alps (GH200)", "0") in values  # its images and its hook
-        assert ("NCCL_CROSS_NIC", "Frontier (MI250X)", "1") in values
-        assert ("NCCL_NET_GDR_LEVEL", "lumi", "removed") in values
-        assert ("NCCL_NET_GDR_LEVEL", "LUMI-G (MI250X)", "unset") in values
-        assert ("NCCL_NET_GDR_LEVEL", "isambard-ai", "PHB") in values
-        assert cli("explain", "--sites").code == 2
-
-    def test_two_sources_with_what_one_says_only_against_a_symptom(self, cli: Cli) -> None:
-        answer = cli("explain", "--diff", "guide", "docs-2026", "--json")
-
-        rows = {row["name"]: (row["guide"], row["docs-2026"]) for row in json.loads(answer.stdout)}
-        assert rows["FI_CXI_DEFAULT_TX_SIZE"] == ("32768", "16384")
-        assert rows["NCCL_PROTO"] == ("-", "^LL128")
-        assert rows["FI_CXI_RDZV_THRESHOLD"] == ("-", "0 (workaround nccl-timeout)")
-        assert not {"NCCL_NET", "TRITON_HOME", "CUDA_CACHE_DISABLE"} & set(rows)  # in which they agree
-
-    def test_more_sources_than_two(self, cli: Cli) -> None:
-        lines = [line.split() for line in cli("explain", "--diff", "hpe", "sigma2", "isambard").stdout.splitlines()]
-
-        assert lines[0] == ["variable", "hpe", "sigma2", "isambard"]
-        assert ["NCCL_SOCKET_IFNAME", "hsn0,hsn1,hsn2,hsn3", "hsn0,hsn1,hsn2,hsn3", "hsn"] in lines
-        assert "NCCL_CROSS_NIC" not in {line[0] for line in lines}  # in which all three agree
-
     @pytest.mark.parametrize(
         ("arguments", "said"),
         [
             (["NCCL_PROTOO"], "did you mean 'NCCL_PROTO'"),
-            (["--diff", "guide", "docs-2027"], "did you mean 'docs-2026'"),
-            (["--diff", "guide"], "takes two sources or more"),
             ([], "name a variable"),
             (["--all", "--system", "nowhere"], "unknown system"),
             (["--system", "rcp", "--runtime", "uenv"], "unknown runtime of rcp 'uenv'"),
@@ -357,7 +318,6 @@ class TestExplain:
         (complete.runtimes, "a", ["apptainer"]),
         (complete.workarounds, "cx", ["cxil-map"]),
         (complete.variables, "nccl_net_p", ["NCCL_NET_PLUGIN"]),
-        (complete.variables, "docs", ["docs-2025", "docs-2026"]),
         (activation_request._shells, "do", ["dotenv"]),
     ],
 )

@@ -41,7 +41,7 @@ build mine --uarch x | build mine --format x | build mine --check -o nowhere | b
 build mine -o /proc/nowhere | build | activate --write -o deep.lock | activate --system rcp --shell x
 activate --system rcp --fact a | activate --nccl '' | activate --system rcp --recipe x
 activate --system rcp --workaround x | activate --check -o nowhere | activate x | explain | explain nosuch
-explain --diff a | explain --diff a b | explain --all --system nosuch | schema x | list x | edit mine
+explain --all --system nosuch | schema x | list x | edit mine
 edit nosuch --add x | edit mine --add '' | edit mine --add '@1' | edit mine --add 'a b' | edit broken --add x
 edit mine --pin '@1' | edit mine --pin a@ | edit mine --remove '' | edit mine --remove x | edit loop --add x
 new recipe | new recipe mine | new recipe a/b | new recipe x --from nosuch | new system '' | new nosuch x

@@ -69,7 +69,7 @@ def test_what_once_broke_something_is_told(cli: Cli, write: Write, kind: Kind, c
 OF_OTHERS = {"deep.yaml": "[" * 20_000, "odd\nname.yaml": "x", "list.yaml": "- 1\n", "half.yaml": "x: [\n"}
 UNNAMED = """
 list | build pytorch-2.6 --dry-run | activate --system clariden | activate --write -o out | explain NCCL_NET
-list rules | explain --system clariden | explain --diff guide docs-2026 | doctor --log job.log | job check job.sh
+list rules | explain --system clariden | doctor --log job.log | job check job.sh
 schema tuning | container ngc-pytorch-25.06 --dry-run | validate mine.yaml | diff pytorch-2.6 pytorch-2.9 | show hello
 job --system clariden --account a --image u -- python train.py
 """

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from uenvtool.activation.request import ExplainRequest
-from uenvtool.core.errors import BadInput, require_known, unknown
+from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped
-from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
-from uenvtool.knowledge.system import concrete_systems
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,
@@ -45,18 +43,14 @@ ALL = "uenvtool explain --all"
 
 
 def explain(request: ExplainRequest) -> Result:
-    """Return what is known of variables, rules of `job check` and findings of `doctor`, or how sources differ.
+    """Return what is known of variables, rules of `job check` and findings of `doctor`.
 
     With a system, runtime or version, and on a machine that is known, it says what is set there.
 
     Raises BadInput for a name that nobody knows, and if nothing is named.
     """
     names = request.names
-    if request.diff:
-        return _compare(names)
     facts = known_facts({"nccl": request.nccl} if request.nccl is not None else {})
-    if request.sites:
-        return _at_sites(names, facts)
     here = None
     if request.system or request.runtime or request.recipe or facts or (names and recognised()):
         here = settings_for(request.system, runtime=request.runtime, recipe=request.recipe, facts=facts)
@@ -76,60 +70,6 @@ def explain(request: ExplainRequest) -> Result:
     texts = [*map(rule_text, rules), *map(finding_text, findings), *("\n".join(_lines(entry)) for entry in entries)]
     return Result(
         data=[*rules, *findings, *entries], text="\n\n".join(texts), notes=skipped_file_notes(TUNING, RULES, FINDINGS)
-    )
-
-
-def _compare(sources: Sequence[str]) -> Result:
-    """Return what sources say differently; what one says only against a symptom is marked.
-
-    Raises BadInput for a source that nobody knows, and for fewer than two.
-    """
-    known = load_sources()
-    require_known("source", sources, known, listed_by="uenvtool sources")
-    if len(sources) < 2:
-        raise BadInput("--diff takes two sources or more", hint="for example `uenvtool explain --diff guide docs-2026`")
-    tuning = load_all()
-    rows = []
-    for name, found in sorted(_by_name(tuning).items()):
-        says = _says(found)
-        if len({says.get(source, "") for source in sources}) > 1:
-            rows.append((name, *(_cell(name, says, source, tuning) for source in sources)))
-    return Result(
-        data=[dict(zip(("name", *sources), row, strict=True)) for row in rows],
-        tables=(Table(headings=("variable", *sources), rows=rows),),
-        notes=(
-            *skipped_file_notes(TUNING),
-            "-: says nothing of it",
-            *(f"{name}: {known[name]} {known[name].url}".rstrip() for name in sources),
-        ),
-    )
-
-
-def _at_sites(names: Sequence[str], facts: Facts) -> Result:
-    """Return what is set on each system, and what each site's sources give, with the reason or remark.
-
-    Raises BadInput for a variable that nobody knows, and for none at all.
-    """
-    if not names:
-        raise BadInput("--sites needs a variable", hint="for example `uenvtool explain NCCL_CROSS_NIC --sites`")
-    variables, sources = _by_name(load_all()), load_sources()
-    rows = []
-    for name in _known_names(names, variables):
-        for system in concrete_systems():
-            here = settings_for(system, facts=facts)
-            found = next((setting for setting in here.holding() if setting.name == name), None)
-            value, why = (value_text(found), f"{found.reason} [{found.source.name}]") if found else ("-", "")
-            rows.append((name, system, value, why))
-        remarks = {source: words for variable in variables[name] for source, words in variable.remarks.items()}
-        for source, given in _says(variables[name]).items():
-            if sources[source].site:
-                text = f"{source}, {sources[source].date}" + (f": {remarks[source]}" if source in remarks else "")
-                rows.append((name, sources[source].site, "unset" if given is None else given, f"it says so [{text}]"))
-    headings = ("variable", "where", "value", "why")
-    return Result(
-        data=[dict(zip(headings, row, strict=True)) for row in rows],
-        tables=(Table(headings=headings, rows=rows),),
-        notes=("a system: what uenvtool sets in a job there; a site: what its own pages give; -: nothing",),
     )
 
 
@@ -300,18 +240,6 @@ def _setting(setting: Setting, tuning: Tuning) -> dict[str, Any]:
         "set": f"all of the set {setting.together}, or nothing of it" if setting.together else "",
         "needs": setting.needs.hint if setting.needs else "",
     }
-
-
-def _cell(name: str, says: Mapping[str, Value], source: str, tuning: Tuning) -> str:
-    """Return what a source says, with the workaround if it says so only against a symptom."""
-    workarounds = [
-        found.name
-        for found in tuning.workarounds.values()
-        if found.source.name == source and any(setting.name == name for setting in found.settings)
-    ]
-    always = any(setting.name == name and setting.source.name == source for setting in tuning.settings)
-    mark = f" (workaround {workarounds[0]})" if workarounds and not always else ""
-    return _words_of_source(says, source) + mark
 
 
 def _words_of_source(says: Mapping[str, Value], source: str) -> str:

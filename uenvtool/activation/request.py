@@ -72,13 +72,11 @@ class ExplainRequest:
         tuple[str, ...],
         Argument(
             metavar="[VAR|ID...]",
-            help="Variables, rules of job check, findings of doctor; with --diff, sources.",
+            help="Variables, rules of job check, findings of doctor.",
             autocompletion=complete.variables,
         ),
     ] = ()
     all: Annotated[bool, Option("--all", help="Explain every variable.")] = False
-    diff: Annotated[bool, Option("--diff", help="Compare sources, such as hpe and docs-2026.")] = False
-    sites: Annotated[bool, Option("--sites", help="Say what is set on each system, and what each site gives.")] = False
     system: Annotated[
         str | None, Option("-s", metavar="SYSTEM", help="Say what is set there.", autocompletion=complete.systems)
     ] = None

@@ -56,13 +56,10 @@ def validate(
 def diff(
     before: str = typer.Argument(..., metavar="A", help="A recipe, environment folder, spack.lock or published table."),
     after: str = typer.Argument(..., metavar="B", help="What to compare it with; it can be of another kind."),
-    system: bool = typer.Option(False, "--system", help="A and B are systems: compare what is set in a job, and why."),
     json_: bool = JSON,
 ) -> int:
     """Compare the packages of A and B: added, removed, changed. Exit code 1 if they differ."""
     from uenvtool.core import console
     from uenvtool.env import diff as work
 
-    if system:
-        return console.show(work.diff_of_systems(before, after), as_json=json_)
     return console.show(work.diff(before, after), as_json=json_)

@@ -18,7 +18,6 @@ from uenvtool.knowledge.published import load_published
 from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.source import read
 from uenvtool.knowledge.version import Version, versions
-from uenvtool.settings import settings_for, value_text
 
 ONLY_NAMED = (
     "a recipe names only what it asks for: a package that it does not name may still be in its lock, as a dependency; "
@@ -59,29 +58,6 @@ def diff(before: str, after: str) -> Result:
         tables=(Table(headings=("change", "package", before, after), rows=rows),),
         notes=() if old.complete and new.complete else (ONLY_NAMED,),
         exit_code=ExitCode.NO,
-    )
-
-
-def diff_of_systems(before: str, after: str) -> Result:
-    """Return what a job has on one of two systems and not on the other one, in the first runtime of each.
-
-    The answer is no if there is anything. Raises BadInput for a system that nobody knows.
-    """
-    sides = [settings_for(system) for system in (before, after)]
-    found = [{setting.name: setting for setting in side.holding()} for side in sides]
-    rows = []
-    for name in dict.fromkeys(name for side in found for name in side):
-        cells = [value_text(side[name]) if name in side else "-" for side in found]
-        if cells[0] != cells[1]:
-            why = dict.fromkeys(f"{side[name].reason} [{side[name].source.name}]" for side in found if name in side)
-            rows.append((name, *cells, "; ".join(why)))
-    headings = ("variable", before, after, "why")
-    places = (f"{side.system.name}: in {side.runtimes[0].name}, {side.runtimes[0].description}" for side in sides)
-    return Result(
-        data=[dict(zip(("variable", "before", "after", "why"), row, strict=True)) for row in rows],
-        tables=(Table(headings=headings, rows=rows),) if rows else (),
-        notes=(*places, "-: nothing; `uenvtool diff A B` compares packages" if rows else "the same variables"),
-        exit_code=ExitCode.NO if rows else ExitCode.DONE,
     )
 
 

@@ -28,12 +28,10 @@ def workarounds(incomplete: str) -> list[str]:
 
 
 def variables(incomplete: str) -> list[str]:
-    """Return the variables and the sources: `explain` takes either."""
-    from uenvtool.knowledge.tuning import load_all, load_sources
+    """Return the variables."""
+    from uenvtool.knowledge.tuning import load_all
 
-    return starting(incomplete.upper(), {found.name for found in load_all().variables}) + starting(
-        incomplete, load_sources()
-    )
+    return starting(incomplete.upper(), {found.name for found in load_all().variables})
 
 
 def sources(incomplete: str) -> list[str]:
