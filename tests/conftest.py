@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support import needs, outputs, samples
+from tests.support import needs, samples
 from tests.support.bases import Loaded, loaded, no_base, wheels
 from tests.support.mount_points import mount_points
 from tests.support.project import ROOT
@@ -147,13 +147,12 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
 
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs the command line in this process; what it prints with --json is as its schema says."""
+    """Runs the command line in this process."""
 
     def call(*arguments: str | Path) -> Answer:
         capsys.readouterr()
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        outputs.hold(arguments, captured.out)
         return Answer(code, captured.out, captured.err)
 
     return call

@@ -53,7 +53,7 @@ READERS = {
         "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
         "sources": Command("knowledge", "List who says what, how old it is, and if it still holds."),
         "diff": Command("env", "Compare recipes, environments, locks or published tables."),
-        "schema": Command("knowledge", "Print the JSON Schema of a kind of file or of an output."),
+        "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },
 }
 COMMANDS = {name: command for commands in READERS.values() for name, command in commands.items()}

@@ -101,11 +101,10 @@ def sources(
 
 
 def schema(
-    name: list[str] = typer.Argument(..., metavar="recipe|system|tuning|...", help="The kind of file, or a command."),
-    output: bool = typer.Option(False, "--output", help="Of what this command prints with --json: --output job check."),
+    name: str = typer.Argument(..., metavar="recipe|system|tuning|...", help="The kind of file."),
 ) -> int:
-    """Print the JSON Schema of a kind of file, or of what a command prints with --json."""
+    """Print the JSON Schema of a kind of file."""
     from uenvtool.core import console
     from uenvtool.knowledge import show as command
 
-    return console.show(command.schema(" ".join(name), of_output=output))
+    return console.show(command.schema(name))

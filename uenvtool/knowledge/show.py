@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from uenvtool.core.errors import BadInput, require_known, unknown
@@ -24,12 +23,8 @@ def show(name: str) -> Result:
     return Result(data={"values": tree.plain(), "from": provenance(tree)}, file=text(tree))
 
 
-def schema(name: str, *, of_output: bool = False) -> Result:
-    """Return the schema (Draft 2020-12) of a kind of file, or of what a command prints. Raises BadInput for another."""
-    if of_output:
-        from uenvtool.knowledge.outputs import output_schema
-
-        return Result(file=json.dumps(output_schema(name), indent=2))
+def schema(name: str) -> Result:
+    """Return the schema (Draft 2020-12) of a kind of file. Raises BadInput for another."""
     require_known("schema", [name], [kind.name for kind in KINDS])
     return Result(file=schema_text(name))
 
