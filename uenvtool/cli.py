@@ -51,7 +51,6 @@ READERS = {
     "To look around": {
         "list": Command("knowledge", "List the recipes and systems, or what else has a name."),
         "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
-        "sources": Command("knowledge", "List who says what, how old it is, and if it still holds."),
         "diff": Command("env", "Compare recipes, environments, locks or published tables."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },

@@ -110,7 +110,6 @@ READERS = [
     ["validate", "recipes/mine/recipe.yaml"],
     ["schema", "recipe"],
     ["explain", "NCCL_NET"],
-    ["sources"],
     ["job", "check", "job.sh"],
 ]
 

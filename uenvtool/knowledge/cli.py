@@ -1,13 +1,10 @@
-"""The arguments of `list`, `show`, `new`, `sources` and `schema`."""
+"""The arguments of `list`, `show`, `new` and `schema`."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import typer
 
 from uenvtool.core.options import JSON, WholeSentences
-from uenvtool.knowledge import complete
 
 
 def list_(
@@ -74,30 +71,6 @@ def system(
 
     found = seen.from_options(here=here, fabric=fabric, gpu=gpu, cores=cores, runtimes=runtime)
     return console.show(command.new_system(name, from_, found), as_json=json_)
-
-
-def sources(
-    names: list[str] = typer.Argument(
-        None, metavar="[SOURCE...]", help="Only these; default: all.", autocompletion=complete.sources
-    ),
-    check: bool = typer.Option(
-        False, "--check", help="Fetch the sources' files, and exit 1 where they no longer say what tuning/ has."
-    ),
-    clones: Path | None = typer.Option(
-        None, "--clones", metavar="DIR", help="With --check: read clones in this folder, not the network."
-    ),
-    json_: bool = JSON,
-) -> int:
-    """List the sources of tuning/, each with its date, what it says and what follows it."""
-    from uenvtool.core import console
-    from uenvtool.core.errors import BadInput
-    from uenvtool.knowledge import sources as command
-
-    if clones and not check:
-        raise BadInput("--clones names where --check reads", hint=f"uenvtool sources --check --clones {clones}")
-    if check:
-        return console.show(command.check(names or [], clones=clones, progress=console.progress), as_json=json_)
-    return console.show(command.sources(names or []), as_json=json_)
 
 
 def schema(

@@ -34,13 +34,6 @@ def variables(incomplete: str) -> list[str]:
     return starting(incomplete.upper(), {found.name for found in load_all().variables})
 
 
-def sources(incomplete: str) -> list[str]:
-    """Return the sources."""
-    from uenvtool.knowledge.tuning import load_sources
-
-    return starting(incomplete, load_sources())
-
-
 def starting(incomplete: str, names: Iterable[str]) -> list[str]:
     """Return the names that begin so, in order."""
     return sorted(name for name in names if name.startswith(incomplete))

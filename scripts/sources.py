@@ -1,24 +1,29 @@
-"""Who says what a variable should be: how old each source is, and whether its files still say so."""
+"""Says where a source of tuning/ no longer says what tuning/ has of it: for maintainers, a few times a year.
+
+    scripts/sources.py [--clones DIR] [SOURCE...]
+
+The sources' files are fetched, or read in clones, each in a folder of its repository's name; nothing of them is
+executed. Exit code 1 where they differ. A proxy and certificates are those that the environment names (https_proxy,
+SSL_CERT_FILE).
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
-from datetime import date
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from uenvtool.core import tools
+from uenvtool.core import console
 from uenvtool.core.errors import ExitCode, ToolFailed, UenvtoolError, require_known
-from uenvtool.core.files.fetching import fetched
-from uenvtool.core.result import Progress, Result, Table, silent
-from uenvtool.core.value import value_class
+from uenvtool.core.files import fetched
+from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped, listed
-from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
-from uenvtool.knowledge.usable import skipped_file_notes
 
 MOST_BYTES = 4_000_000
 """How large a file of a source may be."""
@@ -32,7 +37,7 @@ FAMILIES = ("NCCL_", "FI_", "HSA_", "NVSHMEM_", "OMPI_MCA_")
 _VALUE = r"""(?:"(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s"'`|<>()]+))"""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True)
 class Statement:
     """What tuning/ lets a source say of a variable, and what its files say.
 
@@ -51,65 +56,7 @@ class Statement:
         return bool(self.place)
 
 
-def sources(names: Sequence[str] = (), *, today: date | None = None) -> Result:
-    """Return the sources in a table, the oldest first; named ones with all that they say. Raises BadInput.
-
-    today: the day that a source's age is counted to.
-    """
-    tuning, day = load_all(), today or date.today()
-    entries = [_entry(source, tuning, day) for source in _chosen(names).values()]
-    rows = [
-        (entry["name"], entry["date"], entry["age"], str(len(entry["says"])), str(entry["settings"]), entry["title"])
-        for entry in entries
-    ]
-    followed = [entry["name"] for entry in entries if entry["age"] and entry["settings"]]
-    return Result(
-        data=entries,
-        text="\n\n".join("\n".join(_lines(entry)) for entry in entries) if names else "",
-        tables=() if names else (Table(headings=("source", "date", "age", "says", "settings", "title"), rows=rows),),
-        warnings=(f"older than a year, and followed: {', '.join(followed)}",) if followed else (),
-        notes=skipped_file_notes(TUNING)
-        if names
-        else (
-            *skipped_file_notes(TUNING),
-            "says: variables that it gives a value; settings: those of tuning/ that follow it",
-            "`uenvtool sources NAME` shows all of one, `uenvtool sources --check` whether they still say so",
-        ),
-    )
-
-
-def _entry(source: Source, tuning: Tuning, day: date) -> dict[str, Any]:
-    return {
-        "name": source.name,
-        "date": source.date,
-        "age": "older than a year" if is_old(source.date, day) else "",
-        "says": _values_of(tuning, source.name),
-        "settings": sum(setting.source.name == source.name for setting in tuning.settings),
-        "title": source.title,
-        "url": source.url,
-        "files": [_address(source, file) for file in source.files],
-    }
-
-
-def _lines(entry: Mapping[str, Any]) -> list[str]:
-    """Return a source with all that it says."""
-    width = max(map(len, entry["says"]), default=0)
-    return [
-        f"{entry['name']}  {entry['date']}  {entry['age']}".rstrip(),
-        f"  {entry['title']}",
-        *(f"  {place}" for place in dict.fromkeys([entry["url"], *entry["files"]]) if place),
-        *(f"  {variable:{width}}  {_word(value)}" for variable, value in entry["says"].items()),
-    ]
-
-
-def is_old(since: str, day: date) -> bool:
-    """Tell if a date (YYYY, YYYY-MM or YYYY-MM-DD) ended more than a year before a day."""
-    parts = [int(part) for part in since.split("-")]
-    year, month, last = [*parts, *(12, 31)[len(parts) - 1 :]]
-    return (year + 1, month, last) < (day.year, day.month, day.day)
-
-
-def check(names: Sequence[str] = (), *, clones: Path | None = None, progress: Progress = silent) -> Result:
+def check(names: Sequence[str] = (), *, clones: Path | None = None) -> Result:
     """Compare what tuning/ lets the sources say with their files, fetched or in clones; exit 1 where they differ.
 
     clones: a folder of clones, each in a folder of its repository's name. Raises BadInput for another source.
@@ -119,23 +66,21 @@ def check(names: Sequence[str] = (), *, clones: Path | None = None, progress: Pr
     missing: list[tuple[str, str]] = []
     unread: dict[str, str] = {}
     failed: list[tuple[str, str]] = []
-    with progress("reading the sources") as step:
-        for name, source in chosen.items():
-            step(name)
-            if why := _not_here(source, clones):
-                unread[name] = why
-                continue
-            texts = {}
-            for file in source.files:
-                try:
-                    texts[file] = _in_clone(source, file, clones) if clones else _over_network(source, file)
-                except UenvtoolError as error:
-                    failed.append((name, f"{file}: {error.problems[0].message}"))
-            if not texts:
-                continue
-            recorded = _values_of(tuning, name)
-            statements += [judged(source, variable, value, texts) for variable, value in recorded.items()]
-            missing += [(name, variable) for variable in unrecorded(source, recorded, texts)]
+    for name, source in chosen.items():
+        if why := _not_here(source, clones):
+            unread[name] = why
+            continue
+        texts = {}
+        for file in source.files:
+            try:
+                texts[file] = _in_clone(source, file, clones) if clones else _over_network(source, file)
+            except UenvtoolError as error:
+                failed.append((name, f"{file}: {error.problems[0].message}"))
+        if not texts:
+            continue
+        recorded = _values_of(tuning, name)
+        statements += [judged(source, variable, value, texts) for variable, value in recorded.items()]
+        missing += [(name, variable) for variable in unrecorded(source, recorded, texts)]
     return _answer(statements, missing, unread, failed)
 
 
@@ -198,9 +143,10 @@ def _in_clone(source: Source, file: str, clones: Path) -> str:
     What is absent in a partial clone is not fetched: how to do so is for the clone to say, and may be any program.
     """
     words = ["git", "-C", str(_clone(source, clones)), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"]
-    answer = tools.run(words, env={**os.environ, "GIT_ALLOW_PROTOCOL": "none"})
-    if answer.code:
-        raise ToolFailed(answer.reason)
+    environment = {**os.environ, "GIT_ALLOW_PROTOCOL": "none"}
+    answer = subprocess.run(words, env=environment, capture_output=True, text=True, errors="replace", check=False)
+    if answer.returncode:
+        raise ToolFailed(answer.stderr.strip().rpartition("\n")[2])
     return answer.stdout
 
 
@@ -223,12 +169,6 @@ def _answer(
     read = {found.source for found in statements}
     code = ExitCode.NO if wrong or missing or failed else ExitCode.DONE
     return Result(
-        data={
-            "statements": [{field.name: getattr(found, field.name) for field in fields(found)} for found in statements],
-            "unrecorded": [list(pair) for pair in missing],
-            "failed": [list(pair) for pair in failed],
-            "unread": dict(unread),
-        },
         text=f"{len(statements)} statements of {len(read)} sources: {len(statements) - len(wrong)} hold, "
         f"{len(wrong)} do not; {len(missing)} variables are not recorded",
         tables=(Table(headings=("source", "variable", "tuning/ has", "its files"), rows=rows),) if rows else (),
@@ -247,7 +187,7 @@ def _warnings(failed: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 def _chosen(names: Sequence[str]) -> dict[str, Source]:
     known = load_sources()
-    require_known("source", names, known, listed_by="uenvtool sources")
+    require_known("source", names, known)
     return {name: source for name, source in known.items() if not names or name in names}
 
 
@@ -280,3 +220,20 @@ def _plain(value: str) -> str:
 
 def _word(value: Value) -> str:
     return "unset" if value is None else value
+
+
+def main() -> int:
+    """Check what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="SOURCE", help="only these; default: all of tuning/sources.yaml")
+    parser.add_argument("--clones", type=Path, metavar="DIR", help="read clones in this folder, not the network")
+    options = parser.parse_args()
+    try:
+        return console.show(check(options.names, clones=options.clones))
+    except UenvtoolError as error:
+        console.note(str(error))
+        return int(error.exit_code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
