@@ -88,6 +88,12 @@ def test_a_recipe_decides_by_its_versions(
     assert {name: ran.env.get(name) for name in expected} == expected
 
 
+def test_software_that_is_there_in_no_known_version_is_not_called_absent(cli: Cli) -> None:
+    said = " ".join(cli("activate", "--system", "daint", "--recipe", "pytorch-2.9").stdout.replace("#", "").split())
+
+    assert "nvshmem of any version, torch 2.9.1 of pytorch-2.9" in said
+
+
 @pytest.mark.parametrize("committed", sorted(ROOT.glob("envs/pytorch-*/*/spack.yaml")), ids=str)
 def test_an_image_and_a_script_never_disagree(cli: Cli, place: Path, committed: Path) -> None:
     recipe, system = committed.parent.parent.name, committed.parent.name.rsplit("-", 1)[0]
