@@ -87,7 +87,6 @@ RECORD = {
     "requests": [{"text": "small", "origin": "you"}],
     "overrides": ["torch"],
     "built_on_base": ["flash-attn"],
-    "settings": {"precedence": "site"},
     "packages": [{"name": "small", "version": "1.0", "how": "installed", "asked_by": ["you"], "note": ""}],
 }
 ONCE = ["5", "[]", "null", "[" * 100_000, '{"a":' * 5_000, '{"format": "x"}', '{"format": 2}', "{", "\udcff"]

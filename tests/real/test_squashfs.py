@@ -52,7 +52,6 @@ RECORD = {
     "base": {"name": "pytorch/v2.6.0", "python": "/base/bin/python", "version": "3.12.1", "folders": []},
     "requests": [],
     "overrides": [],
-    "settings": {"precedence": "site"},
     "packages": [{"name": "tool", "version": "2.0", "how": "installed", "asked_by": []}],
 }
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.needs import how_to_get
 from tests.support.shells import ALL, PATH, run, script
-from uenvtool.venv.overlay import SITE, activation_script
+from uenvtool.venv.base import script_path
 
 NAMES = [
     "plain",
@@ -33,7 +33,7 @@ def overlay(folder: Path) -> Path:
     (folder / "bin").mkdir(parents=True)
     (folder / "pyvenv.cfg").write_text("home = /usr/bin\n")
     (folder / "bin" / "python").symlink_to("/bin/true")
-    (folder / "bin" / "activate").write_text(activation_script("lib/python3.12/site-packages", (), SITE))
+    (folder / "bin" / "activate").write_text(script_path("activate.sh").read_text())
     return folder
 
 

@@ -113,7 +113,7 @@ def foreign(place: Path, mount: str = "/user-tools", **base: object) -> Path:
         **base,
     }
     record = OverlayRecord(base=told).data()
-    record |= {"format": FORMAT, "settings": {"precedence": record["precedence"]}}
+    record |= {"format": FORMAT}
     texts = {
         ENV: json.dumps({"name": "my", "mount": mount, "views": {}}),
         PACKED: json.dumps({"mount": mount}),

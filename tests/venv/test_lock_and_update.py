@@ -146,17 +146,6 @@ def test_an_update_takes_new_versions_and_keeps_the_old_overlay(here: BaseHere, 
     assert run(["v.previous/bin/python", "-c", "import frame"], clean_environment()).returncode == 0
 
 
-@pytest.mark.slow
-def test_the_precedence_of_an_overlay_stays(here: BaseHere, cli: Cli) -> None:
-    cli("venv", "v", "frame", "--precedence", "pythonpath")
-    cli("venv", "v", "shared==1.0")
-    kept = json.loads(cli("venv", "info", "v", "--json").stdout)["precedence"]
-    cli("venv", "v", "--precedence", "site")
-    changed = json.loads(cli("venv", "info", "v", "--json").stdout)["precedence"]
-
-    assert (kept, changed) == ("pythonpath", "site")
-
-
 def test_an_update_with_a_changed_file_drops_what_the_file_no_longer_has(
     here: BaseHere, cli: Cli, wheels: Path, write: Write
 ) -> None:

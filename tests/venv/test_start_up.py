@@ -143,12 +143,11 @@ print(json.dumps([os.environ.get(name) for name in ("PATH", "PYTHONPATH", "VIRTU
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize("before", sampled(["/already/there", None]))
-@pytest.mark.parametrize("precedence", ["site", "pythonpath"])
 def test_activation_sets_and_deactivation_restores(
-    here: BaseHere, cli: Cli, place: Path, shell: str, before: str | None, precedence: str
+    here: BaseHere, cli: Cli, place: Path, shell: str, before: str | None
 ) -> None:
     need(shell)
-    assert cli("venv", "my env", "tool==2.0", "--precedence", precedence).code == 0
+    assert cli("venv", "my env", "tool==2.0").code == 0
     (place / "look.py").write_text(LOOK)
     look = f"/usr/bin/env python3 -S {place}/look.py"
     env = {"PATH": "/usr/bin:/bin", "HOME": str(place)}
@@ -161,27 +160,14 @@ def test_activation_sets_and_deactivation_restores(
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
     assert len(lines) == 2, done.stderr
     on, off = map(json.loads, lines)
-    own = f"{place}/my env/lib/python{here.version}/site-packages"
-    base = base_folders(place / "my env")
-    expected = ":".join([own, *base, *filter(None, [before])]) if precedence == "pythonpath" else before
-    assert on == [f"{place}/my env/bin:/usr/bin:/bin", expected, f"{place}/my env"]
+    assert on == [f"{place}/my env/bin:/usr/bin:/bin", before, f"{place}/my env"]
     assert off == ["/usr/bin:/bin", before, None]
-
-
-def test_pythonpath_precedence_serves_a_python_that_reads_no_pth_files(here: BaseHere, cli: Cli, place: Path) -> None:
-    cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
-
-    done = run(
-        ["bash", "-c", "source v/bin/activate && exec v/bin/python -S -m tool"], clean_environment(**here.environment)
-    )
-
-    assert done.stdout == "2.0\n", done.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_activation_starts_no_process(here: BaseHere, cli: Cli, shell: str) -> None:
     need(shell)
-    cli("venv", "v", "tool==2.0", "--precedence", "pythonpath")
+    cli("venv", "v", "tool==2.0")
 
     def started(text: str) -> int:
         calls = traced([shell, "-c", text], "execve,fork,vfork,clone,clone3", env=clean_environment())

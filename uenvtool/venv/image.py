@@ -178,7 +178,7 @@ def info(path: Path) -> dict[str, Any]:
         "path": str(path),
         "bytes": path.stat().st_size,
         **(record.data() if record else {"base": {}, "packages": []}),
-        "settings": {"bytecode": settings.get("bytecode"), **({"precedence": record.precedence} if record else {})},
+        "settings": {"bytecode": settings.get("bytecode")},
         "name": str(env.get("name", "")) or None,
         "mount": mount or None,
         "compression": f"{head.compression}, {head.block >> 10} KiB blocks" if head else None,

@@ -106,7 +106,7 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "asked for", ", ".join(request["text"] for request in data.get("requests", ()))
     yield "overrides", ", ".join(data.get("overrides", ()))
     yield "built on the base", ", ".join(data.get("built_on_base", ()))
-    for name in ("precedence", "mount", "compression"):
+    for name in ("mount", "compression"):
         yield name, data.get(name)
     yield "size", size_text(data["bytes"]) + (f" in {data['files']} files" if "files" in data else "")
 

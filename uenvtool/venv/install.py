@@ -150,7 +150,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
     """
     plan, base = todo.plan, todo.plan.base
     site = folder / overlay.site_packages(base.version)
-    overlay.create(folder, base, plan.precedence)
+    overlay.create(folder, base)
     own = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and not path.is_symlink()}
     is_whole = not plan.request.dry_run or todo.resolution.forced
     unbuilt = frozenset() if is_whole else lock.without_wheel(todo.lock)
@@ -194,7 +194,6 @@ def _record_text(plan: Plan, rows: Sequence[PackageRow]) -> str:
         "requests": [{"text": wanted.recorded, "origin": wanted.origin} for wanted in plan.wanted.requirements],
         "overrides": plan.overrides,
         "built_on_base": plan.settings.built_on_base,
-        "settings": {"precedence": plan.precedence},
         "packages": [row.data() for row in rows],
     }
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from uenvtool.venv.where import is_loaded, loading_words
 CONFIG = "pyvenv.cfg"
 HERE = "@HERE@"
 """Stands for the overlay's own folder, which its scripts find out: it can be moved."""
-SITE, PYTHONPATH = "site", "pythonpath"
 HOOK = "_uenvtool_overlay"
 PTH = "zzz_uenvtool_overlay.pth"
 """Python reads .pth files sorted by name: after the ones of editable installs."""
@@ -35,17 +33,16 @@ def site_packages(version: str) -> str:
     return f"lib/python{'.'.join(version.split('.')[:2])}/site-packages"
 
 
-def create(folder: Path, base: Base, precedence: str) -> None:
+def create(folder: Path, base: Base) -> None:
     """Fill an empty folder with an overlay that has no packages yet.
 
     Raises ToolFailed if the base's interpreter cannot serve an environment.
     """
     site = site_packages(base.version)
     make_folder(folder / site)
-    if precedence == SITE:
-        fill(folder / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
+    fill(folder / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
     fill(folder, {".gitignore": "*\n"})
-    fill(folder / "bin", {"activate": activation_script(site, base.folders, precedence)})
+    fill(folder / "bin", {"activate": script("activate.sh")})
     for name in ("python3", f"python{base.minor}"):
         link(folder / "bin" / name, "python")
     link(folder / "lib64", "lib")
@@ -64,14 +61,14 @@ def create(folder: Path, base: Base, precedence: str) -> None:
             mount=base.mount,
             prefix=os.path.dirname(os.path.dirname(base.stdlib)),
         )
-        fill(folder, {CONFIG: _config(base, home, precedence), "bin/python": wrapper}, executable=["bin/python"])
+        fill(folder, {CONFIG: _config(base, home), "bin/python": wrapper}, executable=["bin/python"])
         reason = _wrong(folder, base)
         if not reason:
             return
     raise ToolFailed(f"{base.python} cannot carry an environment: {reason}", hint="name another one with --base PYTHON")
 
 
-def _config(base: Base, home: str, precedence: str) -> str:
+def _config(base: Base, home: str) -> str:
     """Write pyvenv.cfg. `relocatable` makes uv write commands that can be moved."""
     lines = {
         "home": home,
@@ -86,7 +83,6 @@ def _config(base: Base, home: str, precedence: str) -> str:
         "uenvtool-root": base.found.root,
         "uenvtool-name": base.found.name,
         "uenvtool-load": base.found.load,
-        "uenvtool-precedence": precedence,
     }
     return "".join(f"{name} = {' '.join(value.splitlines())}".rstrip() + "\n" for name, value in lines.items())
 
@@ -130,22 +126,6 @@ def python_wrapper(interpreter: str, load: str, *, mount: str = "", prefix: str 
     missing = f"uenvtool: the base of this overlay is not here: {interpreter}{load and f'; load it first: {load}'}"
     values = {"BASE": interpreter, "MISSING": missing, "MOUNT": mount, "PREFIX": prefix}
     return filled(script("python.sh"), **{name: quoting.sh(value) for name, value in values.items()})
-
-
-def activation_script(site: str, base: Sequence[str], precedence: str) -> str:
-    """Return bin/activate, for bash and zsh.
-
-    site: site-packages relative to the overlay. base: the base's package folders, which the script
-    puts into PYTHONPATH behind the overlay if the precedence is `pythonpath`.
-    """
-    on = precedence == PYTHONPATH
-    folders = "".join(f"{os.pathsep}{folder}" for folder in base) if on else ""
-    return filled(
-        script("activate.sh"),
-        SITE=site,
-        BY_PYTHONPATH='"yes"' if on else '""',
-        FOLDERS=quoting.sh(folders) if folders else "",
-    )
 
 
 def script(name: str) -> str:

@@ -16,7 +16,6 @@ from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.image import read_image_record, require_mountable
-from uenvtool.venv.overlay import SITE
 from uenvtool.venv.projects import PYPROJECT, UV_LOCK, settings_of_project
 from uenvtool.venv.record import FROM_BASE, OverlayRecord, read_record
 from uenvtool.venv.request import IMAGE_SUFFIXES, VenvRequest, is_image_name
@@ -40,7 +39,6 @@ class Plan:
     base: Base
     wanted: UserRequest
     settings: Settings
-    precedence: str
     overrides: tuple[str, ...] = ()
     previous: OverlayRecord | None = None
     preferred: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +126,6 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
         base=base,
         wanted=wanted,
         settings=settings,
-        precedence=request.precedence or (previous.precedence if previous else SITE),
         overrides=tuple(dict.fromkeys(request.override)),
         previous=previous,
         preferred={} if before is None or request.update else before.versions,

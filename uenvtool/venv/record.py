@@ -13,7 +13,6 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
 from uenvtool.core.value import value_class
 from uenvtool.image.metadata import EXTRA
-from uenvtool.venv.overlay import PYTHONPATH, SITE
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 from uenvtool.venv.where import RECORD_FOLDER
 
@@ -30,7 +29,6 @@ _SHAPE: dict[str, Any] = {
     "requests": [{"text": str, "origin": str}],
     "overrides": [str],
     "built_on_base": [str],
-    "settings": {"precedence": str},
     "packages": [{"name": str, "version": str, "how": str, "note": str, "asked_by": [str]}],
 }
 _DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": ""}
@@ -70,7 +68,6 @@ class OverlayRecord:
     requests: tuple[Mapping[str, str], ...] = ()
     overrides: tuple[str, ...] = ()
     built_on_base: tuple[str, ...] = ()
-    precedence: str = SITE
     packages: tuple[Mapping[str, Any], ...] = ()
     shown: str = field(default="", compare=False)
 
@@ -138,8 +135,6 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
         base = {name: value for name, value in data["base"].items() if name != "in_container"}
         _check(base, {name: [str] if name == "folders" else str for name in base}, "base")
         names_of(data["overrides"])
-        if data["settings"]["precedence"] not in (SITE, PYTHONPATH):
-            raise TypeError(f"precedence must be {SITE} or {PYTHONPATH}")
     except json.JSONDecodeError as error:
         why = error.msg.removesuffix(" at").removesuffix(" starting")
         raise BadInput(f"invalid JSON: {why}", Position(shown, error.lineno, error.colno), DAMAGED) from error
@@ -148,7 +143,7 @@ def parse_record(text: str, shown: str) -> OverlayRecord:
     except RecursionError:
         raise BadInput("not written by uenvtool: nested too deep", place, DAMAGED) from None
     lists = {name: tuple(data.get(name, ())) for name in ("requests", "overrides", "built_on_base", "packages")}
-    return OverlayRecord(shown=shown, base=data["base"], precedence=data["settings"]["precedence"], **lists)
+    return OverlayRecord(shown=shown, base=data["base"], **lists)
 
 
 def _check(data: Any, shape: Any, what: str) -> None:

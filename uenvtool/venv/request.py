@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -18,7 +18,7 @@ class VenvRequest:
     """A request for an overlay.
 
     squash: empty for the image beside the overlay. no_build_isolation: an empty name stands for all packages.
-    mount, precedence: None leaves them as they are.
+    mount: None leaves it as it is.
     """
 
     path: Annotated[str, Argument(metavar="PATH", help="The overlay's folder.")] = ".venv"
@@ -68,10 +68,6 @@ class VenvRequest:
     sync: Annotated[bool, Option("--sync", help="Make exactly what this folder's uv.lock or pylock.toml says.")] = False
     no_install_project: Annotated[bool, Option(help="With --sync: only what the project needs.")] = False
     update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
-    precedence: Annotated[
-        Literal["site", "pythonpath"] | None,
-        Option(help="pythonpath: for a Python that reads no .pth files; default: as it is, else site."),
-    ] = None
     mount: Annotated[
         str | None, Option(metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools.")
     ] = None

@@ -37,12 +37,7 @@ else
         esac
         [ "${VIRTUAL_ENV:-}" != "$_UENVTOOL_OVERLAY" ] || unset VIRTUAL_ENV VIRTUAL_ENV_PROMPT
         [ -n "${_UENVTOOL_OLD_PS1+set}" ] && { PS1="$_UENVTOOL_OLD_PS1"; unset _UENVTOOL_OLD_PS1; }
-        if [ -n "${_UENVTOOL_OLD_PYTHONPATH+set}" ]; then
-            export PYTHONPATH="$_UENVTOOL_OLD_PYTHONPATH"
-        elif [ -n "${_UENVTOOL_SET_PYTHONPATH:-}" ]; then
-            unset PYTHONPATH
-        fi
-        unset _UENVTOOL_OLD_PYTHONPATH _UENVTOOL_SET_PYTHONPATH _UENVTOOL_OVERLAY _uenvtool_path
+        unset _UENVTOOL_OVERLAY _uenvtool_path
         hash -r 2>/dev/null || : # `set +h` makes it fail
         unset -f deactivate
         return 0
@@ -55,13 +50,6 @@ else
     if [ -z "${VIRTUAL_ENV_DISABLE_PROMPT:-}" ] && [ -n "${PS1+set}" ]; then
         _UENVTOOL_OLD_PS1="$PS1"
         PS1="($VIRTUAL_ENV_PROMPT) $PS1"
-    fi
-
-    # --precedence pythonpath: this overlay, its base, then what was there, also for a Python that reads no .pth files.
-    _UENVTOOL_SET_PYTHONPATH=@BY_PYTHONPATH@
-    if [ -n "$_UENVTOOL_SET_PYTHONPATH" ]; then
-        [ -z "${PYTHONPATH+set}" ] || _UENVTOOL_OLD_PYTHONPATH="$PYTHONPATH"
-        export PYTHONPATH="$VIRTUAL_ENV/@SITE@"@FOLDERS@"${PYTHONPATH:+:$PYTHONPATH}"
     fi
     hash -r 2>/dev/null || :
 fi
