@@ -18,7 +18,7 @@ MOUNTS = "/proc/self/mountinfo"
 """The mounts of this process, as `man 5 proc` has their fields."""
 CONTAINER_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "NVIDIA_BUILD_ID", "NVIDIA_PYTORCH_VERSION")
 STARTED_BY = "UENVTOOL_STARTED_BY"
-"""Set by `--uenv` and `--edf` for the command that they start: the words that start one there, for a shell."""
+"""Set by `--uenv` for the command that it starts: the words that start one there, for a shell."""
 
 
 @value_class

@@ -43,7 +43,6 @@ class VenvRequest:
     ] = False
     uenv: Annotated[str | None, Option(metavar="IMAGE", help="Load this uenv for the command first.")] = None
     view: Annotated[str, Option(metavar="VIEW", help="The view to load with --uenv.")] = "default"
-    edf: Annotated[str, Option(metavar="FILE", help="Run it in a container of this EDF, by srun.")] = ""
     squash: Annotated[
         str | None,
         Option(metavar="[FILE]", help="Pack it into one image too; default: beside PATH and named after it."),

@@ -1,8 +1,7 @@
-"""`uenvtool venv --edf` in a real container: the image has no uenvtool, the folder with it is mounted."""
+"""`uenvtool venv` in a real container: the image has no uenvtool, the folder with it is mounted."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +29,6 @@ def test_an_overlay_is_made_on_the_containers_python_and_keeps_its_torch(
     wheel(wheels, "metatrain", "2025.1", requires=["torch>=2.1"])
     wheel(wheels, "torch", "2.9.0")
     mounts = [str(tmp_path), sys.base_prefix, str(Path(sys.prefix).resolve()), str(ROOT)]
-    Path("mine.toml").write_text(f'image = "{image}"\nmounts = {mounts}\n')
     variables = {"container": "ce", "HOME": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
     made = subprocess.run([*builder.words, "from", image], capture_output=True, text=True, check=True).stdout.strip()
     options = [f"--volume={path}:{path}" for path in mounts]
@@ -39,10 +37,10 @@ def test_an_overlay_is_made_on_the_containers_python_and_keeps_its_torch(
     program.parent.mkdir()
     program.write_text(SRUN.format(words=" ".join(builder.words), options=" ".join(options), container=made))
     program.chmod(0o755)
-    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
 
-    command = [sys.executable, "-m", "uenvtool", "venv", "env", "metatrain", "--edf", "mine.toml"]
-    answer = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    command = [program, "--environment=mine.toml", "--pty"]
+    command += [sys.executable, "-m", "uenvtool", "venv", place / "env", "metatrain"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert answer.returncode == 0, answer.stderr
     code = "import metatrain, torch; print(metatrain.__file__, torch.__version__)"
