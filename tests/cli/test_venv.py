@@ -30,4 +30,3 @@ def test_an_option_that_can_do_without_its_value_gets_an_empty_one(words: list[s
 def test_help_of_the_command_and_of_its_verbs(cli: Cli) -> None:
     assert "Usage: uenvtool venv [OPTIONS] [PATH] [PACKAGE]..." in cli("venv", "--help").stdout
     assert "Usage: uenvtool venv info [OPTIONS] {IMAGE|PATH}" in cli("venv", "info", "--help").stdout
-    assert "Usage: uenvtool venv unpack [OPTIONS] {IMAGE} [PATH]" in cli("venv", "unpack", "--help").stdout

@@ -194,7 +194,7 @@ def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
     subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", "raw", "v.squashfs"], check=True)
     (place / "raw/bin/python").unlink()
     log = place / "log"
-    program = str(noting(place / "raw/bin/python", log))
+    noting(place / "raw/bin/python", log)
     for name in ("raw/.uenvtool/uenvtool.json", "raw/meta/extra/uenvtool.json", "raw/meta/env.json"):
         data = json.loads((place / name).read_text())
         if "base" in data:
@@ -214,14 +214,12 @@ def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
             ["image", "diff", "i.squashfs", "v.squashfs"],
             ["image", "sbom", "i.squashfs"],
             ["venv", "info", "i.squashfs"],
-            ["venv", "unpack", "i.squashfs", "out"],
-            ["venv", "info", "out"],
+            ["venv", "info", "raw"],
             ["venv", "i", "--update", "--squash", "--dry-run"],
         )
     ]
 
     assert all(answer.code in (0, 1, 2) for answer in answers), answers
-    assert Path("out/bin/python").read_text() == Path(program).read_text()
     assert not log.exists()
     assert not [answer for answer in answers if CONTROL.search(answer.stdout + answer.stderr)]
 

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support import peers
 from tests.support.needs import needs
+from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.together import together
@@ -22,7 +23,6 @@ from uenvtool.image.cache import inputs_hash
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
-from uenvtool.image.read import unpack
 from uenvtool.image.verify import check
 
 pytestmark = needs("mksquashfs")

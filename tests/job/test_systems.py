@@ -244,7 +244,7 @@ def test_a_packed_overlay_is_refused_where_nothing_mounts_it(
 
     assert answer.code == 2
     assert "mounts no image" in answer.stderr
-    assert "uenvtool venv unpack mine.squashfs" in answer.stderr
+    assert "unsquashfs -d FOLDER mine.squashfs" in answer.stderr
 
 
 def test_what_a_system_and_its_local_disk_both_ask_for_is_one_constraint(cli: Cli) -> None:

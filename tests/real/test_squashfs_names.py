@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
-from uenvtool.image.read import unpack
 from uenvtool.image.tree import Tree, walk
 
 pytestmark = [

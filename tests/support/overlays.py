@@ -228,6 +228,11 @@ def inside(folder: str | Path) -> set[str]:
     return {path.name.split("-")[0] for path in site.glob("*.dist-info")}
 
 
+def unpack(image: Path, folder: Path) -> None:
+    """Take an image into a new folder."""
+    subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-d", folder, image], check=True, stdout=subprocess.DEVNULL)
+
+
 def pack_overlay(folder: Path, target: Path, *, mount: str = MOUNT, epoch: int | None = None) -> Packed:
     """Pack an environment and give the image its name, as `uenvtool venv --squash` does."""
     with packed(folder, target, mount=mount, epoch=epoch, on_note=print) as image:

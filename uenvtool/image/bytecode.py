@@ -65,11 +65,6 @@ def _cache_name(name: bytes, tag: bytes) -> bytes:
     return b"%b%b__pycache__/%b%b.pyc" % (folder, slash, base[:-2], tag)
 
 
-def python_version(python: Path) -> str:
-    """Ask a Python for its version as folders of packages have it (`3.12`). Raises ToolFailed if it does not run."""
-    return _output([python], "-c", "import sys; print('%d.%d' % sys.version_info[:2])").strip()
-
-
 def workers() -> int:
     """Return how many interpreters to start: the processors that this process may use."""
     return max(1, min(len(os.sched_getaffinity(0)), MOST_WORKERS))

@@ -1,20 +1,18 @@
-"""Opens an image: what it is, the few files that describe it, and all of it unpacked into a new folder."""
+"""Opens an image: what it is, and the few files that describe it."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.value import value_class
-from uenvtool.core.words import size_text
 from uenvtool.image import listing as listings
-from uenvtool.image.listing import FILE, FOLDER, SYMLINK, Listed, by_name, listing
+from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.programs import find_program
 from uenvtool.image.tree import parents
@@ -106,35 +104,8 @@ def refuse_foreign(target: Path) -> None:
         raise BadInput(f"{target} is not an image that uenvtool packed", hint=hint)
 
 
-def unpack(image: Path, folder: Path, finish: Callable[[Path], None] = lambda _folder: None) -> None:
-    """Unpack an image into a new folder, all or nothing.
-
-    Everything is the caller's own then, with the modes that the umask leaves, and nobody else's program
-    by its mode. finish: what is still to be done in the unpacked folder before it gets its name. Raises
-    BadInput if the folder exists (an empty one may), the file is no image, or the image has names that
-    lead outside, names twice, or devices; ToolMissing without unsquashfs; ToolFailed if the disk is
-    full, or cannot hold it. The folder is then as it was.
-    """
-    require_image(image)
-    target = Path(os.path.abspath(folder))
-    if os.path.islink(target) or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise BadInput(f"{folder} exists", hint="name a folder that does not exist yet")
-    entries = listing(image)
-    _refuse_wrong_entries(image, entries)
-    with files.workplace(target) as work:
-        _require_space(image, sum(entry.size for entry in entries), work)
-        private = files.private_folder(work / "private")  # others' programs are not run while modes are not set
-        new = private / "new"
-        _extract(image, new)
-        files.take_over(new)
-        finish(new)
-        if target.is_dir():
-            files.remove_empty_folder(target)
-        files.publish([files.Replacement(new=new, target=target)])
-
-
-def _extract(image: Path, folder: Path, names: Sequence[str] = ()) -> None:
-    """Take an image, or some of its files, into a new folder. Raises ToolFailed if unsquashfs fails."""
+def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
+    """Take some of an image's files into a new folder. Raises ToolFailed if unsquashfs fails."""
     options = [*listings.limits(), "-no-progress", "-no-xattrs"]
     words: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
     completed = tools.run(words, memory_bytes=listings.MEMORY_BYTES)
@@ -152,25 +123,6 @@ def require_image(image: Path) -> Superblock:
     if head is None:
         raise BadInput(f"{image} is not a squashfs image, or is cut short", hint=_HINT)
     return head
-
-
-def _require_space(image: Path, needed: int, folder: Path) -> None:
-    free_bytes = shutil.disk_usage(folder).free
-    if needed > free_bytes:
-        sizes = f"{image} takes {size_text(needed)} unpacked, and {folder.parent} has {size_text(free_bytes)} free"
-        raise ToolFailed(sizes, hint="free space there, or name a folder on another disk")
-
-
-def _refuse_wrong_entries(image: Path, entries: Sequence[Listed]) -> None:
-    """Refuse devices, and names that old versions of unsquashfs follow outside (CVE-2021-40153, CVE-2021-41072)."""
-    seen: set[bytes] = set()
-    for entry in entries:
-        name = os.fsdecode(entry.name)
-        if entry.name in seen or {b"", b".", b".."} & set(entry.name.split(b"/")):
-            raise BadInput(f"{image} has the name {name!r} twice, or it leads outside; it is not unpacked")
-        if entry.kind not in (FILE, FOLDER, SYMLINK):
-            raise BadInput(f"{image} holds a device, pipe or socket, {name!r}; it is not unpacked")
-        seen.add(entry.name)
 
 
 def _text(path: Path, largest: int) -> str | None:

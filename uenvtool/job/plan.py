@@ -291,7 +291,7 @@ def image_for(
     """
     use, named = runtime.job, request.image
     if overlay and overlay.mount and not runtime.mount and (use.scheduler == HERE or use.image == CONTAINER):
-        hint = f"unpack it, and name its folder: `uenvtool venv unpack {overlay.path}`"
+        hint = f"unpack it, and name its folder: `unsquashfs -d FOLDER {overlay.path}`"
         raise BadInput(f"--venv {overlay.path}: {runtime.name} mounts no image", hint=hint)
     if use.image == NO_IMAGE:
         if named:

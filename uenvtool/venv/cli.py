@@ -1,4 +1,4 @@
-"""`uenvtool venv`: a Python overlay on a base, loose or packed; what it is made of; unpacked again."""
+"""`uenvtool venv`: a Python overlay on a base, loose or packed; what it is made of."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ def venv(request: VenvRequest) -> Result:
     what is missing is installed; what conflicts is an error that says who asks for what.
 
     `uenvtool venv info IMAGE|PATH` shows what one is made of.
-
-    `uenvtool venv unpack IMAGE [PATH]` makes an image loose again.
     """
     import os
 
@@ -57,21 +55,6 @@ def info(
     from uenvtool.venv.info import info as work
 
     return console.show(work(path), as_json=json_)
-
-
-def unpack(
-    image: Path = typer.Argument(..., metavar="IMAGE", help="A packed overlay."),
-    path: Path | None = typer.Argument(None, metavar="PATH", help="The folder to make; default: IMAGE's name."),
-    base: str | None = typer.Option(None, metavar="PYTHON", help="Makes the bytecode; default: the loaded base's."),
-    json_: bool = JSON,
-) -> int:
-    """Make a packed overlay loose again, at PATH, which must not be there yet."""
-    import os
-
-    from uenvtool.core import console
-    from uenvtool.venv.info import unpack as work
-
-    return console.show(work(image, path, base, os.environ), as_json=json_)
 
 
 @command(ShellRequest, json=False)
@@ -125,7 +108,7 @@ def remove(name: str = typer.Argument(..., metavar="NAME", help="The kernel's na
 
 
 CLASS = {
-    "venv": with_verbs({"info": info, "unpack": unpack}, words=with_empty_values),
+    "venv": with_verbs({"info": info}, words=with_empty_values),
     "shell": with_verbs({}, keep_behind=True),
 }
 """The classes of the commands; a path of a verb's name is written with a folder: `./info`."""

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
-from uenvtool.core.errors import BadInput, Position, ToolFailed, ToolMissing
+from uenvtool.core.errors import BadInput, Position, ToolMissing
 from uenvtool.image import bytecode, metadata
 from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, View
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import is_quotable
 from uenvtool.image.read import LARGEST_TEXT, read_texts, refuse_foreign, superblock
-from uenvtool.image.read import unpack as unpack_image
 from uenvtool.image.tree import Tree, walk
 from uenvtool.venv import howto
 from uenvtool.venv.howto import VIEW
@@ -127,36 +126,6 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
     )
     description = f"a Python overlay{on_base}, made by uenvtool"
     return Uenv(name=name, description=description, mount=mount, views={VIEW: view}, default_view=VIEW)
-
-
-def unpack(image: Path, folder: Path, python: Path | None = None) -> bool:
-    """Unpack an image into a new folder, all or nothing; a packed overlay becomes a loose one.
-
-    python: makes the bytecode if it has the overlay's version; the image's own Python is not started.
-    Tell if there is bytecode. Raises what `image.read.unpack` raises.
-    """
-    compiled = False
-
-    def finish(unpacked: Path) -> None:
-        nonlocal compiled
-        if (unpacked / PACKED).is_file() and (unpacked / CONFIG).is_file():
-            files.remove_tree(unpacked / "meta")
-            compiled = _renew_bytecode(unpacked, python)
-
-    unpack_image(image, folder, finish)
-    return compiled
-
-
-def _renew_bytecode(folder: Path, python: Path | None) -> bool:
-    """Make bytecode that Python compares with its source, or remove it: nobody would notice that it is old."""
-    if python is not None:
-        with contextlib.suppress(ToolFailed):
-            if (folder / "lib" / f"python{bytecode.python_version(python)}").is_dir():
-                bytecode.compile_tree(python, folder, checked=True)
-                return True
-    for path in [path for path in folder.rglob("__pycache__") if path.is_dir() and not path.is_symlink()]:
-        files.remove_tree(path)
-    return False
 
 
 def info(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Shows what an overlay is made of, loose or packed; makes a packed one loose again."""
+"""Shows what an overlay is made of, loose or packed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from uenvtool.venv import image as images
 from uenvtool.venv.image import editable_notes, image_of, is_older, overlay_of, repack_command, shown_path
 from uenvtool.venv.outcome import HEADINGS, table_rows
 from uenvtool.venv.record import read_record, recorded_requirement
-from uenvtool.venv.where import find
 
 
 def info(path: Path) -> Result:
@@ -35,29 +34,6 @@ def info(path: Path) -> Result:
         next=tuple(howto.shown(data.get("use", ()))),
         tables=(Table(headings=HEADINGS, rows=rows),) if rows else (),
     )
-
-
-def unpack(image: Path, folder: Path | None, base: str | None, environ: Mapping[str, str]) -> Result:
-    """Unpack an image into a new folder, by default one with the image's name beside the current files.
-
-    base: the Python that makes the bytecode, never one that the image names; None takes that of the loaded base.
-    Without one of the overlay's version there is no bytecode, and Python makes it at the first import.
-
-    Raises BadInput if the folder exists or the image is none, ToolMissing without unsquashfs, ToolFailed
-    if the disk or unsquashfs fails; nothing is left then.
-    """
-    target = folder or Path(image.stem)
-    if os.path.lexists(target):
-        raise BadInput(f"{target} exists", hint="name another folder: `uenvtool venv unpack IMAGE PATH`")
-    try:
-        python: Path | None = Path(find(base, environ).python)
-    except BadInput:
-        if base is not None:
-            raise
-        python = None
-    compiled = images.unpack(image, target, python)
-    notes = () if compiled else ("no Python of its version is loaded here, so that it has no bytecode yet",)
-    return Result(text=str(target), data={"path": str(target), "bytecode": compiled}, notes=notes)
 
 
 def described(path: Path) -> dict[str, Any]:

@@ -41,4 +41,3 @@ from uenvtool.core.files.trees import private_folder as private_folder
 from uenvtool.core.files.trees import remove_empty_folder as remove_empty_folder
 from uenvtool.core.files.trees import remove_file as remove_file
 from uenvtool.core.files.trees import remove_tree as remove_tree
-from uenvtool.core.files.trees import take_over as take_over

@@ -132,29 +132,6 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-def take_over(folder: Path) -> None:
-    """Make all that another program wrote below `folder` the caller's own, with the modes that the umask leaves.
-
-    The owner can always read and change it; nobody runs it as another user.
-    """
-    mask, user, group = umask(), os.geteuid(), os.getegid()
-
-    def take(path: str, least: int) -> None:
-        status = os.lstat(path)
-        if (status.st_uid, status.st_gid) != (user, group):
-            os.chown(path, user, group, follow_symlinks=False)
-        if not os.path.islink(path):
-            os.chmod(path, status.st_mode & 0o777 & ~mask | least)
-
-    with write_errors(folder):
-        take(os.fspath(folder), 0o700)
-        for here, folders, names in os.walk(folder):
-            for name in folders:
-                take(os.path.join(here, name), 0o700)
-            for name in names:
-                take(os.path.join(here, name), 0o600)
-
-
 def move(source: Path, target: Path) -> bool:
     """Rename within one filesystem; False if the target lies on another one."""
     import errno
