@@ -317,7 +317,7 @@ TESTED_BY = {
     26: "tests/fuzz/test_fields.py::test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text",
     27: "tests/fuzz/test_forms.py::test_every_text_has_a_form_and_every_mapping_knows_its_names",
     28: "tests/fuzz/test_security.py::test_a_script_is_changed_by_fix_alone_and_nothing_beside_it",
-    29: "tests/venv/test_kernels.py::test_another_tools_kernel_is_neither_replaced_nor_removed",
+    29: "tests/venv/test_kernels.py::test_another_tools_kernel_is_not_replaced",
     30: "tests/doctor/test_job.py::test_answers_of_scontrol_are_bounded",
     31: "tests/faults/test_kills.py::test_job",
     32: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",

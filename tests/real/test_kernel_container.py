@@ -62,8 +62,10 @@ def test_a_kernel_of_a_container_starts_beside_it_and_in_it(
         program.chmod(0o755)
     beside = {**os.environ, "HOME": str(tmp_path), "PATH": f"{programs}:{os.environ['PATH']}"}
 
-    made = run(engine, sys.executable, "-m", "uenvtool", "venv", "mine", "tool", "--kernel", "Mine")
+    made = run(engine, sys.executable, "-m", "uenvtool", "venv", "mine", "tool", "ipykernel")
     assert made.returncode == 0, made.stderr
+    added = run(engine, sys.executable, "-m", "uenvtool", "kernel", "add", "mine", "--name", "Mine")
+    assert added.returncode == 0, added.stderr
     inside = run(engine, sys.executable, "-c", NOTEBOOK, CELL)
     started_inside = log.exists()
     kernel = json.loads((tmp_path / ".local/share/jupyter/kernels/mine/kernel.json").read_text())

@@ -85,28 +85,6 @@ def add(
     return console.show(kernels.add(path, name, os.environ), as_json=json_)
 
 
-@kernel.command("list")
-def list_(json_: bool = JSON) -> int:
-    """List the kernels of overlays."""
-    import os
-
-    from uenvtool.core import console
-    from uenvtool.venv import kernels
-
-    return console.show(kernels.list_(os.environ), as_json=json_)
-
-
-@kernel.command()
-def remove(name: str = typer.Argument(..., metavar="NAME", help="The kernel's name."), json_: bool = JSON) -> int:
-    """Remove the kernel of an overlay."""
-    import os
-
-    from uenvtool.core import console
-    from uenvtool.venv import kernels
-
-    return console.show(kernels.remove(name, os.environ), as_json=json_)
-
-
 CLASS = {
     "venv": with_verbs({"info": info}, words=with_empty_values),
     "shell": with_verbs({}, keep_behind=True),

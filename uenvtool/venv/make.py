@@ -18,7 +18,7 @@ from uenvtool.core.words import size_text
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import refuse_foreign
 from uenvtool.knowledge.recognise import recognised
-from uenvtool.venv import howto, kernels
+from uenvtool.venv import howto
 from uenvtool.venv.base import Base
 from uenvtool.venv.image import (
     editable_notes,
@@ -91,8 +91,6 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     Whatever it raises, the old overlay and the old image are as they were.
     """
     check(request)
-    if request.kernel:
-        kernels.require_name(request.kernel)
     if request.sync:
         request = replace(request, from_=lock_here())
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
@@ -107,10 +105,6 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
         _pack(made, environ, progress)
     else:
         _make(made, environ, progress)
-    if request.kernel and not request.dry_run:
-        path = Path(made.image["path"]) if made.image else made.target
-        written = kernels.add(path, request.kernel, environ, tried=made.target)
-        made.notes += [f"the kernel is {written.text}", *written.notes]
     return _result(made, environ.get(STARTED_BY, ""))
 
 

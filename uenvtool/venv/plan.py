@@ -107,7 +107,6 @@ def planned(request: VenvRequest, target: Path, environ: Mapping[str, str]) -> P
     wanted = read_request(
         (
             *request.packages,
-            *(["ipykernel"] if request.kernel else []),
             *(name for name in built if names_of([name])[0] not in first_words),
         ),
         (*request.requirements, *settings.files),

@@ -70,9 +70,6 @@ class VenvRequest:
     mount: Annotated[
         str | None, Option(metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools.")
     ] = None
-    kernel: Annotated[str | None, Option(metavar="NAME", help="Make it a kernel for Jupyter too, with ipykernel.")] = (
-        None
-    )
     dry_run: Annotated[bool, Option("--dry-run", help="Resolve and print the outcome; make nothing.")] = False
     verbose: Annotated[bool, Option("-v", help="List every package, not only those that change.")] = False
 
