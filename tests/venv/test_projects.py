@@ -96,14 +96,14 @@ def test_a_uv_lock_is_installed_with_its_sums_and_without_its_torch(
         changed = cli("venv", "w", "--from", "uv.lock")
 
     assert answer.code == 0, answer.stderr
-    assert inside("v") == {"light", "plotter"}
+    assert inside("v") == {"light", "plotter", "helper"}
     assert list(Path("v").glob("lib/*/site-packages/light-1.0.dist-info"))
     assert "the lock has torch 2.9.0; the base's 2.6.0a0+d883142 stays, it is protected" in answer.stderr
     assert changed.code == 4, changed.stderr
     assert "is not the one of the lock" in changed.stderr
 
 
-def test_sync_is_exactly_what_the_lock_says_and_refuses_an_old_one(
+def test_it_is_exactly_what_the_lock_says_and_an_old_one_is_refused(
     here: BaseHere, cli: Cli, write: Write, wheels: Path, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.10"\ndependencies = ["light"]\n'
@@ -115,13 +115,13 @@ def test_sync_is_exactly_what_the_lock_says_and_refuses_an_old_one(
     with served(place / "index") as url:
         monkeypatch.setenv("UV_DEFAULT_INDEX", url)
         subprocess.run(lock, check=True)
-        first = cli("venv", "v", "--sync")
+        first = cli("venv", "v", "--from", "uv.lock")
         had = inside("v")
         write("pyproject.toml", project)
-        old = cli("venv", "v", "--sync")
+        old = cli("venv", "v", "--from", "uv.lock")
         kept = inside("v")
         subprocess.run(lock, check=True)
-        again = cli("venv", "v", "--sync")
+        again = cli("venv", "v", "--from", "uv.lock")
 
     assert first.code == 0, first.stderr
     assert had == kept == {"light", "plotter"}
@@ -234,10 +234,10 @@ def origins(folder: Path) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize("more", [(), ("--extra", "plot"), ("--no-install-project",), ("--group", "dev")])
-def test_sync_installs_what_uv_sync_does_but_the_torch(
+def test_a_uv_lock_gives_what_uv_sync_does_but_the_torch(
     workspace: Path, here: BaseHere, cli: Cli, more: tuple[str, ...]
 ) -> None:
-    answer = cli("venv", "v", "--sync", *more)
+    answer = cli("venv", "v", "--from", "uv.lock", *more)
 
     words = [find_uv(), "sync", "--locked", "--quiet", "--no-python-downloads", "--python", str(here.python), *more]
     subprocess.run(words, check=True)
@@ -249,13 +249,13 @@ def test_sync_installs_what_uv_sync_does_but_the_torch(
     assert ("mine-1.dist-info" in theirs) == ("--no-install-project" not in more)
 
 
-def test_what_is_synced_is_editable_until_it_is_packed(workspace: Path, cli: Cli) -> None:
+def test_the_projects_of_a_lock_are_editable_until_it_is_packed(workspace: Path, cli: Cli) -> None:
     see = ["v/bin/python", "-c", "import mine, part, near; print(mine.__file__, part.__file__)"]
 
-    loose = cli("venv", "v", "--sync")
+    loose = cli("venv", "v", "--from", "uv.lock")
     seen_loose = subprocess.run(see, capture_output=True, text=True, check=True).stdout
     added = cli("venv", "v", "plotter")
-    packed = cli("venv", "v", "--sync", "--squash")
+    packed = cli("venv", "v", "--from", "uv.lock", "--squash")
     seen_packed = subprocess.run(see, capture_output=True, text=True, check=True).stdout
 
     assert loose.code == 0, loose.stderr

@@ -85,8 +85,7 @@ def from_lock(uv: Uv, plan: Plan, path: Path) -> Installation:
     )
     if is_of_project:
         project = path.with_name(PYPROJECT)
-        unasked = default_groups(project) if plan.request.sync else []
-        groups = tuple(dict.fromkeys((*unasked, *plan.request.group)))
+        groups = tuple(dict.fromkeys((*default_groups(project), *plan.request.group)))
         folder = (
             [project.absolute().parent] if project_name(project.parent) in packages else []
         )  # a package, and wanted

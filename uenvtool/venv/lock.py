@@ -61,8 +61,8 @@ def signed(text: str, plan: Plan) -> str:
 def exported(uv: Uv, plan: Plan, path: Path) -> Path:
     """Let uv write the pylock.toml of a project's uv.lock, with the extras and groups that are asked for.
 
-    --sync takes the default groups and the project itself too, and refuses a lock that is older than the project, as
-    `uv sync --locked` does. What goes into an image is not editable.
+    It has the default groups and the project itself too, and a lock that is older than the project is refused, as by
+    `uv sync --locked`. What goes into an image is not editable.
     """
     folder, request = uv.work / "project", plan.request
     if not path.is_file():
@@ -70,10 +70,9 @@ def exported(uv: Uv, plan: Plan, path: Path) -> Path:
     if not path.with_name(PYPROJECT).is_file():
         raise BadInput(f"{PYPROJECT} is not beside it", Position(str(path)), "name the lock in its project's folder")
     files.make_folder(folder)
-    words: list[str | Path] = ["export", "--quiet", "--no-header"]
-    words += ["--locked"] if request.sync else ["--frozen", "--no-default-groups"]
-    words += [] if request.sync and not request.no_install_project else ["--no-emit-project"]
-    words += ["--no-editable"] if request.sync and request.image else []
+    words: list[str | Path] = ["export", "--quiet", "--no-header", "--locked"]
+    words += ["--no-emit-project"] if request.no_install_project else []
+    words += ["--no-editable"] if request.image else []
     words += ["--project", path.absolute().parent, "--python", plan.base.python]
     words += [word for name in request.extra for word in ("--extra", name)]
     words += [word for name in request.group for word in ("--group", name)]

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from uenvtool.venv.manifest import added_by_others, is_own
 from uenvtool.venv.outcome import HEADINGS, SAME, changes, table_rows, warnings
 from uenvtool.venv.overlay import CONFIG
 from uenvtool.venv.plan import Plan, check, planned
-from uenvtool.venv.projects import found_here, lock_here
+from uenvtool.venv.projects import found_here
 from uenvtool.venv.record import FROM_BASE, RECORD, PackageRow, image_note, noted_image, read_record
 from uenvtool.venv.request import VenvRequest
 from uenvtool.venv.uv import Uv, find_uv
@@ -91,8 +91,6 @@ def make(request: VenvRequest, environ: Mapping[str, str], progress: Progress = 
     Whatever it raises, the old overlay and the old image are as they were.
     """
     check(request)
-    if request.sync:
-        request = replace(request, from_=lock_here())
     if not os.access(Path.cwd(), os.X_OK):  # uv looks for its settings there, and ends
         hint = "go to one that you may read, and give the command again"
         raise BadInput(f"you may not enter the current folder, {Path.cwd()}", hint=hint)

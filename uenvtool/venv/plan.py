@@ -71,17 +71,15 @@ def check(request: VenvRequest) -> None:
     checked_names([name for name in request.no_build_isolation if name], "--no-build-isolation", "flash-attn")
     if request.mount is not None:
         require_mountable(request.mount)
-    if (request.from_ or request.sync) and (request.wants_packages or request.remove):
+    if request.from_ and (request.wants_packages or request.remove):
         raise BadInput(
             "the lock says all that is installed", hint="add packages afterwards: `uenvtool venv PATH PACKAGE`"
         )
-    if request.from_ and request.sync:
-        raise BadInput("--sync takes the lock of this folder, and --from names one", hint="give one of them")
-    if request.no_install_project and not request.sync:
-        raise BadInput("--no-install-project is for --sync", hint="nothing else installs the folder's project unasked")
-    if (request.extra or request.group) and not (request.requirements or request.from_ or request.sync):
+    if request.no_install_project and not request.from_:
+        raise BadInput("--no-install-project is for --from", hint="nothing else installs the folder's project unasked")
+    if (request.extra or request.group) and not (request.requirements or request.from_):
         raise BadInput(
-            "--extra and --group are of a project, and none is named", hint="add -r pyproject.toml, or --sync"
+            "--extra and --group are of a project, and none is named", hint="add -r pyproject.toml, or --from uv.lock"
         )
     if request.view != "default" and not request.uenv:
         raise BadInput("--view is for --uenv", hint="name the image too: --uenv IMAGE")

@@ -34,18 +34,8 @@ def is_project(place: str) -> bool:
 def found_here() -> list[str]:
     """Return the options that take what the current folder says it needs, the best first."""
     here = [name for name in FOUND_HERE if Path(name).is_file()]
-    locks = ["--sync"] if any(map(is_lock, here)) else []
+    locks = [f"--from {name}" for name in here if is_lock(name)]
     return locks + [f"-r {name}" for name in here if not is_lock(name)]
-
-
-def lock_here() -> Path:
-    """Return the lock of the current folder. Raises BadInput if it has none."""
-    lock = next((Path(name) for name in FOUND_HERE if is_lock(name) and Path(name).is_file()), None)
-    if lock is None:
-        raise BadInput(
-            "--sync: no uv.lock and no pylock.toml is here", hint="go to the project's folder; `uv lock` makes one"
-        )
-    return lock
 
 
 def is_lock(name: str) -> bool:

@@ -61,11 +61,11 @@ class VenvRequest:
     allow_older: Annotated[bool, Option("--allow-older", help="Allow major downgrades of the packages you name.")] = (
         False
     )
-    from_: Annotated[Path | None, Option("--from", metavar="LOCK", help="Make what a pylock.toml or uv.lock says.")] = (
-        None
-    )
-    sync: Annotated[bool, Option("--sync", help="Make exactly what this folder's uv.lock or pylock.toml says.")] = False
-    no_install_project: Annotated[bool, Option(help="With --sync: only what the project needs.")] = False
+    from_: Annotated[
+        Path | None,
+        Option("--from", metavar="LOCK", help="Make exactly what a pylock.toml or uv.lock says."),
+    ] = None
+    no_install_project: Annotated[bool, Option(help="With --from: only what the project needs.")] = False
     update: Annotated[bool, Option("--update", help="Take newer versions; keep the old overlay and image.")] = False
     mount: Annotated[
         str | None, Option(metavar="DIR", help="Where the image will be mounted; default: as it is, else /user-tools.")
@@ -88,7 +88,7 @@ class VenvRequest:
     @property
     def changes_overlay(self) -> bool:
         """Tell if the overlay has to be made, and not only packed."""
-        changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.sync or self.update
+        changes = self.override or self.no_build_isolation or self.remove or self.from_ or self.update
         return bool(self.wants_packages or changes)
 
 
