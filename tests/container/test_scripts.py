@@ -264,15 +264,6 @@ def jobs(pipelines: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_the_workflow_has_the_steps_that_need_no_node(site: Site) -> None:
-    workflow = yaml.safe_load(Path("containers/mine/github-workflow.yml").read_text())
-
-    steps = [step.get("run", "") for step in workflow["jobs"]["build"]["steps"]]
-    assert "bash containers/mine/ci.sh build" in steps
-    assert not [step for step in steps if "ci.sh test" in step]
-    assert workflow["jobs"]["build"]["runs-on"] == "ubuntu-24.04-arm", "the CPU of clariden's nodes"
-
-
 class Fetching:
     """scripts/fetch.sh in an empty folder."""
 

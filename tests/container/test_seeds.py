@@ -105,6 +105,8 @@ def test_the_small_case_is_the_guides_dockerfile(cli: Cli) -> None:
     assert f"ARG BASE={guide[1]}\n" in text
     assert f'"{guide[2]}"]' in text
     assert "podman build" in Path("containers/pytorch-metatrain/build.sh").read_text()
+    made = Path("containers/pytorch-metatrain").rglob("[!.]*.*")
+    assert sorted(path.name for path in made) == ["build.sh", "packages.py", "pytorch-metatrain.toml"]
 
 
 @pytest.mark.parametrize(("number", "containing"), [(0, "<SQUASHFS_IMAGE_NAME>"), (1, "ngc-pytorch-my-app")])

@@ -9,7 +9,7 @@ from uenvtool.core.result import Result
 
 @command(ContainerRequest)
 def container(request: ContainerRequest) -> Result:
-    """Write the Containerfile, EDF, build and test scripts and pipelines of an image into DIR.
+    """Write the Containerfile, EDF, build and test scripts and pipeline of an image into DIR.
 
     `uenvtool container ngc-pytorch-26.02-alps6` takes a recipe.
 

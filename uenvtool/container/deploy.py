@@ -48,36 +48,33 @@ def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
     )
 
 
-def build_scripts(plan: ContainerPlan, identity: Identity, deployment: Deployment, *, base: str = "") -> dict[str, str]:
-    """Return the scripts that build the image, by hand and in pipelines. base: the image below, if it is ours."""
+def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
+    """Return the script that builds the image by hand."""
+    return filled(
+        template("build.sh"),
+        CANONICAL=identity.canonical,
+        CANONICAL_WORD=quoting.sh_word(identity.canonical),
+        FILE_WORD=quoting.sh_word(squashfs_name(plan)),
+        AGAIN=again,
+    )
+
+
+def pipeline(plan: ContainerPlan, identity: Identity, deployment: Deployment, *, base: str = "") -> dict[str, str]:
+    """Return the pipeline and the script of its steps. base: the image below, if it is ours."""
     again = deployment.again
-    folder = f"containers/{plan.name}"
-    words = {
-        "CANONICAL_WORD": quoting.sh_word(identity.canonical),
-        "TESTED_WORD": quoting.sh_word(identity.tested),
-        "STABLE_WORD": quoting.sh_word(identity.stable),
-        "BASE_WORD": quoting.sh_word(base) if base else "''",
-    }
     return {
-        "build.sh": filled(
-            template("build.sh"),
-            CANONICAL=identity.canonical,
-            CANONICAL_WORD=words["CANONICAL_WORD"],
-            FILE_WORD=quoting.sh_word(squashfs_name(plan)),
-            AGAIN=again,
-        ),
         "ci.sh": filled(
-            template("ci.sh"), STABLE=identity.stable, EDF=deployment.edf, AGAIN=again, END=end_of_script(), **words
-        ),
-        "gitlab-ci.yml": _gitlab(plan, identity, again, folder),
-        "github-workflow.yml": filled(
-            template("github-workflow.yml"),
+            template("ci.sh"),
             STABLE=identity.stable,
+            EDF=deployment.edf,
             AGAIN=again,
-            NAME=plan.name,
-            FOLDER=folder,
-            RUNNER=_runner(plan),
+            END=end_of_script(),
+            CANONICAL_WORD=quoting.sh_word(identity.canonical),
+            TESTED_WORD=quoting.sh_word(identity.tested),
+            STABLE_WORD=quoting.sh_word(identity.stable),
+            BASE_WORD=quoting.sh_word(base) if base else "''",
         ),
+        "gitlab-ci.yml": _gitlab(plan, identity, again, f"containers/{plan.name}"),
     }
 
 
@@ -99,11 +96,6 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str, folder: str) ->
         Job(step="publish", stage="publish", runner="BUILDER", needs=f'["{name} test"]', is_for_all=True),
     )
     return gitlab(name, folder, head, STAGES, jobs, watched=[f"{folder}/**/*"])
-
-
-def _runner(plan: ContainerPlan) -> str:
-    """Return a machine of GitHub's with the kind of CPU that the nodes have."""
-    return "ubuntu-24.04-arm" if plan.system.nodes[plan.uarch].machine == "aarch64" else "ubuntu-24.04"
 
 
 def _test(test: NodeTest) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
 from uenvtool.container.containerfile import Context, context_files
-from uenvtool.container.deploy import Deployment, build_scripts, squashfs_name, test_script
+from uenvtool.container.deploy import Deployment, build_script, pipeline, squashfs_name, test_script
 from uenvtool.container.identity import DIGITS, Identity, content_hash
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.container.request import ContainerRequest
@@ -47,8 +47,8 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
     return " ".join(shlex.join(words).splitlines())
 
 
-def image_of(plan: ContainerPlan, command: str) -> Image:
-    """Return the image of a plan. command: what makes its files again."""
+def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Image:
+    """Return the image of a plan. command: what makes its files again. is_small: it has no tests and no pipeline."""
     command = quoting.comment(command)
     below = image_of(plan.below, command) if plan.below else None
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
@@ -87,9 +87,11 @@ def image_of(plan: ContainerPlan, command: str) -> Image:
     files = {
         **context_files(plan, dataclasses.replace(context, labels=labels)),
         **({name: _edf(plan, engine, activation, command)} if _reads_edf(plan) else {}),
-        "test.sh": test_script(plan, deployment),
-        **build_scripts(plan, identity, deployment, base=below.identity.canonical if below else ""),
+        "build.sh": build_script(plan, identity, command),
     }
+    if not is_small:
+        files["test.sh"] = test_script(plan, deployment)
+        files |= pipeline(plan, identity, deployment, base=below.identity.canonical if below else "")
     return Image(plan=plan, identity=identity, files=files)
 
 

@@ -31,7 +31,7 @@ def make(request: ContainerRequest) -> Result:
     if request.locked:
         BadInput.raise_any(open_ends)
     command = again(plan, request)
-    image = image_of(plan, command)
+    image = image_of(plan, command, is_small=request.recipe is None)
     folder = request.output or CONTAINERS / plan.name
     data = {**_data(image), "folder": str(folder)}
     notes = tuple(problem.message for problem in open_ends)
