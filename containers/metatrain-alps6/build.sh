@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds metatrain-alps6:26.02-py3-alps6-cb59a91e55cf6466220f3c4e0551261b
+# Builds metatrain-alps6:26.02-py3-alps6-a1aaa93ce240dbd46ee202ee955e6cbc
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container metatrain-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=metatrain-alps6:26.02-py3-alps6-cb59a91e55cf6466220f3c4e0551261b
+image=metatrain-alps6:26.02-py3-alps6-a1aaa93ce240dbd46ee202ee955e6cbc
 file=metatrain-alps6+26.02-py3-alps6.sqsh
 
 set -euo pipefail

@@ -7,7 +7,7 @@
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
 canonical=ngc-pytorch:25.06-py3-f8569845297e627c371f14545a5156e9
-tested=ngc-pytorch:25.06-py3-f8569845297e627c371f14545a5156e9-tested-01099900175bc8a3
+tested=ngc-pytorch:25.06-py3-f8569845297e627c371f14545a5156e9-tested-850673d596f099a7
 stable=ngc-pytorch:25.06-py3
 base='' # an image of ours in the same registry, or nothing
 

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-03b644b12df551d19ca44440c3a00d7d
+# Builds ngc-pytorch:26.02-py3-alps4-9f9d271b91c1e36e49c911d2a049e501
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-03b644b12df551d19ca44440c3a00d7d
+image=ngc-pytorch:26.02-py3-alps4-9f9d271b91c1e36e49c911d2a049e501
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

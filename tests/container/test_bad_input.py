@@ -77,7 +77,7 @@ def test_a_base_without_a_digest_is_refused_if_all_must_be_locked(cli: Cli, writ
 
 
 def test_a_source_without_a_checksum_is_refused_if_all_must_be_locked(cli: Cli, write: Write) -> None:
-    versions = {"1.0": {"git": "https://example.org/a.git", "tag": "v1", "unchecked": "nobody says", "source": "x"}}
+    versions = {"1.0": {"unchecked": "nobody says", "source": "x"}}
     base = {"image": "example.org/base", "tag": "1", "digest": f"sha256:{SHA256}"}
     project(write, {"part": {"versions": versions}}, base=base)
 
@@ -168,7 +168,6 @@ def test_a_python_package_that_pip_would_read_as_something_else(cli: Cli, write:
         ("removes", {"reason": "x", "paths": ["/"]}),
         ("removes", {"reason": "x", "paths": ["/opt/../etc"]}),
         ("removes", {"reason": "x", "packages": ["--all"]}),
-        ("labels", {"a b": "c"}),
     ],
 )
 def test_a_value_that_could_be_taken_for_something_else(cli: Cli, write: Write, field: str, value: object) -> None:
@@ -199,12 +198,12 @@ def test_a_field_that_has_a_line_break_is_named(cli: Cli, write: Write) -> None:
     write(
         "recipes/mine/container.yaml",
         'description: "Two\\nlines."\nhome: clariden\nbase: {image: e.org/b, tag: 1, unpinned: x}\n'
-        'labels: {org.x: "a\\nb"}\npip: ["a\\nb", 5]\n',
+        'tests: {t: {run: [x], reason: r, prints: "a\\nb"}}\npip: ["a\\nb", 5]\n',
     )
 
     told = refused(cli)
 
-    assert "recipes/mine/container.yaml:4:17: org.x: 'a\\nb' has a line break" in told
+    assert "recipes/mine/container.yaml:4:42: prints: 'a\\nb' has a line break" in told
     assert "recipes/mine/container.yaml:5:7: pip: 'a\\nb' has a line break" in told
     assert "recipes/mine/container.yaml:5:15: pip: expected text, found a whole number (5)" in told
     assert "hint: write it on one line" in told

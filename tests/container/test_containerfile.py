@@ -174,7 +174,7 @@ def test_the_words_of_a_step_are_started_as_they_are(
         "options": [{"value": option, "reason": reason}],
         "env": {"MADE": {"value": value, "reason": reason}},
     }
-    project(write, {"part": values}, labels={"org.example.note": value}, description=reason or "x")
+    project(write, {"part": values}, description=reason or "x")
 
     text = written("mine")["Containerfile"]
 

@@ -50,7 +50,6 @@ RECIPE: dict[str, Any] = {
     "packages": {"build": ["make"], "runtime": ["libz1"]},
     "components": {"lib": "1.0", "app": "1.0"},
     "pip": ["einops"],
-    "labels": {"org.example.a": "b"},
 }
 
 
@@ -157,7 +156,7 @@ def test_the_image_below_is_an_input(cli: Cli, place: Path, write: Write) -> Non
     put(place, COMPONENTS, RECIPE)
     write("recipes/top/container.yaml", '{"description": "x", "from": "mine", "pip": ["tqdm"]}')
     before = cli("container", "tag", "top", "--system", "clariden").stdout
-    put(place, COMPONENTS, {**RECIPE, "labels": {"org.example.a": "c"}})
+    put(place, COMPONENTS, {**RECIPE, "pip": ["pint"]})
 
     after = cli("container", "tag", "top", "--system", "clariden").stdout
 

@@ -33,7 +33,7 @@ def test_those_that_ship_are_as_their_schema_wants() -> None:
 
 
 def test_those_of_other_recipes_are_too(cli: Cli, write: Write) -> None:
-    project(write, {"part": {}}, image="alps", labels={"org.example.note": 'a "note": # of ours'})
+    project(write, {"part": {}}, image="alps")
     write("recipes/odd/container.yaml", "description: 'On ours: \"1\" # 2'\nfrom: mine\npip: [metatrain]\n")
     for name in ("mine", "odd"):
         answer = cli("container", name, "--system", "clariden")

@@ -65,7 +65,6 @@ name: greeting
 tag: 1-alps6
 image: alps
 components: {greet: 1.0, other: 1.0, shout: 1.0}
-labels: {org.example.note: 'a "$(id)" note'}
 """
 HOSTILE = "WORD=a'b \\\\\\\"c $(touch /hostile) `id` ; # <<EOF | && $HOME"
 """An option of make, which only sets a variable, as YAML writes it between double quotes."""
@@ -160,7 +159,6 @@ def test_a_built_image_has_its_labels_variables_and_hook(builder: Builder, proje
     assert labels["uenvtool.component.shout"] == "1.0"
     assert labels["uenvtool.recipe"] == "greeting"
     assert labels["org.opencontainers.image.base.name"] == "localhost/uenvtool-base:1"
-    assert labels["org.example.note"] == 'a "$(id)" note'
     name = tag(TagRequest(recipe="greeting", system="clariden")).data["canonical"]
     assert name == f"greeting:1-alps6-{labels['uenvtool.hash']}"
     assert "NCCL_NET=AWS Libfabric" in settings["Env"]

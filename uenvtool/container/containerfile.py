@@ -138,8 +138,7 @@ def _fetch(name: str, release: Release) -> list[str]:
     """Return the words that bring the sources of a version into the current folder."""
     kind = "git" if release.git else "archive"
     revision = release.checksum or (f"refs/tags/{release.tag}" if release.git else "unchecked")
-    more = ["submodules"] if release.submodules else []
-    return [*FETCH, kind, f"{name} {release.version}", release.address, revision, *more]
+    return [*FETCH, kind, f"{name} {release.version}", release.address, revision]
 
 
 def _last(plan: ContainerPlan, context: Context) -> Iterator[str]:

@@ -100,10 +100,8 @@ def _gitlab(plan: ContainerPlan, identity: Identity, again: str, folder: str) ->
 
 def _test(test: NodeTest) -> str:
     """Return the line of a test; its reason, which the reader of recipes has made one line, stands above it."""
-    least = test.at_least
-    numbers = (least.number, least.value, least.unit) if least else ("", "", "")
     env = ["env", *(f"{name}={value}" for name, value in test.env.items())] if test.env else []
-    words = [test.name, str(test.nodes), str(test.tasks), test.prints, *numbers, *env, *test.run]
+    words = [test.name, str(test.nodes), str(test.tasks), test.prints, *env, *test.run]
     line = " ".join(quoting.sh_word(word) for word in words)
     return f"  # {test.reason}\n  run {line}"
 

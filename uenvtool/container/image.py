@@ -130,7 +130,6 @@ def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
         **({f"{standard}.base.digest": digest} if digest else {}),
         "uenvtool.recipe": plan.name,
         **{f"uenvtool.component.{name}": version for name, version in plan.versions.items()},
-        **plan.container.labels,
     }
 
 

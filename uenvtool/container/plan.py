@@ -10,7 +10,7 @@ from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.core.value import value_class
-from uenvtool.knowledge.component import OPTIONS, Component, ConditionalCommand, ConditionalValue, Release, expanded
+from uenvtool.knowledge.component import OPTIONS, Component, ConditionalValue, Release, expanded
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.container import Choice, Container
 from uenvtool.knowledge.system import System
@@ -237,8 +237,8 @@ def _stage(
         needs=tuple(name for name in order if name in needed),
         env=env,
         sets={name: expanded(value.value, values) for name, value in component.sets.items()},
-        build=tuple(_command(step, values, options) for step in component.build if _holds(step, own_facts)),
-        check=tuple(_command(step, values, options) for step in component.check if _holds(step, own_facts)),
+        build=tuple(_command(step.run, step.reason, values, options) for step in component.build),
+        check=tuple(_command(run, "", values, options) for run in component.check),
     )
 
 
@@ -254,14 +254,14 @@ def _needed(component: Component, components: Mapping[str, Component]) -> set[st
     return found
 
 
-def _command(step: ConditionalCommand, values: dict[str, str], options: Sequence[Argument]) -> Command:
+def _command(run: Sequence[str], reason: str, values: dict[str, str], options: Sequence[Argument]) -> Command:
     words: list[Argument] = []
-    for word in step.run:
+    for word in run:
         words += options if word == OPTIONS else [Argument(expanded(word, values))]
-    return (replace(words[0], reason=step.reason), *words[1:])
+    return (replace(words[0], reason=reason), *words[1:])
 
 
-def _holds(entry: ConditionalCommand | ConditionalValue, facts: Facts) -> bool:
+def _holds(entry: ConditionalValue, facts: Facts) -> bool:
     """Tell whether the condition holds. Raises BadInput for one about a fact that there is not."""
     for term in entry.when.terms:
         if term.fact not in facts:

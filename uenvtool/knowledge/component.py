@@ -33,7 +33,7 @@ class Patch:
 
 @value_class
 class Release:
-    """The sources of one version: an archive at `url`, or a commit of `git`.
+    """The sources of one version: an archive at `url`, or a commit of `git`, of the whole file.
 
     url, git: with `${version}` filled in; one of them is empty. sha256: of the archive. tag: of `git`, for a version
     without a commit. unchecked: why no checksum is on record. source: who says so.
@@ -46,7 +46,6 @@ class Release:
     commit: str = ""
     tag: str = ""
     unchecked: str = ""
-    submodules: bool = False
     patches: tuple[Patch, ...] = ()
     source: str
     position: Position
@@ -63,13 +62,11 @@ class Release:
 
 
 @value_class
-class ConditionalCommand:
-    """A command, word by word, that holds under a condition."""
+class BuildStep:
+    """A command, word by word."""
 
     shorthand: ClassVar[str] = "run"
     run: tuple[str, ...]
-    position: Position
-    when: Condition = ALWAYS
     reason: str = ""
 
 
@@ -122,11 +119,11 @@ class Component:
     packages: DebianPackages = field(default_factory=DebianPackages)
     env: Mapping[str, ConditionalValue] = field(default_factory=dict)
     options: tuple[ConditionalValue, ...] = ()
-    build: tuple[ConditionalCommand, ...]
+    build: tuple[BuildStep, ...]
     installs: tuple[PlacedText, ...]
     libraries: tuple[str, ...] = ()
     sets: Mapping[str, ConditionalValue] = field(default_factory=dict)
-    check: tuple[ConditionalCommand, ...] = ()
+    check: tuple[tuple[str, ...], ...] = ()
     position: Position
     chain: tuple[Location, ...] = field(compare=False)
 
@@ -151,16 +148,15 @@ def expanded(word: str, values: Mapping[str, str]) -> str:
 
 
 def _release(binder: Binder, node: Node, version: str) -> Release:
-    """Return a version, which has the address of the whole file if it has none. One without a checksum must say why."""
-    own = any(node.get(kind) for kind in ("url", "git"))
-    holder = node if own else binder.tree
-    addresses = {kind: str(child.value) for kind in ("url", "git") if (child := holder.get(kind))}
+    """Return a version, which has the address of the whole file. One without a checksum must say why."""
+    addresses = {kind: str(child.value) for kind in ("url", "git") if (child := binder.tree.get(kind))}
     urls = {kind: expanded(address, {"version": version}) for kind, address in addresses.items()}
     release = binder.fill(Release, node, version, **urls)
     if bool(release.url) == bool(release.git):
-        hint = "name one of them, for all versions at the top or for this one"
         both = "both" if release.url else "neither"
-        binder.problem(f"version {version} has {both} `url` and `git`", release.position, hint)
+        binder.problem(
+            f"version {version} has {both} `url` and `git`", release.position, "name one of them, at the top"
+        )
     if not release.checksum and not release.unchecked:
         wanted = "commit" if release.git else "sha256"
         hint = f"add `{wanted}`, or `unchecked: REASON` if none is on record"
@@ -172,9 +168,8 @@ def _release(binder: Binder, node: Node, version: str) -> Release:
 
 def _unknown_values(tree: Node) -> Iterator[Problem]:
     """Yield the names in `${...}` that have no value."""
-    addresses = [tree, *(node for _, node in children(tree, "versions"))]
     words: list[tuple[Node, Collection[str]]]
-    words = [(child, ("version",)) for node in addresses for kind in ("url", "git") if (child := node.get(kind))]
+    words = [(child, ("version",)) for kind in ("url", "git") if (child := tree.get(kind))]
     for key in ("env", "options", "build", "sets", "check"):
         words += [(word, VALUES) for _, entry in children(tree, key) for word in _words(entry)]
     for word, known in words:

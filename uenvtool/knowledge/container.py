@@ -59,15 +59,6 @@ class Removal:
     reason: str = ""
 
 
-@value_class(kw_only=False)
-class Threshold:
-    """The least that a test may show. number: an extended regular expression; the first number behind it counts."""
-
-    number: str
-    value: str
-    unit: str = ""
-
-
 @value_class
 class NodeTest:
     """A command that is run in the image on nodes.
@@ -81,7 +72,6 @@ class NodeTest:
     nodes: int = 1
     tasks: int = 1
     prints: str = ""
-    at_least: Threshold | None = None
     reason: str
 
 
@@ -106,7 +96,6 @@ class Container:
     packages: DebianPackages = field(default_factory=DebianPackages)
     components: tuple[Choice, ...] = ()
     pip: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
     tests: tuple[NodeTest, ...] = ()
     position: Position
     chain: tuple[Location, ...] = field(compare=False)

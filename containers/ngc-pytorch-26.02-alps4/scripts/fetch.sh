@@ -1,7 +1,7 @@
 #!/bin/sh
 # Brings sources into the current folder and compares them with the checksum on record.
 #   fetch.sh archive WHAT URL SHA256|unchecked    the archive, unpacked
-#   fetch.sh git     WHAT URL COMMIT|REF [submodules]
+#   fetch.sh git     WHAT URL COMMIT|REF
 #   fetch.sh patch   WHAT URL SHA256              the change, applied to the current folder
 # A file of the same name in /sources is taken in place of the download.
 set -eu
@@ -9,7 +9,7 @@ set -eu
 main() {
   kind=$1 what=$2 url=$3 expected=$4
   case $kind in
-    git) clone "${5-}" ;;
+    git) clone ;;
     archive) download && compare && tar --extract --strip-components=1 --no-same-owner --file="$file" && rm "$file" ;;
     patch) download && compare && patch -p1 <"$file" && rm "$file" ;;
   esac
@@ -38,7 +38,6 @@ clone() {
   git -c advice.detachedHead=false checkout --quiet FETCH_HEAD
   found=$(git rev-parse HEAD)
   case $expected in refs/*) ;; *) [ "$found" = "$expected" ] || wrong "$found" ;; esac
-  [ "$1" != submodules ] || git submodule --quiet update --init --recursive --depth 1
 }
 
 wrong() {

@@ -8,7 +8,7 @@
 options=(@OPTIONS@)
 
 tests() {
-  # name, nodes, tasks a node, a line it must print, a number it must reach (pattern, least, unit), the command
+  # name, nodes, tasks a node, a line it must print, the command
 @TESTS@
 }
 
@@ -43,17 +43,12 @@ variables() {
   tell variables "$why"
 }
 
-# run NAME NODES TASKS PRINTS NUMBER LEAST UNIT COMMAND...
+# run NAME NODES TASKS PRINTS COMMAND...
 run() {
   is_wanted "$1" || return 0
-  local output why='' found
-  output=$(started "$2" "$3" "${@:8}" 2>&1) || why="exit code $?"
+  local output why=''
+  output=$(started "$2" "$3" "${@:5}" 2>&1) || why="exit code $?"
   [[ -z $4 ]] || grep -Eq -- "$4" <<<"$output" || why="${why:-no line of its output matches: $4}"
-  if [[ -n $5 && -z $why ]]; then
-    found=$(grep -Eo -- "$5.*" <<<"$output" | sed -E -e "s/^.*[^0-9.]([0-9]+(\.[0-9]+)?).*$/\1/" | head -n 1)
-    awk -v found="$found" -v least="$6" 'BEGIN { exit !(found != "" && found + 0 >= least + 0) }' ||
-      why="${found:-nothing} $7, which is less than $6 $7"
-  fi
   tell "$1" "$why"
   [[ -z $why ]] || printf '%s\n' "$output" | tail -n 20
 }
