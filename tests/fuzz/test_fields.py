@@ -100,7 +100,7 @@ def test_hostile_text_in_any_field_of_a_system_is_refused_or_stays_text(
     system: str, runtime: str, place: Path, programs: dict[str, str]
 ) -> None:
     tree = load_extended(locate(SYSTEM, system), SYSTEM).tree.plain()
-    tree = {key: value for key, value in tree.items() if key not in ("packages", "repos", "additions", "recognise")}
+    tree = {key: value for key, value in tree.items() if key not in ("packages", "repos", "recognise")}
     fields = [
         (part, *path) for part in ("jobs", "scheduler", "site", "mount") if part in tree for path in leaves(tree[part])
     ]

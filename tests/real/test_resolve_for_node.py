@@ -93,18 +93,6 @@ def test_neither_an_absent_compiler_nor_the_sites_configuration_changes_a_versio
     assert [path for path in (tmp_path / "mount").rglob("*") if path.is_file()] == [installed]
 
 
-def test_the_sites_configuration_that_a_system_names_is_taken(cli: Cli, real_spack: RealSpack, write: Write) -> None:
-    write("systems/site/packages.yaml", "packages:\n  zstd: {variants: ~programs}\n")
-    write("systems/mine.yaml", "extends: local\ndescription: Mine.\nconfiguration: [site/packages.yaml]\n")
-
-    answer = cli("build", "hello", "--system", "mine", "-o", "env", *real_spack.options)
-
-    assert answer.code == 0, answer.stderr
-    nodes = json.loads(Path("env/spack.lock").read_text())["concrete_specs"].values()
-    (zstd,) = (node for node in nodes if node["name"] == "zstd")
-    assert zstd["parameters"]["programs"] is False
-
-
 def test_an_ordinary_user_resolves_and_nothing_else_is_touched(real_spack: RealSpack) -> None:
     with public_folder() as folder:
         for name in ("home", "mount", "work", "cache"):

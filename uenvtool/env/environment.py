@@ -157,7 +157,6 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
     wanted |= {name: pin.version for name, pin in hard.items() if pin.version}
     wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
-    additions = {addition.target: addition for addition in (*system.additions, *recipe.additions)}  # the recipe's hide
     return Environment(
         recipe=recipe,
         system=system,
@@ -173,7 +172,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
         variables=tuple(_variables(recipe, system, facts)),
         cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
         yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
-        additions=tuple(found for _, found in sorted(additions.items())),
+        additions=recipe.additions,
     )
 
 
@@ -220,14 +219,9 @@ def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
             externals=tuple(
                 _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
             ),
-            require=tuple(
-                replace(requirement, spec=filled(requirement.spec, facts, requirement.position))
-                for requirement in package.require
-                if requirement.when.holds(facts)
-            ),
+            require=tuple(filled(requirement, facts, package.position) for requirement in package.require),
         )
         for name, package in system.packages.items()
-        if package.when.holds(facts)
     }
 
 
@@ -329,7 +323,7 @@ def _packages(
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
         require += [
-            Constraint(requirement.spec, requirement.reason or (package.reason if index == 0 else ""))
+            Constraint(requirement, package.reason if index == 0 else "")
             for index, requirement in enumerate(package.require)
         ]
         require += _constraints(pin) if pin else []

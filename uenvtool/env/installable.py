@@ -15,7 +15,7 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.value import value_class
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import COMPILER, EXTRA, MODULES, PURPOSE
-from uenvtool.env.manifest import CONFIGURATION, MANIFEST
+from uenvtool.env.manifest import MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
 from uenvtool.knowledge.parts import GitPin
 
@@ -200,6 +200,6 @@ def _names(folder: Path) -> list[str]:
     """Return the files of an environment that Spack reads, relative to its folder."""
     found = [name for name in (MANIFEST, LOCK, MODULES) if (folder / name).is_file()]
     found += [path.relative_to(folder).as_posix() for path in sorted((folder / COMPILER).rglob(MANIFEST))]
-    folders = (folder / REPOSITORY, folder / CONFIGURATION, folder / EXTRA)
+    folders = (folder / REPOSITORY, folder / EXTRA)
     copied = [path for part in folders for path in sorted(part.rglob("*")) if path.suffix in {".py", ".yaml", ".patch"}]
     return [*found, *(path.relative_to(folder).as_posix() for path in copied)]

@@ -18,7 +18,6 @@ from uenvtool.knowledge.system import External, SystemPackage
 
 MANIFEST = "spack.yaml"
 REFRAME = "reframe.yaml"
-CONFIGURATION = "configuration"
 """The folder of the site's configuration that the environment includes."""
 VIRTUAL = ("mpi", "iconv", *LANGUAGES)
 """Virtual packages: what provides them has the architecture, they have none."""
@@ -43,8 +42,6 @@ def render(environment: Environment) -> dict[str, str]:
         files[f"{REPOSITORY}/repo.yaml"] = OF_REPOSITORY
         for addition in environment.additions:
             files[f"{REPOSITORY}/packages/{addition.target}"] = addition.text()
-    for configuration in environment.system.configuration:
-        files[f"{CONFIGURATION}/{configuration.target}"] = configuration.text()
     for compiler in environment.compilers:
         if compiler.built_by:
             files[f"{compiler.folder}/{MANIFEST}"] = render_compiler(environment, compiler, compiler.built_by)
@@ -74,7 +71,7 @@ def render_manifest(environment: Environment, local: Local = NOWHERE, *, resolvi
     """
     groups = ", ".join(f"${_definition(group.name)}" for group in environment.groups)
     sections = (
-        _included(environment, resolving),
+        ["include:: []"] if resolving else [],  # no configuration of this machine or of its user
         _definitions(environment),
         ["specs:", "- matrix:", f"  - [{groups}]", "  - [$arch]"],
         [*_concretizer(environment), *_duplicates(environment)],
@@ -195,14 +192,6 @@ def _definitions(environment: Environment) -> list[str]:
 def _definition(name: str) -> str:
     """Return a group's name as Spack takes one (`$name` ends at the first character that is not of a word)."""
     return "".join(character if character.isalnum() else "_" for character in name)
-
-
-def _included(environment: Environment, resolving: bool) -> list[str]:
-    """Return the configuration that the system names; while the tool resolves, none but that."""
-    paths = [f"{CONFIGURATION}/{configuration.target}" for configuration in environment.system.configuration]
-    if resolving:
-        return [f"include:: {flow(paths)}"]
-    return [*comment(f"what {environment.system.name} names"), f"include: {flow(paths)}"] if paths else []
 
 
 def _concretizer(environment: Environment) -> list[str]:

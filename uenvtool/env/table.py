@@ -115,7 +115,7 @@ def _reasons(environment: Environment, published: Published, row: Row, present: 
     if row.package in published.differences:
         yield published.differences[row.package].reason
     brought = system.packages.get(row.package)
-    if present and brought and brought.decides_version and brought.when.holds(facts):
+    if present and brought and brought.decides_version:
         yield f"{system.name}: {brought.reason or 'its own, which the system file names'}"
     for absence in published.absent:
         if not present and row.package in absence.packages and absence.when.holds(facts):

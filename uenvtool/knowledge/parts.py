@@ -1,4 +1,4 @@
-"""What recipes and systems are both made of: pinned git repositories, package additions."""
+"""What recipes and systems are made of: pinned git repositories, and package additions of recipes."""
 
 from pathlib import Path
 
@@ -28,10 +28,9 @@ class GitPin:
 
 @value_class(kw_only=False)
 class Addition:
-    """A file of the recipe's or system's own that an environment gets a copy of.
+    """A file of the recipe's own that an environment gets a copy of: a Spack package that `builtin` lacks or has older.
 
-    A Spack package with versions that `builtin` lacks, or Spack configuration. path: the file on disk; target: its
-    place below the packages folder of a repository, or below the environment's folder of configuration.
+    path: the file on disk; target: its place below the packages folder of a repository.
     """
 
     target: str
@@ -62,14 +61,14 @@ def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
     return tuple(found[target] for target in sorted(found))
 
 
-def inside(folder: Path, node: Node, owner: str) -> Path:
-    """Return the file that a path names within the folder of a recipe or system. owner: "recipe" or "system".
+def inside(folder: Path, node: Node) -> Path:
+    """Return the file that a path names within the folder of a recipe.
 
     Raises BadInput if it leads out of the folder or is not there.
     """
     path = folder / str(node.value)
     if not path.resolve().is_relative_to(folder.resolve()):
-        raise BadInput(f"{node.value!r} leads out of the {owner}'s folder", node.position, "copy the file into it")
+        raise BadInput(f"{node.value!r} leads out of the recipe's folder", node.position, "copy the file into it")
     if not path.is_file():
-        raise BadInput(f"{node.value!r} is not in the {owner}'s folder", node.position, f"it is looked for in {folder}")
+        raise BadInput(f"{node.value!r} is not in the recipe's folder", node.position, f"it is looked for in {folder}")
     return path

@@ -313,7 +313,7 @@ def _modules(binder: Binder) -> str:
 
 
 def _inside(binder: Binder, node: Node) -> Path:
-    return inside(binder.folder_of(node), node, "recipe")
+    return inside(binder.folder_of(node), node)
 
 
 def _additions(binder: Binder) -> tuple[Addition, ...]:

@@ -17,7 +17,7 @@ from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_fi
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)
 """The worst first: the job fails or computes something else; it costs time or nodes; advice, shown with --all."""
-KINDS = ("directive", "sbatch", "late", "variable", "command", "last", "entry", "line")
+KINDS = ("directive", "sbatch", "late", "variable", "command", "entry", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
 
@@ -33,7 +33,6 @@ class Look:
     late: Pattern | None = None
     variable: Pattern | None = None
     command: Pattern | None = None
-    last: Pattern | None = None
     entry: Pattern | None = None
     line: Pattern | None = None
     value: Pattern | None = None

@@ -1,8 +1,6 @@
 """A system: where software is built for and runs."""
 
-import os
 from dataclasses import field
-from pathlib import Path
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
@@ -12,8 +10,8 @@ from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
-from uenvtool.knowledge.locate import Location, locate, search_folders, shown
-from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
+from uenvtool.knowledge.locate import Location, locate
+from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.recognise import Marker, recognised
 from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec, parse_spec
@@ -98,33 +96,21 @@ class External:
 
 
 @value_class
-class Requirement:
-    """A constraint that a package must meet on a system."""
-
-    shorthand: ClassVar[str] = "spec"
-    spec: str
-    position: Position
-    reason: str = ""
-    when: Condition = ALWAYS
-
-
-@value_class
 class SystemPackage:
     """What the system says of one package.
 
-    buildable: False if only the externals will do. prefer: versions to take if nothing stands against
-    them, the best first. when: where all of this holds.
+    buildable: False if only the externals will do. require: constraints that the package must meet. prefer:
+    versions to take if nothing stands against them, the best first.
     """
 
     name: Key
     position: Position
     externals: tuple[External, ...] = ()
     buildable: bool | None = None
-    require: tuple[Requirement, ...] = ()
+    require: tuple[str, ...] = ()
     prefer: tuple[str, ...] = ()
     reason: str = ""
     source: str = ""
-    when: Condition = ALWAYS
 
     @property
     def decides_version(self) -> bool:
@@ -133,7 +119,7 @@ class SystemPackage:
 
     def allows(self, version: str) -> bool:
         """Tell if a version meets what the system requires of the package."""
-        required = [parse_spec(requirement.spec).versions for requirement in self.require]
+        required = [parse_spec(requirement).versions for requirement in self.require]
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
 
@@ -177,12 +163,10 @@ class Scheduler:
 class System:
     """A system with everything that it inherits.
 
-    configuration: files of Spack configuration that every environment includes, the first with the last word.
     libraries: folders where the system's NCCL may lie, beside the usual ones. notes: what its users should know.
     bandwidth: how fast its network has been.
     """
 
-    unread: ClassVar[tuple[str, ...]] = ("additions", "configuration")
     name: str
     description: str
     site: str
@@ -191,8 +175,6 @@ class System:
     mpi: Mpi | None = None
     packages: dict[str, SystemPackage] = field(default_factory=dict)
     repos: dict[str, GitPin] = field(default_factory=dict)
-    additions: tuple[Addition, ...]
-    configuration: tuple[Addition, ...]
     runtimes: tuple[str, ...] = ()
     scheduler: Scheduler = field(default_factory=Scheduler)
     jobs: Jobs = field(default_factory=Jobs)
@@ -233,16 +215,13 @@ def load_system(name: str) -> System:
     system = binder.whole(
         System,
         name=binder.chain[0].name,
-        additions=additions_of([_addition_folder(binder, node) for _, node in children(binder.tree, "additions")]),
-        configuration=tuple(_configuration_file(binder, node) for _, node in children(binder.tree, "configuration")),
         chain=binder.chain,
         tree=binder.tree,
     )
     for package in system.packages.values():
-        parts: list[SystemPackage | External | Requirement] = [package, *package.externals, *package.require]
-        for part in parts:
-            missing = [term.fact for term in part.when.terms if term.fact not in FACTS]
-            binder.problems += [unknown("fact", fact, FACTS, part.position) for fact in missing]
+        for external in package.externals:
+            missing = [term.fact for term in external.when.terms if term.fact not in FACTS]
+            binder.problems += [unknown("fact", fact, FACTS, external.position) for fact in missing]
     for kind, key in ((RUNTIME, "runtimes"), (TUNING, "tuning")):
         for _, node in children(system.tree, key):
             try:
@@ -267,22 +246,3 @@ def this_system() -> str:
         hint = f"name one with --system: {', '.join(concrete_systems())}"
         raise BadInput("unrecognised machine", hint=hint)
     return here[0]
-
-
-def _addition_folder(binder: Binder, node: Node) -> Path:
-    """Return the folder of additions that a system names: `packages/NAME` beside its file, your own, or built-in."""
-    places = [location.path.parent for location in binder.chain]
-    places += [folder / SYSTEM.folder for folder in search_folders()]
-    folders = [place / "packages" / str(node.value) for place in places]
-    found = next((folder for folder in folders if os.path.isdir(folder)), None)
-    if found is None:
-        known = {path.name for place in places for path in (place / "packages").glob("*/")}
-        binder.problems.append(unknown("folder of package additions", str(node.value), known, node.position))
-    return found or folders[0]
-
-
-def _configuration_file(binder: Binder, node: Node) -> Addition:
-    """Return a file of Spack configuration beside the one that names it. Raises BadInput if Spack could not read it."""
-    path = inside(binder.folder_of(node), node, "system")
-    read(path, shown(path))  # its errors have a place, Spack's would not
-    return Addition(str(node.value), path)

@@ -336,7 +336,7 @@ def recipe_facts(
     wanted |= {
         name: external.spec.versions
         for name, package in system.packages.items()
-        if name in wanted and package.buildable is False and package.when.holds(facts)
+        if name in wanted and package.buildable is False
         for external in reversed(package.externals)
         if external.when.holds(facts)
     }
