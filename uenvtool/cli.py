@@ -43,7 +43,6 @@ READERS = {
         "build": Command("env", "Write the Spack environment of a recipe and resolve it."),
         "new": Command("knowledge", "Write a commented recipe or system of your own."),
         "edit": Command("env", "Add, remove and pin packages in a recipe of your own."),
-        "upgrade": Command("env", "Move a recipe to another version, and what goes with it."),
         "validate": Command("env", "Find everything that is wrong in recipes and systems."),
         "image": Command("image", "Build images; show, check and compare what is in them."),
         "container": Command("container", "Write the Containerfile, EDF and pipeline of an image."),

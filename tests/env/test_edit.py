@@ -315,7 +315,6 @@ class TestEdit:
             ["--add", "+mpi"],
             ["--remove", "nosuch"],
             ["--pin", "hdf5"],
-            ["--pin", "hdf5@1.12"],  # the file asks for 1.14
             [],
         ],
     )
@@ -393,3 +392,77 @@ class TestNew:
         assert (answers["target"], answers["os"], answers["libc"]) == ("x86_64_v3", "ubuntu22.04", "glibc@=2.35")
         text = Path("systems/mine.yaml").read_text()
         assert "# The network between the nodes: slingshot, roce, infiniband, ethernet or none.\n" in text
+
+
+HELD = """\
+extends: pytorch-2.9
+description: Ours.
+groups:
+  python: {specs: [py-torchvision@0.24.1 +x, py-h5py]}
+require: {py-triton: 3.5.1}
+"""
+
+
+def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_coupled(cli: Cli) -> None:
+    answer = cli("edit", "pytorch-2.9", "--pin", "py-torch@2.10")
+
+    assert answer.code == 0, answer.stderr
+    assert "+    - py-torch@2.10\n" in answer.stdout
+    assert "coupled to py-torch: torch 2.10.0 is released with triton 3.6.0" in answer.stderr
+    made = load_recipe("my-pytorch-2.9")
+    assert next(root.spec.variants["nccl"] for root in made.roots if root.spec.package == "py-torch") is True
+
+
+def test_pins_take_the_place_of_what_the_recipe_holds_in_specs_and_pins(cli: Cli, write: Write) -> None:
+    path = write("recipes/ours/recipe.yaml", HELD)
+    alone = cli("edit", "ours", "--pin", "py-torch@2.10")
+    pins = [word for pin in ("py-torch@2.10", "py-torchvision@0.25.0", "py-triton@3.6.0") for word in ("--pin", pin)]
+
+    answer = cli("edit", "ours", *pins)
+
+    assert alone.code == 2
+    assert "py-torchvision@0.24.1 does not go with py-torch@2.10.0, which needs py-torchvision@0.25.0" in alone.stderr
+    assert answer.code == 0, answer.stderr
+    assert path.read_text() == HELD.replace("0.24.1 +x, py-h5py", "0.25.0 +x, py-h5py, py-torch@2.10").replace(
+        "3.5.1", "'3.6.0'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("pin", "held", "added"),
+    [
+        ("python@3.13.1", "python: {version: 3.12.1, reason: r}\n", "python: {version: '3.13.1', reason: r}\n"),
+        ("gcc@14.2.0", "compiler: gcc@13.3.0\n", "compiler: gcc@14.2.0\n"),
+        ("gcc@14.2.0", "compiler: {spec: gcc@13.3.0, reason: r}\n", "compiler: {spec: gcc@14.2.0, reason: r}\n"),
+        ("llvm@19", "compilers:\n  llvm: 18\n", "  llvm: '19'\n"),
+    ],
+)
+def test_a_pin_of_python_or_a_compiler_stands_where_the_recipe_says_it(
+    cli: Cli, write: Write, pin: str, held: str, added: str
+) -> None:
+    before = SMALL + held
+    path = write("recipes/ours/recipe.yaml", before)
+
+    answer = cli("edit", "ours", "--pin", pin)
+
+    assert answer.code == 0, answer.stderr
+    assert changed_lines(before, path.read_text()) == ([held.splitlines(keepends=True)[-1]], [added])
+
+
+def test_a_pin_that_the_recipe_extends_over_is_replaced_in_the_recipe_of_the_users(cli: Cli, write: Write) -> None:
+    write("recipes/below/recipe.yaml", SMALL + "python: {version: 3.12.1, reason: r}\nrequire: {zlib-ng: 2.2.1}\n")
+    path = write("recipes/ours/recipe.yaml", "extends: below\ndescription: Ours.\n")
+
+    answer = cli("edit", "ours", "--pin", "python@3.13.1", "--pin", "zlib-ng@2.2.4")
+
+    assert answer.code == 0, answer.stderr
+    assert path.read_text().endswith("python: '3.13.1'\nrequire:\n  zlib-ng: '2.2.4'\n")
+    assert "no coupling is known for zlib-ng" in answer.stderr
+
+
+@pytest.mark.parametrize("pin", ["torch", "2.9", "py-torch@@", "py-torch@", "py-torch@2 +cuda"])
+def test_what_is_no_pin_is_refused(cli: Cli, pin: str) -> None:
+    answer = cli("edit", "pytorch-2.9", "--pin", pin)
+
+    assert answer.code == 2
+    assert f"--pin {pin}: not PKG@VERSION" in answer.stderr

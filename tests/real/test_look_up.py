@@ -61,7 +61,6 @@ def test_the_repositories_of_a_site_file_are_looked_into(
         answer = cli(*words)
         assert answer.code == 2
         assert "no package repository has pigz@9.1" in answer.stderr
-    assert "no package repository was looked into" not in cli("upgrade", path, "--to", "zstd@1.5.6").stderr
 
 
 def test_a_repository_that_cannot_be_had_is_said_and_nothing_of_what_is_in_it(
@@ -76,33 +75,3 @@ def test_a_repository_that_cannot_be_had_is_said_and_nothing_of_what_is_in_it(
     assert "--repo ours=PATH" in held.stderr
     assert "could not fetch the package repository ours" in built.stderr
     assert "no package repository has" not in held.stderr + built.stderr
-
-
-def test_upgrade_says_which_inherited_pins_are_gone(cli: Cli, real_spack: RealSpack) -> None:
-    answer = cli("upgrade", "pytorch-2.9", "--to", "torch@2.10", "--dry-run", *real_spack.options)
-
-    assert answer.code == 0, answer.stderr
-    assert "no package repository has python@=3.12.12" in answer.stderr
-    assert "ca-certificates-mozilla@2025-08-12 (has 2026-03-19)" in answer.stderr
-
-
-def test_upgrade_refuses_a_version_that_is_not_there(cli: Cli, real_spack: RealSpack, write: Write) -> None:
-    path = write("recipes/mine/recipe.yaml", LOCAL)
-
-    answer = cli("upgrade", "mine", "--to", "hdf5@99", *real_spack.options)
-
-    assert answer.code == 2
-    assert "no package repository has hdf5@99" in answer.stderr
-    assert path.read_text() == LOCAL
-
-
-def test_upgrade_moves_a_pin_that_is_gone_to_the_nearest_version(cli: Cli, real_spack: RealSpack, write: Write) -> None:
-    path = write("recipes/mine/recipe.yaml", f"{LOCAL}require: {{zstd: =1.5.4-gone}}\n")
-
-    answer = cli("upgrade", "mine", "--to", "hdf5@1.14.6", *real_spack.options)
-
-    assert answer.code == 0, answer.stderr
-    assert "hdf5@1.14.6" in path.read_text()
-    assert "zstd: '=1.5.4'" in path.read_text()
-    assert "1.5.4-gone" not in answer.stderr
-    assert cli("validate", path, *real_spack.options).code == 0

@@ -1,4 +1,4 @@
-"""The arguments of `build`, `edit`, `upgrade`, `validate` and `diff`."""
+"""The arguments of `build`, `edit`, `validate` and `diff`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import typer
 
 from uenvtool.core.options import JSON, command
 from uenvtool.core.result import Result
-from uenvtool.env.request import BuildRequest, EditRequest, UpgradeRequest
+from uenvtool.env.request import BuildRequest, EditRequest
 
 
 @command(BuildRequest)
@@ -26,14 +26,6 @@ def edit(request: EditRequest) -> Result:
     from uenvtool.env.edit import edit as work
 
     return work.edit(request)
-
-
-@command(UpgradeRequest)
-def upgrade(request: UpgradeRequest) -> Result:
-    """Move a recipe to another version of a package, with what is coupled to it, and show the change."""
-    from uenvtool.env import upgrade as work
-
-    return work.upgrade(request)
 
 
 def validate(

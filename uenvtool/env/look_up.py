@@ -1,4 +1,4 @@
-"""Recipes held against package repositories at hand, for `validate`, `edit` and `upgrade`."""
+"""Recipes held against package repositories at hand, for `validate` and `edit`."""
 
 from __future__ import annotations
 

@@ -59,14 +59,3 @@ class EditRequest(Changes):
     spack: SpackPath = None
     repo: Repos = ()
     dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False
-
-
-@value_class
-class UpgradeRequest:
-    """A request to move a recipe to another version."""
-
-    recipe: RecipeName
-    to: Annotated[str, Option(metavar="PKG@VERSION", help="Where to move; torch is py-torch.")]
-    spack: SpackPath = None
-    repo: Repos = ()
-    dry_run: Annotated[bool, Option(help="Show the change; write nothing.")] = False

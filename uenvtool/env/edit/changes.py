@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.yamltext import scalar
 from uenvtool.env.edit.document import Document
 from uenvtool.env.request import Changes
-from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
+from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
+from uenvtool.knowledge.version import Versions
 
 ADDED = "added"
 """The group that new specs go into if the recipe has several."""
 
 
-def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = None) -> str:
+def edited(
+    text: str,
+    changes: Changes,
+    inherited: Mapping[str, str] | None = None,
+    places: Mapping[str, Sequence[Sequence[str]]] | None = None,
+) -> str:
     """Return the text of a recipe with changes. inherited: the packages of what it extends, each with its group;
-    an empty one for a pin.
+    an empty one for a pin. places: where pins of packages go, by the names that lead there, if not into `require`.
 
     Raises BadInput for a spec that is none, for a package to remove that is not in the recipe, and for a
     reason that nothing is left to stand beside.
@@ -35,8 +42,18 @@ def edited(text: str, changes: Changes, inherited: Mapping[str, str] | None = No
     for package in changes.remove:
         document = _removed(document, package, changes.reason, inherited)
     for pin in changes.pin:
-        document = _pinned(document, pin, changes.reason)
+        package, _ = pinned(pin)
+        for names in (places or {}).get(package) or [("require", package)]:
+            document = _pinned(document, pin, names, changes.reason, inherited)
     return document.text
+
+
+def pinned(pin: str) -> tuple[str, Versions]:
+    """Return the package and the versions of a pin. Raises BadInput if it is not PKG@VERSION."""
+    spec = _parsed(pin) if re.fullmatch(r"[^@\s+~%^]+@[^@\s+~%^]+", pin) else None
+    if spec is None or spec.versions is None:
+        raise BadInput(f"--pin {pin}: not PKG@VERSION", hint="for example --pin py-torch@2.7.1")
+    return spec.package, spec.versions
 
 
 def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
@@ -83,25 +100,38 @@ def _removed(document: Document, package: str, reason: str, inherited: Mapping[s
     return document.with_remark(document.at("remove"), f"{package}: {reason}") if reason else document
 
 
-def _pinned(document: Document, pin: str, reason: str) -> Document:
-    package, at, version = pin.partition("@")
-    if not (at and version) or _package(pin) != package:
-        raise BadInput(f"--pin {pin}: not PKG@VERSION", hint="for example --pin py-torch@2.7.1")
-    value = f"{{version: {scalar(version)}, reason: {scalar(reason)}}}" if reason else scalar(version)
-    require = document.at("require")
-    if require is None:
-        lines = ["", f"  {scalar(package)}: {value}"]
-        return document.with_entry(document.top, "require", lines, f"{{{scalar(package)}: {value}}}")
-    known = document.at("require", package)
+def _pinned(document: Document, pin: str, names: Sequence[str], reason: str, inherited: Mapping[str, str]) -> Document:
+    """Return with a version at the place that names lead to; `groups`: in the root spec of its package."""
+    package, _, version = pin.partition("@")
+    if names[0] == "groups":
+        return _moved(document, package, version, reason, inherited)
+    key, shown = ("spec", pin) if names[0] == "compiler" else ("version", version)
+    value = f"{{{key}: {scalar(shown)}, reason: {scalar(reason)}}}" if reason else scalar(shown)
+    known = document.at(*names)
     if known is None:
-        return document.with_entry(require, package, [value], value)
+        *above, name = names
+        mapping = document.at(*above)
+        if mapping is None:
+            lines = ["", f"  {scalar(name)}: {value}"]
+            return document.with_entry(document.top, above[0], lines, f"{{{scalar(name)}: {value}}}")
+        return document.with_entry(mapping, name, [value], value)
     if not _is_mapping(known):
-        return document.with_value(("require", package), value)
-    if document.at("require", package, "version") is None:
-        document = document.with_entry(known, "version", [scalar(version)], scalar(version))
+        return document.with_value(tuple(names), value)
+    if document.at(*names, key) is None:
+        document = document.with_entry(known, key, [scalar(shown)], scalar(shown))
     else:
-        document = document.with_value(("require", package, "version"), scalar(version))
-    return _with_reason(document, document.at("require", package), reason)
+        document = document.with_value((*names, key), scalar(shown))
+    return _with_reason(document, document.at(*names), reason)
+
+
+def _moved(document: Document, package: str, version: str, reason: str, inherited: Mapping[str, str]) -> Document:
+    """Return with another version in the root spec of a package; what it inherits is laid under it."""
+    spec = package
+    if found := _roots(document).get(package):
+        group, index = found
+        spec = _spec_of(document.at("groups", group, "specs").value[index]).value
+    moved = re.sub(rf"^{re.escape(package)}(@[^\s+~%^]+)?", lambda _: f"{package}@{version}", spec)
+    return _added(document, moved, reason, inherited)
 
 
 def _roots(document: Document) -> dict[str, tuple[str, int]]:
@@ -139,10 +169,14 @@ def _is_mapping(node: object) -> bool:
 
 
 def _package(spec: str) -> str:
-    try:
-        package = parse_spec(spec).package
-    except SpecSyntaxError as error:
-        raise BadInput(f"{spec!r} is not a spec: {error}", hint="for example hdf5@1.14 +mpi") from error
+    package = _parsed(spec).package
     if not package:
         raise BadInput(f"{spec!r} names no package", hint="for example hdf5@1.14 +mpi")
     return package
+
+
+def _parsed(spec: str) -> Spec:
+    try:
+        return parse_spec(spec)
+    except SpecSyntaxError as error:
+        raise BadInput(f"{spec!r} is not a spec: {error}", hint="for example hdf5@1.14 +mpi") from error

@@ -5,21 +5,26 @@ from __future__ import annotations
 import contextlib
 import difflib
 import shlex
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
-from uenvtool.env.edit.changes import edited
+from uenvtool.core.words import grouped
+from uenvtool.env.edit.changes import edited, pinned
 from uenvtool.env.look_up import Repositories, at_hand
 from uenvtool.env.repository import problems
 from uenvtool.env.request import EditRequest
+from uenvtool.knowledge.checks import applied_couplings, load_recipe
 from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED, extending
+from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.source import content, decoded, instead_of_file
+from uenvtool.knowledge.version import Versions
 
 OWN = "my-"
 """What stands before the name of a built-in recipe in the name of the one that extends it."""
@@ -50,16 +55,16 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
     with contextlib.nullcontext() if dry_run else files.locked(path.parent, wait=True, below=False):
         was = _text(path) if path.is_file() else ""
         before = was or start
-        after = edited(before, request, _inherited(path, before))
+        after = edited(before, request, _inherited(path, before), _places(path, before, request.pin))
         with instead_of_file(path, after.encode()):
-            RECIPE.load(str(path.absolute()))
+            changed = load_recipe(str(path.absolute()))
             BadInput.raise_any(problems(repositories.missing_for(str(path.absolute()))))
         if not dry_run:
             files.write(path, after, keep_mode=True)
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
         file=_diff(was, after, path),
-        notes=(*notes, f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
+        notes=(*notes, *_coupled(changed, request.pin), f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
         next=() if dry_run else (f"uenvtool build {_called(path)}",),
     )
 
@@ -83,6 +88,40 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
         specs = group.get("specs")
         found |= {package_of(entry): name for entry in (specs.value if specs else ()) if entry.position.file != own}
     return found
+
+
+def _places(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
+    """Return where a recipe, or what it extends, holds a package at another version than its pin, by package."""
+    if not pins:
+        return {}
+    with instead_of_file(path, text.encode()):
+        recipe = read_recipe(str(path.absolute()))
+    held: list[tuple[str, tuple[str, ...], Versions | None]] = [
+        *((root.spec.package, ("groups",), root.spec.versions) for root in recipe.roots),
+        *((name, ("require", name), pin.version) for name, pin in recipe.require.items()),
+        *((name, ("compilers", name), pin.version) for name, pin in recipe.compilers.items()),
+    ]
+    if recipe.python:
+        held.append(("python", ("python",), recipe.python.version))
+    if recipe.compiler:
+        held.append((recipe.compiler.spec.package, ("compiler",), recipe.compiler.spec.versions))
+    wanted = dict(map(pinned, pins))
+    apart = [
+        (name, place)
+        for name, place, versions in held
+        if name in wanted and versions and not versions.intersects(wanted[name])
+    ]
+    return grouped(dict.fromkeys(apart))
+
+
+def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
+    for package, _ in map(pinned, pins):
+        reasons = [
+            f"coupled to {package}: {rule.reason} ({rule.position})"
+            for rule in applied_couplings(recipe)
+            if rule.when.package == package
+        ]
+        yield from reasons or [f"no coupling is known for {package}"]
 
 
 def _called(path: Path) -> str:
