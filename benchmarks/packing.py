@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from overlay import GUIDE
-from side_by_side import Comparison, Place, Way, growth
+from side_by_side import Comparison, Place, Way
 from uv import find_uv_bin
 
 from uenvtool.core import files
@@ -37,22 +37,6 @@ def comparisons(place: Place) -> Iterator[Comparison]:
     yield Comparison("Packing an environment", ways, about, rounds=3)
     compiled = [images.compiled(), Way("uenvtool, any environment", images.packed(venv), images.cached(venv))]
     yield Comparison("Packing what has no bytecode", compiled, about, rounds=3)
-    ways = []
-    for size in (10, 100) if place.small else (100, 1_000, 3_000, 10_000, 30_000):
-        tree, image = _tree(place, size), place.folder / f"tree{size}.squashfs"
-        ways.append(Way(f"{size} files", _weighed(image, place.tool("pack", tree, "-o", image)), images.cached(tree)))
-    about = "`uenvtool pack`, start and all; files of 0.5 to 10 kB of text each."
-    yield Comparison("Packing, by the number of files", ways, about, rounds=3, remarks=growth)
-
-
-def _tree(place: Place, size: int) -> Path:
-    """Return a folder of so many files, a hundred in a folder."""
-    tree = place.folder / f"tree{size}"
-    for number in range(size):
-        path = tree / str(number // 100) / f"{number}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"line {number}\n" * (50 + number % 900))
-    return tree
 
 
 def environment(place: Place) -> Path:

@@ -33,7 +33,6 @@ READERS = {
         "venv": Command("venv", "Lay Python packages of your own over a uenv or container."),
         "shell": Command("venv", "Open a shell in an overlay on its base."),
         "kernel": Command("venv", "Start an overlay from Jupyter."),
-        "pack": Command("image", "Pack data, a cache or an environment into one file for jobs."),
         "job": Command("job", "Write and submit a tuned multi-node job; check batch scripts."),
         "activate": Command("activation", "Set the network and the libraries up in a shell or a job."),
         "explain": Command("activation", "Say what a variable is set to, why, and who says so."),

@@ -65,8 +65,6 @@ WAYS_OUT = {
     "image build mine -N 2": "add --slurm",
     "image sbom empty/spack.lock": "`uenvtool build RECIPE` makes it again",
     "container --from a:b --pip a==": "--pip metatrain",
-    "pack recipes --mount rel": "take an absolute path",
-    "pack recipes -o deep.lock/a.squashfs": "name another place, or move it out of the way",
     "job python train.py": "a program and its options stand behind `--`",
     "job --lr 3 -- python train.py": "a program and its options stand behind `--`",
     "job check empty.lock": "name a batch script or EDF",
@@ -95,7 +93,7 @@ def test_the_hint_is_of_what_is_wrong_and_comes_before_any_work(cli: Cli, place:
     assert not (place / "v").exists()
 
 
-@pytest.mark.parametrize("line", [line for line in WAYS_OUT if line.startswith(("image build", "pack"))])
+@pytest.mark.parametrize("line", [line for line in WAYS_OUT if line.startswith("image build")])
 def test_bad_input_is_told_before_a_program_that_is_missing(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:

@@ -250,7 +250,7 @@ def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
     (hub / "hub" / "one-more").touch()
     monkeypatch.setenv("HF_HUB_CACHE", str(hub / "hub"))
     assert found(cli)["hub-cache-on-shared-disk"] == f"HF_HOME {hub}, 2000 files or more on lustre"
-    assert f"\nuenvtool pack {hub}\n" in cli("doctor", "--fix").stdout
+    assert f"\nmksquashfs {hub} hub.squashfs\n" in cli("doctor", "--fix").stdout
     monkeypatch.delenv("HF_HUB_CACHE")
     monkeypatch.setenv("HF_HOME", str(place / "elsewhere"))
     assert "hub-cache-on-shared-disk" not in found(cli)

@@ -81,21 +81,6 @@ def test_staged_images_are_mounted_from_the_memory_of_the_nodes(world: World, sl
     assert not [copy for copy in copies if copy.exists()]
 
 
-def test_packed_data_are_at_their_own_place_in_each_rank(world: World, slurm: Slurm) -> None:
-    (world.folder / "data").mkdir()
-    (world.folder / "data" / "text").write_text("of the image")
-    packed = world.run("uenvtool pack data")
-    (world.folder / "data" / "text").write_text("of the disk")
-    assert packed.returncode == 0, packed.stderr
-
-    option = f"--mount-data data.squashfs:{world.folder}/data"
-    code, output = submitted(world, slurm, f"{JOB} --nodes 1 --image {LABEL} {option} -- cat data/text")
-
-    assert code == 0, output
-    assert output.count("of the image") == 4
-    assert (world.folder / "data" / "text").read_text() == "of the disk"
-
-
 def test_an_overlay_on_another_base_is_refused(world: World) -> None:
     ran = world.run(f"{JOB} --image pytorch/v2.9.1:v2 --venv myenv -- python train.py")
 

@@ -20,22 +20,6 @@ image = typer.Typer(
 )
 
 
-def pack(
-    folder: Path = typer.Argument(..., metavar="DIR", help="What jobs read: a data set, a cache, an environment."),
-    output: Path | None = typer.Option(None, "-o", metavar="FILE", help="The image; default: DIR's name, here."),
-    mount: str = typer.Option("", metavar="PATH", help="Where jobs see it; default: at DIR's own place."),
-    json_: bool = JSON,
-) -> int:
-    """Pack a folder of many files into one image.
-
-    A job mounts it: `uenvtool job --mount-data FILE:PATH -- python train.py`
-    """
-    from uenvtool.core import console
-    from uenvtool.image.data import pack_data
-
-    return console.show(pack_data(folder, output, mount, console.progress), as_json=json_)
-
-
 IMAGES = typer.Argument(..., metavar="FILE...", help="Images: squashfs files.")
 
 

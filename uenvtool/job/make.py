@@ -225,9 +225,6 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
     """Yield what it leaves out of its user's, and may miss when it runs: its script, cores, storage, a fit overlay."""
     yield from skipped_file_notes(RUNTIME, LAUNCHER)
     yield from _missing_script(plan, overlay)
-    for file, _ in plan.data_images:
-        if not Path(file).exists():
-            yield f"--mount-data {file} is not here: the nodes must have it"
     runner = _RUNNER.match(" ".join((*plan.command.program, *plan.command.words)))
     if runner and plan.image:
         yield (
@@ -329,7 +326,7 @@ def _refuse_unmounted(plan: JobPlan) -> None:
     home = [os.path.expanduser("~")] if plan.use.step else []
     seen = [mount.partition(":")[0] for mount in (*plan.knowledge.mounts, *plan.request.mount)]
     seen += [bind.inside for bind in plan.knowledge.binds] + [plan.request.workdir or os.getcwd(), *home]
-    inside = [mount.rpartition(":")[2] for mount in (*plan.request.mount, *plan.request.mount_data)]
+    inside = [mount.rpartition(":")[2] for mount in plan.request.mount]
     for word in plan.command.words:
         path = word.rpartition("=")[2]
         if not path.startswith("/") or _HOST_FOLDERS.match(path) or not os.path.exists(path):

@@ -110,12 +110,6 @@ class JobPlan:
         return (self.image, packed) if packed else (self.image,)
 
     @property
-    def data_images(self) -> tuple[tuple[str, str], ...]:
-        """Return the images of data that the job mounts, each with its place."""
-        pairs = (text.rpartition(":") for text in self.request.mount_data)
-        return tuple((file if file.startswith(("/", ".")) else f"./{file}", place) for file, _, place in pairs)
-
-    @property
     def views(self) -> str:
         """Return the views that the uenv plugin loads, the overlay's last, so that its programs come first."""
         overlay = self.overlay
@@ -252,7 +246,6 @@ def refuse_unfit(request: JobRequest, system: System, runtime: Runtime) -> None:
         (in_slurm, only_slurm, "Slurm"),
         (use.scheduler == KUBERNETES, only_pods, "pods"),
         (use.image == CONTAINER and use.scheduler == SLURM, ("mount",), "containers on a node"),
-        (in_slurm and use.image in (UENV, CONTAINER), ("mount_data",), "a uenv or a container on a node"),
     ):
         given = [f"--{name.replace('_', '-')}" for name in names if getattr(request, name)]
         if given and not is_there:
@@ -381,7 +374,7 @@ def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
     if "mem" in defaults:
         yield Explained("mem", defaults["mem"], "")
     if not request.stage:
-        images = ",".join((*plan.images, *map(":".join, plan.data_images)))
+        images = ",".join(plan.images)
         for name, value in plan.use.sbatch.items():
             yield Explained(name, filled_where_marked(value, IMAGES=images, VIEWS=plan.views), "")
     if request.workdir:

@@ -157,7 +157,7 @@ def _directive(directive: Explained) -> str:
 def _srun_options(plan: JobPlan) -> str:
     """Return the options of srun that load the images."""
     staged = plan.request.stage and plan.use.staged
-    copies = ",".join((*_copies(plan), *map(":".join, plan.data_images)))
+    copies = ",".join(_copies(plan))
     edf = edf_name(plan)
     named = (
         _submitted_with(plan, ".toml") if plan.request.workdir else quoting.sh_word(edf if "/" in edf else f"./{edf}")
@@ -242,8 +242,6 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
         yield quoting.sh_word(mount), ""
     for mount in plan.request.mount:
         yield quoting.sh_word(mount), "--mount"
-    for image, place in plan.data_images:
-        yield quoting.sh_word(_mounted(plan, mountable(image), place)), "--mount-data"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)
@@ -253,9 +251,9 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
         yield quoting.sh_word(_mounted(plan, path)), "the packed Python overlay"
 
 
-def _mounted(plan: JobPlan, image: str, place: str = "") -> str:
-    """Return an image as its runtime mounts it, by default at the overlay's place."""
-    place = place or (plan.overlay.mount if plan.overlay else "")
+def _mounted(plan: JobPlan, image: str) -> str:
+    """Return an image as its runtime mounts it at the overlay's place."""
+    place = plan.overlay.mount if plan.overlay else ""
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
@@ -475,8 +473,6 @@ def _edf_mounts(plan: JobPlan) -> Iterator[str]:
         yield f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs"
     for mount in plan.request.mount:
         yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
-    for image, place in plan.data_images:
-        yield f"  {quoting.toml(_mounted(plan, _from_submission(image), place))}, # --mount-data"
     if plan.overlay is None:
         return
     path = mountable(plan.overlay.image)

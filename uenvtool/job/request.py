@@ -26,7 +26,6 @@ _FORMS = {
 }
 """The form of each text, and an example; `re` compiles those that are asked for."""
 _MOUNT = r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?"
-_DATA = r"[A-Za-z0-9_./@%-]+:(/[A-Za-z0-9_.@%-]+)+"
 _CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
 _VARIABLE = r"[A-Za-z_]\w*"
 
@@ -57,9 +56,6 @@ class JobRequest:
     workaround: Workarounds = ()
     option: Annotated[tuple[str, ...], Option(metavar="OPTION", help="A further option of sbatch.")] = ()
     mount: Annotated[tuple[str, ...], Option(metavar="PATH[:PATH]", help="A folder that the container sees too.")] = ()
-    mount_data: Annotated[
-        tuple[str, ...], Option(metavar="FILE:PATH", help="An image of `uenvtool pack`, mounted at a path.")
-    ] = ()
     env: Annotated[tuple[str, ...], Option(metavar="NAME=VALUE", help="A variable of the ranks.")] = ()
     workdir: Annotated[str, Option(metavar="PATH", help="Where it runs; default: where sbatch is called.")] = ""
     stage: Annotated[bool, Option(help="Copy the images to the memory of each node first.")] = False
@@ -120,7 +116,6 @@ def _problems(request: JobRequest) -> Iterator[Problem]:
     for words, form, option, example in (
         (request.option, r"(#SBATCH )?-[^\n\r]+", "option", "'--mem=0'"),
         (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
-        (request.mount_data, _DATA, "mount-data", "data.squashfs:/capstor/scratch/me/data"),
         (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
         ([request.uid] if request.uid else [], r"\d+(:\d+)?", "uid", "1234:5678"),
         (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),

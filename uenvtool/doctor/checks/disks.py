@@ -49,4 +49,6 @@ def _hub_caches(here: Snapshot) -> Iterator[Fault]:
         inside = any(folder.path.startswith(f"{other.path}/") for other in caches.values())
         if folder.disk in SHARED and folder.files >= MANY_FILES and not inside:
             detail = f"{variable} {folder.path}, {folder.files} files or more on {folder.disk}"
-            yield Fault("hub-cache-on-shared-disk", detail, (f"uenvtool pack {quoting.sh_word(folder.path)}",))
+            yield Fault(
+                "hub-cache-on-shared-disk", detail, (f"mksquashfs {quoting.sh_word(folder.path)} hub.squashfs",)
+            )
