@@ -62,7 +62,6 @@ WAYS_OUT = {
     "image build env": "name the folder of a spack.yaml with its spack.lock",
     "image build mine --mirror gone": "`spack -e DIR mirror create --all -d FOLDER` fills one",
     "image build mine --post-install gone": "check the name",
-    "image build mine -N 2": "add --slurm",
     "image sbom empty/spack.lock": "`uenvtool build RECIPE` makes it again",
     "container --from a:b --pip a==": "--pip metatrain",
     "job python train.py": "a program and its options stand behind `--`",

@@ -21,7 +21,6 @@ from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel
 from tests.support.programs import program
 from tests.support.trees import files
-from uenvtool.env.install import ENVIRONMENT, JOB, WORK
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]
@@ -186,36 +185,6 @@ def test_venv(torch_here: BaseHere, place: Path, packed: bool) -> None:
 def stand_in(path: Path, code: str) -> Path:
     """A Python program in place of another; gives the folder above its bin."""
     return program(path, f"#!{sys.executable}\nimport sys\n{code}\n").parents[1]
-
-
-def test_image_of_a_job(environment: Installable, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a job is given is whole, and so is what `image status` reads; stand-ins are Spack and sbatch."""
-    need("mksquashfs", "unsquashfs")
-    store = filled_store(place / "store", environment, when=1e9)
-    root = stand_in(place / "spack/bin/spack", "'--version' in sys.argv and print('1.1.0')")
-    stand_in(place / "spack/bin/sbatch", "print(4711)")
-    monkeypatch.setenv("PATH", f"{root / 'bin'}:/usr/bin:/bin")
-    words: Words = ["image", "build", environment.folder, "--spack", root, "--store", store, "-o", "i.squashfs"]
-    work, lock = store / WORK, (environment.folder / "spack.lock").read_text()
-
-    def turn(number: int) -> Words:
-        return [*words, "--slurm", "--time", f"{number % 1000 + 1}"]
-
-    def whole() -> None:
-        script = (work / "build.sh").read_text()
-        assert len(re.findall(r"(?m)^#SBATCH --time=\d+$", script)) == 1
-        assert script.endswith('"${build[@]}" # what is left, then the view and the image\n')
-        assert (store / ENVIRONMENT / "spack.lock").read_text() == lock
-        assert json.loads((work / JOB).read_text())["job"] == "4711"
-
-    with server() as running:
-        for number in turns(running, turn, whole, CASES or 3):
-            if number % 5 == 0:
-                ends_well(running, turn(number))
-                assert f"--time={number % 1000 + 1}\n" in (work / "build.sh").read_text()
-        ends_well(running, words)  # as the job does, which has the store for itself
-    assert list(store.rglob(".*.uenvtool-part")) == []
-    assert sorted(path.name for path in place.iterdir()) == ["i.squashfs", "spack", "store"]
 
 
 def test_image(environment: Installable, place: Path) -> None:

@@ -322,12 +322,11 @@ TESTED_BY = {
     31: "tests/faults/test_kills.py::test_job",
     32: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
     33: "tests/knowledge/test_site.py::test_the_current_folder_is_not_looked_into",
-    35: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
-    36: "tests/knowledge/test_compiled.py::test_a_changed_file_is_read_anew_although_a_tree_of_its_name_is_there",
-    34: "tests/image/test_prune.py::test_what_is_not_ours_or_in_use_stays",
-    37: "tests/faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before",
-    38: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
-    39: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
+    34: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
+    35: "tests/knowledge/test_compiled.py::test_a_changed_file_is_read_anew_although_a_tree_of_its_name_is_there",
+    36: "tests/faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before",
+    37: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
+    38: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
 }
 """The test of each numbered sentence."""
 

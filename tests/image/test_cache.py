@@ -12,7 +12,6 @@ import pytest
 from tests.conftest import Cli
 from tests.support.kept_images import ENVIRONMENT, NAME, inputs, packed_image, spack_that_only_has_a_version
 from tests.support.needs import needs
-from tests.support.programs import program
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import silent
 from uenvtool.image.cache import Folder, Key, Registry, fetch, is_made_of, named_cache, store
@@ -185,21 +184,6 @@ def test_the_mark_of_another_image_marks_none(cli: Cli, place: Path, words: list
     assert marked
     assert json.loads(again.stdout)["tested"] is False
     assert "not marked as tested" in again.stderr
-
-
-def test_no_job_is_submitted_for_an_image_that_a_place_has(
-    cli: Cli, place: Path, words: list[str | Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (place / "kept").mkdir()
-    packed_image(place / "kept" / f"{NAME}-{inputs()}.squashfs", inputs())
-    program(place / "sbatch", "exit 9")
-    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
-
-    answer = cli(*words, "--slurm", "--tag", "hash", "--images", place / "kept", "--json")
-
-    assert answer.code == 0, answer.stderr
-    assert json.loads(answer.stdout)["taken_from"] == str(place / "kept")
-    assert is_made_of(place / "image.squashfs", inputs())
 
 
 def test_without_the_hash_in_its_name_no_place_is_asked(cli: Cli, place: Path, words: list[str | Path]) -> None:

@@ -1,4 +1,4 @@
-"""Hands a batch script to Slurm, for every command that has one."""
+"""Hands a job to Slurm or Run:ai."""
 
 from __future__ import annotations
 
@@ -29,16 +29,12 @@ def require_sbatch() -> None:
         )
 
 
-def submitted(words: Sequence[str], script: str | Path, *, program: str, cwd: Path | None = None) -> str:
+def submitted(words: Sequence[str], script: str | Path, *, program: str) -> str:
     """Run what submits a script; gives what it prints, for `sbatch --parsable` the job's number.
 
     program: what has to take the job, as a user calls it. Raises ToolFailed if it does not.
     """
-    return output_or_raise(tools.run([*words, script], cwd=cwd), script, program=program)
-
-
-def output_or_raise(done: tools.Completed, script: str | Path, *, program: str) -> str:
-    """Return what a program printed that submitted a script. Raises ToolFailed if it did not take the job."""
+    done = tools.run([*words, script])
     if done.code != 0:
         hint = f"the job is in {script}: `{done.command}`"
         raise ToolFailed(f"{program} did not take the job: {done.reason}", hint=hint)

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.files import make_folder, mark_used, remove_file, remove_tree, scratch_folder, write_all
+from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
@@ -29,8 +29,6 @@ WORK = ".uenvtool-install"
 STAGE = f"{WORK}/stage"
 LOG = "spack.log"
 """The file in WORK with all that Spack printed in a run that failed; a run that does not removes it."""
-JOB = "job.json"
-"""The file in WORK that names the Slurm job and the image."""
 BUILDER = "uenvtool"
 """The user's name for a build, whoever runs it. Spack puts the name into the path that packages are built in, which
 gets into them, unless the path has it already (stage.py, _resolve_paths): STAGE has this one. Spack 1.1 asks the
@@ -185,7 +183,6 @@ def install(
             hint=f"make it (`mkdir {environment.mount}` as root); it stays empty",
         )
     with scratch_folder() if options.beside_others else contextlib.nullcontext(store / WORK) as work:
-        mark_used(store / WORK)  # what is pruned was not used for long
         write_scope(work / "configuration", configuration(environment, options))
         view = False if options.beside_others else _views(environment)
         for name in environment.views if view else ():
@@ -213,15 +210,6 @@ def write_locks(environments: Sequence[Installable], store: Path) -> None:
         if os.fspath(lock.relative_to(folder)) not in {*locks, *of_compilers}:
             remove_file(lock)
     write_all(folder, locks)
-
-
-def has_locks(environments: Sequence[Installable], store: Path) -> bool:
-    """Tell if a store has just these locks: who installs from it now goes on with them."""
-    folder = store / ENVIRONMENT
-    return all(
-        (folder / name).is_file() and (folder / name).read_text(encoding="utf-8") == text
-        for name, text in _locks(environments).items()
-    )
 
 
 def _locks(environments: Sequence[Installable]) -> dict[str, str]:

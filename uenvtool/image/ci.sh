@@ -7,7 +7,7 @@
 #   ci.sh publish    put it into DEPLOY, if it passed; with RELEASE in a registry, under that tag too
 # IMAGES and DEPLOY are places that keep images: a folder, or oci://REGISTRY/PATH, for which skopeo is logged in.
 # TESTS is a script that gets the image; where it leaves ReFrame's report in REFRAME_REPORT, that report decides.
-# BUILD_OPTIONS are further options of image build, such as --slurm --nodes 4 --account g123 --wait.
+# BUILD_OPTIONS are further options of image build, such as --cache URL.
 environments=(@ENVIRONMENTS@)
 recipes=(@RECIPES@) # of each
 where=(@WHERE@)

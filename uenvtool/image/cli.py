@@ -6,7 +6,6 @@ from pathlib import Path
 
 import typer
 
-from uenvtool.core.errors import BadInput
 from uenvtool.core.options import JSON, WholeSentences, command
 from uenvtool.core.result import Result
 from uenvtool.image.pipeline import PipelineRequest
@@ -30,25 +29,10 @@ def build(request: ImageRequest) -> Result:
     from uenvtool.core import console
     from uenvtool.image.build import build_image
     from uenvtool.image.site import check
-    from uenvtool.image.slurm import build_on_slurm
 
     if request.check:
         return check(request, console.progress)
-    if not request.slurm and (request.nodes > 1 or request.wait):
-        raise BadInput("--nodes and --wait are for a build in a Slurm job", hint="add --slurm")
-    work = build_on_slurm if request.slurm else build_image
-    return work(request, console.progress)
-
-
-@image.command()
-def status(
-    store: Path = typer.Argument(..., metavar="DIR", help="The store that an image is built in."), json_: bool = JSON
-) -> int:
-    """Show how far an image is: packages that are there, begun, failed and left; exit code 1 if one failed."""
-    from uenvtool.core import console
-    from uenvtool.image.status import status as work
-
-    return console.show(work(store), as_json=json_)
+    return build_image(request, console.progress)
 
 
 @image.command()
@@ -103,21 +87,6 @@ def pipeline(request: PipelineRequest) -> Result:
     from uenvtool.image.pipeline import write_pipeline
 
     return write_pipeline(request)
-
-
-@image.command()
-def prune(
-    folders: list[Path] = typer.Argument(None, metavar="[DIR]...", help="Stores and images, or folders of them."),
-    older: int = typer.Option(30, "--older", min=0, metavar="DAYS", help="Those that were not used for so long."),
-    keep: int = typer.Option(1, "--keep", min=0, metavar="N", help="Of each name the newest N stay."),
-    delete: bool = typer.Option(False, "--delete", help="Remove them; without it they are only shown."),
-    json_: bool = JSON,
-) -> int:
-    """Show the stores and images that were not used for long, and remove them with --delete; default: your stores."""
-    from uenvtool.core import console
-    from uenvtool.image.prune import prune as work
-
-    return console.show(work(folders or [], older, keep, delete=delete, progress=console.progress), as_json=json_)
 
 
 @image.command("mark-tested")

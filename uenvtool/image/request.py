@@ -71,12 +71,6 @@ class ImageRequest:
     install_only: Annotated[
         bool, Option("--install-only", help="Stop before packing; any number may run at once on one --store.")
     ] = False
-    slurm: Annotated[bool, Option("--slurm", help="Build in a Slurm job; the answer is its number.")] = False
-    nodes: Annotated[int, Option("-N", metavar="N", min=1, help="With --slurm: nodes that share the work.")] = 1
-    partition: Annotated[str, Option("-p", metavar="NAME", help="With --slurm: the partition.")] = ""
-    account: Annotated[str, Option("-A", metavar="NAME", help="With --slurm: your project.")] = ""
-    time: Annotated[str, Option("-t", metavar="TIME", help="With --slurm: the time limit.")] = ""
-    wait: Annotated[bool, Option("--wait", help="With --slurm: come back when the job has ended.")] = False
 
     @property
     def repos(self) -> dict[str, Path]:

@@ -1,6 +1,5 @@
 """The one door through which files are written: atomic, locked, and only over what the tool wrote."""
 
-from uenvtool.core.files.atomic import lock_holders as lock_holders
 from uenvtool.core.files.atomic import locked as locked
 from uenvtool.core.files.atomic import require_room as require_room
 from uenvtool.core.files.atomic import set_shared_mode as set_shared_mode

@@ -233,7 +233,7 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError as error:
-        holder = next((number for number in lock_holders(descriptor) if number > 0), 0)
+        holder = next((number for number in _lock_holders(descriptor) if number > 0), 0)
         here = f"process {holder} of this node (`ps -fp {holder}`)"
         who = here if holder else "another uenvtool, on this node or another,"
         hint = f"{who} is writing there: wait until it has ended, or name another place"
@@ -243,13 +243,13 @@ def take_lock(descriptor: int, shown: Path, *, shared: bool = False, wait: bool 
             raise
 
 
-def lock_holders(place: Path | int) -> list[int]:
+def _lock_holders(descriptor: int) -> list[int]:
     """Return the processes of this machine that hold the lock of a file; 0, or less, for one that cannot be seen here.
 
     Asking the kernel for the lock could refuse it to them. Source: proc_locks(5).
     """
     with contextlib.suppress(OSError):
-        status = os.stat(place)
+        status = os.fstat(descriptor)
         name = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
         locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
         return [int(words[4]) for words in locks if words[1] == "FLOCK" and words[5] == name]
