@@ -22,7 +22,6 @@ BLOCKS = read_blocks()
 NOT_RUN = {
     "README.md: scripts/test": "it runs these tests; .ci/run runs it as a newcomer does",
     "docs/images.md: sbatch -N 4 --exclusive --wrap 'srun uenvtool image build pytorch-2.6 --install-only'": "hours",
-    "docs/images.md: uenvtool image build pytorch-2.6 --tag hash \\": "the same",
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
 

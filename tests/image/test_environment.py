@@ -19,7 +19,6 @@ from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.env.installable import Installable, read_installable
 from uenvtool.env.together import together
-from uenvtool.image.cache import inputs_hash
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
@@ -100,7 +99,7 @@ def image_of(store: Path, environment: Installable, target: Path) -> Path:
     """The image of an environment that was installed into a store."""
     scratch = target.with_name(f"{target.name}.scratch")
     scratch.mkdir()
-    pack(find_programs(), image_tree([environment], store, "small", "0" * 12, scratch), target, scratch)
+    pack(find_programs(), image_tree([environment], store, scratch), target, scratch)
     return target
 
 
@@ -208,7 +207,7 @@ def test_an_image_says_of_itself_what_its_recipe_says(environment: Installable, 
 
     env = json.loads((folder / "meta" / "env.json").read_text())
 
-    assert (env["name"], env["description"]) == ("small", "one package of Python.")
+    assert (env["name"], env["description"]) == (environment.name, "one package of Python.")
 
 
 @pytest.mark.parametrize("part", ["set: {'A=1; touch x; B': v}", "unset: ['A; touch x']", "prepend_path: {'A B': /x}"])
@@ -253,7 +252,7 @@ def test_several_environments_share_a_store_and_keep_their_views_and_variables(
     scratch.mkdir()
 
     image = tmp_path / "both.squashfs"
-    pack(find_programs(), image_tree(placed, store, "both", inputs_hash(placed), scratch), image, scratch)
+    pack(find_programs(), image_tree(placed, store, scratch), image, scratch)
 
     assert check(image).problems == []
     unpack(image, folder)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import Cli, Write
 from tests.image.test_environment import SITE, environment, filled_store, image_of
-from tests.support.kept_images import ENVIRONMENT, inputs, packed_image, spack_that_only_has_a_version
+from tests.support.kept_images import ENVIRONMENT
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
 from uenvtool.env.after import run_post_install
@@ -86,20 +86,6 @@ def test_one_that_fails_says_its_last_words(environment: Installable, tmp_path: 
 
     assert "(exit code 3)\n  the license server is away" in str(raised.value)
     assert "post-install.log" in str(raised.value)
-
-
-@pytest.mark.usefixtures("mount_points")
-def test_what_is_named_is_an_input_and_an_image_without_it_is_another_one(cli: Cli, place: Path, write: Write) -> None:
-    spack = spack_that_only_has_a_version(place / "spack")
-    plain = packed_image(place / "pytorch.squashfs", inputs())
-    words = ("image", "build", ENVIRONMENT, "--tag", "hash", "-o", plain, "--spack", spack)
-
-    same = cli(*words)
-    other = cli(*words, "--post-install", write("setup.sh", "#!/bin/sh\n"))
-    another = cli(*words, "--meta", write("tests.yaml", "x: 1\n"))
-
-    assert same.code == 0, same.stderr
-    assert (other.code, another.code) == (4, 4)  # of this Spack nothing can be installed
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,7 @@
-"""Build caches and mirrors of real Spack: filled, taken from, absent, not trusted; images named after their inputs."""
+"""Build caches and mirrors of real Spack: filled, taken from, absent, not trusted."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -83,45 +82,6 @@ def test_a_missing_key_is_said_before_anything_is_built(
     assert "--unsigned" in answer.stderr
     assert not (place / "first.squashfs").exists()
     assert not (place / "store").exists()
-
-
-def test_an_image_of_the_same_inputs_is_not_built_twice(build: Cli, place: Path, cli: Cli) -> None:
-    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
-    (place / "images").mkdir()
-    words = ("--store", place / "store", "-o", place / "images", "--tag", "hash")
-
-    first = json.loads(build(*words).stdout)
-    marked = cli("image", "mark-tested", first["image"])
-    before = os.stat(first["image"])
-    again = json.loads(build(*words).stdout)
-
-    assert marked.code == 0
-    assert Path(first["image"]).name == f"hello-{first['inputs']}.squashfs"
-    assert again == {
-        "image": first["image"],
-        "inputs": first["inputs"],
-        "made_before": True,
-        "tested": True,
-        "taken_from": None,
-    }
-    assert os.stat(first["image"]).st_ino == before.st_ino
-
-
-def test_what_one_machine_put_into_a_place_another_one_takes_and_does_not_build(
-    build: Cli, place: Path, cli: Cli
-) -> None:
-    shutil.copytree(installed_hello().store, place / "store", symlinks=True)
-    kept = ("--tag", "hash", "--images", place / "kept")
-
-    first = build("--store", place / "store", "-o", place / "a.squashfs", *kept, "--push-image", place / "kept")
-    second = build("--store", place / "none", "-o", place / "b.squashfs", *kept)
-
-    assert first.code == 0, first.stderr
-    assert f"{place}/kept is ignored: there is no such folder" in first.stderr
-    assert json.loads(second.stdout)["taken_from"] == str(place / "kept")
-    assert not (place / "none").exists()
-    assert (place / "b.squashfs").read_bytes() == (place / "a.squashfs").read_bytes()
-    assert cli("image", "verify", place / "b.squashfs").code == 0
 
 
 def test_by_a_site_file_one_build_signs_and_fills_the_cache_that_the_next_one_verifies_and_takes(

@@ -209,34 +209,6 @@ def test_a_package_in_a_view_of_symlinks_counts_once(place: Path, cli: Cli) -> N
     ]
 
 
-def test_the_marker_of_a_tested_image_is_held_against_it(place: Path, cli: Cli) -> None:
-    image = uenv(place)
-
-    marked = cli("image", "mark-tested", str(image))
-    checked = subprocess.run(["sha256sum", "--check", "uenv.squashfs.tested"], capture_output=True, check=False)
-    right = cli("image", "verify", str(image))
-    [shown] = data(cli("image", "show", str(image), "--json"))
-    uenv(place, extra={"more": b""})
-    wrong = cli("image", "verify", str(image))
-    [report] = data(cli("image", "verify", str(image), "--json"))
-
-    assert "uenv.squashfs  wrong  " in wrong.stdout
-    assert report["problems"] == ["uenv.squashfs.tested is of another image: test this one, and mark it again"]
-    assert (marked.code, checked.returncode, right.code, wrong.code) == (0, 0, 0, 1)
-    assert shown["tested_sha256"] in (place / "uenv.squashfs.tested").read_text()
-    assert "uenv.squashfs.tested is of another image" in wrong.stderr
-
-
-def test_a_marker_that_is_none_is_refused(place: Path, cli: Cli) -> None:
-    image = uenv(place)
-    (place / "uenv.squashfs.tested").write_text("yes")
-
-    answer = cli("image", "verify", str(image))
-
-    assert answer.code == 2
-    assert "uenvtool image mark-tested" in answer.stderr
-
-
 def test_a_library_that_nobody_has_is_wrong_in_a_uenv(place: Path, cli: Cli) -> None:
     need("gcc")
     (place / "code.c").write_text("int f(void) { return 1; }\n")

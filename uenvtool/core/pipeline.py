@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from uenvtool.core import quoting
-from uenvtool.core.filling import filled
 from uenvtool.core.value import value_class
 
 DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
@@ -15,7 +14,7 @@ DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
 @value_class
 class Job:
     """A job that runs a step of ci.sh. runner: the variable with the tag of its runner. needs: the jobs before it, as
-    YAML. is_for_all: on the default branch alone, since others see what it gives. kept: folders to look at if it fails.
+    YAML. is_for_all: on the default branch alone, since others see what it gives.
     """
 
     step: str
@@ -23,7 +22,6 @@ class Job:
     runner: str
     needs: str
     is_for_all: bool = False
-    kept: Sequence[str] = ()
 
 
 def gitlab(
@@ -37,18 +35,12 @@ def gitlab(
         lines += [f"  tags: [${job.runner}]", f"  needs: {job.needs}"]
         lines += ["  rules:", f"  {DEFAULT_BRANCH}"] if job.is_for_all else []
         lines += ["  script:", f"  - bash {folder}/ci.sh {job.step}"]
-        if job.kept:
-            lines += ["  artifacts:", "    when: on_failure", f"    paths: [{_quoted(job.kept)}]"]
     return "\n".join(lines) + "\n"
 
 
-def end_of_script(*, artifact: bool = False) -> str:
-    """Return the end of a ci.sh: what asks the registry of REGISTRY, what stops, and the call of main.
-
-    artifact: the images are none of containers, of which skopeo gives the manifest and no digest.
-    """
-    text = (Path(__file__).parent / "registry.sh").read_text(encoding="utf-8")
-    return filled(text, HOW="--raw" if artifact else "--no-tags --format '{{.Digest}}'")
+def end_of_script() -> str:
+    """Return the end of a ci.sh: what asks the registry of REGISTRY, what stops, and the call of main."""
+    return (Path(__file__).parent / "registry.sh").read_text(encoding="utf-8")
 
 
 def _quoted(paths: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
@@ -27,19 +27,6 @@ from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.together import together
-from uenvtool.image.cache import (
-    Cache,
-    Fetched,
-    Key,
-    fetch,
-    has_mark_of_another,
-    inputs_hash,
-    is_made_of,
-    marker_of,
-    named_cache,
-    store,
-    tested_sha256,
-)
 from uenvtool.image.environment import image_tree
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack
@@ -65,34 +52,21 @@ SCRATCH_BYTES = 1 << 30
 class ImagePlan:
     """An image that is to be built.
 
-    environments: the first is the image's own. found_spack: None where there is none: an image that somebody else built
-    needs none. store: the folder that is installed into. request: with what the site file adds. caches, push_caches:
-    those that are asked for the image, and those that get it.
+    environments: the first is the image's own. store: the folder that is installed into. request: with what the site
+    file adds.
     """
 
-    found_spack: Spack | None
+    spack: Spack
     environments: tuple[Installable, ...]
-    key: Key
     target: Path
     store: Path
     request: ImageRequest
     site: Site
-    caches: tuple[Cache, ...] = ()
-    push_caches: tuple[Cache, ...] = ()
 
     @property
     def pin(self) -> GitPin:
         """The Spack that resolved it."""
-        return GitPin(url=SPACK_URL, tag=f"v{self.environments[0].lock.spack}")
-
-    @property
-    def spack(self) -> Spack:
-        """What installs it. Raises ToolMissing if it is not here."""
-        if self.found_spack is None:
-            folders = (os.fspath(one.folder) for one in self.environments)
-            words = ["uenvtool", "image", "build", *folders, "-o", os.fspath(self.target)]
-            raise spack_is_missing(self.pin, shlex.join(words))
-        return self.found_spack
+        return _pin(self.environments[0])
 
     @property
     def start(self) -> str:
@@ -108,33 +82,16 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     lock would not install, ToolMissing without Spack or squashfs-tools, ToolFailed if Spack, a program
     or the disk fails, or if packages are to be signed and there is no key.
     """
-    plan, cached, warnings = begun(request, progress, before_work=find_programs)
+    plan = planned_image(request, progress)
     programs = find_programs()
-    if cached:
-        return cached
+    require_site(plan.request, plan.site, plan.spack, progress)
     with keyring(plan.spack, tuple(map(Path, plan.site.keys))) as ring:
-        return _built(plan, programs, warnings, ring, progress)
+        return _built(plan, programs, ring, progress)
 
 
-def begun(
-    request: ImageRequest, progress: Progress, before_work: Callable[[], object] = lambda: None
-) -> tuple[ImagePlan, Result | None, tuple[str, ...]]:
-    """Return the plan, the answer if nothing has to be built, and what is to be said of caches.
-
-    If there is no answer yet, all that the build needs of the site is there. Raises what `build_image` does.
-    """
-    plan = planned_image(request, progress, before_work)
-    cached, warnings = _cached_result(plan, progress)
-    if cached is None:
-        require_site(plan.request, plan.site, plan.spack, progress)
-    return plan, cached, warnings
-
-
-def _built(
-    plan: ImagePlan, programs: Programs, of_caches: tuple[str, ...], ring: Path | None, progress: Progress
-) -> Result:
-    """Install, pack and publish an image that is nowhere yet."""
-    request, spack, marked = plan.request, plan.spack, tested_sha256(plan.target)
+def _built(plan: ImagePlan, programs: Programs, ring: Path | None, progress: Progress) -> Result:
+    """Install, pack and publish an image."""
+    request, spack = plan.request, plan.spack
     if request.push and not is_unsigned(request, plan.site):
         require_key(spack, ring)
     with files.locked(plan.store, shared=request.install_only):
@@ -149,64 +106,65 @@ def _built(
         run_post_install(plan.environments[0], plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:
-                tree = image_tree(plan.environments, plan.store, plan.key.name, plan.key.inputs, scratch)
+                tree = image_tree(plan.environments, plan.store, scratch)
                 packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
-        if marked not in (None, packed.sha256):
-            files.remove_file(marker_of(plan.target))  # of the image that was there before
         notes = _pushed(plan, ring, progress) if request.push else ()
-    stored = store(plan.push_caches, plan.target, plan.key, progress, sha256=packed.sha256)
     pinned = pins(request)
     used = deviations(plan.spack, plan.pin, repository_folders(request.repos, pinned), pinned)
-    warnings = (*of_caches, *used.seen, *absent_caches(request))
-    warnings = (*warnings, *_not_from_caches(request, installed), *stored)
+    warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
 
-def planned_image(request: ImageRequest, progress: Progress, before_work: Callable[[], object]) -> ImagePlan:
+def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     """Decide what is built, of what, and where. An environment is resolved if its lock is of other inputs.
 
-    before_work: raises if something is missing here, once the input is known to be good.
     Raises as `build_image` does, before anything is installed.
     """
     request, site = with_site(request)
-    caches, push_caches = tuple(map(named_cache, request.images)), tuple(map(named_cache, request.push_image))
-    if (caches or push_caches) and not request.tag:
-        raise BadInput("--images and --push-image are for images that are named by their inputs", hint="add --tag hash")
     for place in request.mirror:
         if (folder := folder_of(as_url(place))) and not folder.is_dir():
             hint = "name a folder or a URL; `spack -e DIR mirror create --all -d FOLDER` fills one"
             raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
     own_texts, spack = _own_texts(request), find_spack(request.spack)
-    first, *others = (_environment(source, request, spack, progress, before_work) for source in request.sources)
+    first, *others = (_environment(source, request, spack, progress) for source in request.sources)
     environments = together([replace(first, texts={**first.texts, **own_texts}), *others])
-    key = Key(name=first.name, inputs=inputs_hash(environments))
-    usual = key.file_name if request.tag else f"{first.name}.squashfs"
+    usual = f"{first.name}.squashfs"
     output = request.output or usual
     is_folder = os.path.isdir(output) or str(output).endswith("/")
     target = Path(os.path.abspath(os.path.join(output, usual) if is_folder else output))
     refuse_foreign(target)
+    if spack is None:
+        words = [
+            "uenvtool",
+            "image",
+            "build",
+            *(os.fspath(one.folder) for one in environments),
+            "-o",
+            os.fspath(target),
+        ]
+        raise spack_is_missing(_pin(first), shlex.join(words))
     return ImagePlan(
-        found_spack=spack,
+        spack=spack,
         environments=environments,
-        key=key,
         target=target,
         store=Path(os.path.abspath(request.store or _usual_store(environments, site))),
         request=request,
         site=site,
-        caches=caches,
-        push_caches=push_caches,
     )
 
 
-def _environment(
-    source: str, request: ImageRequest, spack: Spack | None, progress: Progress, before_work: Callable[[], object]
-) -> Installable:
+def _pin(environment: Installable) -> GitPin:
+    """Return the Spack that resolved an environment."""
+    return GitPin(url=SPACK_URL, tag=f"v{environment.lock.spack}")
+
+
+def _environment(source: str, request: ImageRequest, spack: Spack | None, progress: Progress) -> Installable:
     """Return a resolved environment. source: a recipe, or its folder."""
     if is_environment(Path(source)):
         return read_installable(Path(source))
     environment = named_environment(source, request.system, request.uarch)
-    before_work()
+    find_programs()  # what takes long is not begun without them
     order = BuildRequest(recipe=source, spack=request.spack, repo=request.repo)
     outcome = build_environment(environment, usual_folder(environment), order, progress)
     if outcome.lock is None:
@@ -269,7 +227,6 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
             "image": str(target),
             "bytes": packed.bytes,
             "sha256": packed.sha256,
-            "inputs": plan.key.inputs,
             "mount": environment.mount,
             "view": environment.view,
             "packages": replace(environment.lock, packages=tuple(packages.values())).versions(),
@@ -284,44 +241,6 @@ def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: t
         ),
         next=(plan.start,),
     )
-
-
-def _cached_result(plan: ImagePlan, progress: Progress) -> tuple[Result | None, tuple[str, ...]]:
-    """Find the image of these inputs, at its place or in a cache; the target and `push_caches` have it then.
-
-    Without one, return what is to be said of the caches. Raises as `fetch` and `store` do.
-    """
-    if not plan.request.tag:
-        return None, ()
-    fetched = Fetched()
-    if not is_made_of(plan.target, plan.key.inputs):
-        fetched = fetch(plan.caches, plan.key, plan.target, progress)
-        if not fetched.cache:
-            return None, fetched.warnings
-    files.mark_used(plan.target)
-    others = [cache for cache in plan.push_caches if cache.shown != fetched.cache]
-    warnings = (*fetched.warnings, *store(others, plan.target, plan.key, progress))
-    tested = tested_sha256(plan.target) is not None and not has_mark_of_another(plan.target)
-    state = (
-        "marked as tested"
-        if tested
-        else f"not marked as tested: `uenvtool image mark-tested {shlex.quote(str(plan.target))}` does"
-    )
-    origin = f", from {fetched.cache}" if fetched.cache else ""
-    result = Result(
-        data={
-            "image": str(plan.target),
-            "inputs": plan.key.inputs,
-            "made_before": True,
-            "tested": tested,
-            "taken_from": fetched.cache or None,
-        },
-        text=str(plan.target),
-        warnings=warnings,
-        notes=(f"{plan.target.name} is of these inputs{origin}; nothing was built; {state}",),
-        next=(plan.start,),
-    )
-    return result, ()
 
 
 def absent_caches(request: ImageRequest) -> Iterator[str]:

@@ -8,7 +8,6 @@ import typer
 
 from uenvtool.core.options import JSON, WholeSentences, command
 from uenvtool.core.result import Result
-from uenvtool.image.pipeline import PipelineRequest
 from uenvtool.image.request import ImageRequest
 
 image = typer.Typer(
@@ -78,33 +77,3 @@ def sbom(path: Path = typer.Argument(..., metavar="FILE|LOCK", help="An image, o
     from uenvtool.image.sbom import sbom as work
 
     return console.show(work(path))
-
-
-@image.command()
-@command(PipelineRequest)
-def pipeline(request: PipelineRequest) -> Result:
-    """Write the pipeline of a uenv for GitLab: resolve and compare, build on nodes, test, mark, publish."""
-    from uenvtool.image.pipeline import write_pipeline
-
-    return write_pipeline(request)
-
-
-@image.command("mark-tested")
-def mark_tested(
-    path: Path = typer.Argument(..., metavar="FILE", help="An image."),
-    push_image: list[str] = typer.Option(
-        [],
-        "--push-image",
-        metavar="PLACE",
-        help="Put the image and its mark into a folder or oci://REGISTRY/PATH too; repeatable.",
-    ),
-    reframe: Path | None = typer.Option(
-        None, "--reframe", metavar="REPORT", help="Only if ReFrame's report says that all tests passed on this image."
-    ),
-    json_: bool = JSON,
-) -> int:
-    """Write FILE.tested beside an image that was tested; `image verify` holds it against the image."""
-    from uenvtool.core import console
-    from uenvtool.image.cache import mark_tested as work
-
-    return console.show(work(path, push_image, console.progress, reframe=reframe), as_json=json_)

@@ -49,12 +49,12 @@ INSPECTED: Mapping[str, tuple[str, ...]] = {
 """Folders of a view and the variables that get them: Spack v1.1.0, etc/spack/defaults/base/modules.yaml."""
 
 
-def image_tree(environments: Sequence[Installable], store: Path, name: str, inputs: str, scratch: Path) -> Tree:
+def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) -> Tree:
     """Return what the image of installed environments holds, the same for any store that has the packages.
 
     Of the store: the packages of the locks alone, and the views. Bytecode is made again, since the files of an image
-    have another time than those of the store, and is never compared with its source. name: of the image; inputs:
-    their hash; scratch: gets the bytecode. Raises BadInput if the store has no packages, ToolFailed if the
+    have another time than those of the store, and is never compared with its source. scratch:
+    gets the bytecode. Raises BadInput if the store has no packages, ToolFailed if the
     environment's Python does not run.
     """
     first = environments[0]
@@ -75,7 +75,7 @@ def image_tree(environments: Sequence[Installable], store: Path, name: str, inpu
         if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in made
     }
     stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
-    texts = _files(environments, store, views, name, inputs)
+    texts = _files(environments, store, views)
     texts |= {
         f"{RECIPE}/{name}": path.read_text(encoding="utf-8") for name, path in _compiler_locks(environments, store)
     }
@@ -201,15 +201,13 @@ def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below
     return {name for name, target in inside.items() if any(part in left_out for part in (target, *parents(target)))}
 
 
-def _files(
-    environments: Sequence[Installable], store: Path, folders: Mapping[str, str], name: str, inputs: str
-) -> dict[str, str]:
+def _files(environments: Sequence[Installable], store: Path, folders: Mapping[str, str]) -> dict[str, str]:
     """Return the files that make an image of a store, by their name in it. folders: of the views."""
     first = environments[0]
     has_own = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
     own = [f"{first.mount}/{LOCAL}/bin"] if has_own else []
     views = {view: _view(one, view, store / folders[view], own) for one in environments for view in one.views}
-    uenv = _uenv(environments, views, uenv_name(name, "environment"))
+    uenv = _uenv(environments, views, uenv_name(first.name, "environment"))
     scope = {
         "upstreams": {uenv.name: {"install_tree": first.mount}},
         "packages": _externals(environments),
@@ -217,7 +215,7 @@ def _files(
     }
     return {
         ENV: env_json(uenv),
-        PACKED: packed_json(first.mount, kind="environment", inputs=inputs, bytecode="unchecked-hash"),
+        PACKED: packed_json(first.mount, bytecode="unchecked-hash"),
         **{f"{folder}/activate.sh": _activation(views[view]) for view, folder in folders.items()},
         **{f"config/{section}.yaml": json.dumps({section: data}, indent=1) + "\n" for section, data in scope.items()},
         **{f"{RECIPE}/{file}": text for file, text in texts_of(environments).items()},

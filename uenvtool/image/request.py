@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from typer import Argument, Option
 
@@ -45,20 +45,6 @@ class ImageRequest:
     push: Annotated[
         str, Option(metavar="URL", help="Put the packages into a build cache, for later runs and others.")
     ] = ""
-    tag: Annotated[
-        Literal["hash"] | None,
-        Option(help="hash: name the image NAME-HASH after its inputs; one that is there is not built again."),
-    ] = None
-    images: Annotated[
-        Names,
-        Option(
-            metavar="PLACE",
-            help="With --tag hash: take the image from a folder or oci://REGISTRY/PATH that has it; repeatable.",
-        ),
-    ] = ()
-    push_image: Annotated[
-        Names, Option(metavar="PLACE", help="With --tag hash: put the image into such a place; repeatable.")
-    ] = ()
     post_install: Annotated[
         Path | None,
         Option(

@@ -8,7 +8,6 @@ from typing import Any
 
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import size_text
-from uenvtool.image.cache import tested_sha256
 from uenvtool.image.contents import Contents, read
 
 
@@ -37,7 +36,6 @@ def _data(contents: Contents) -> dict[str, Any]:
         "description": uenv.description if uenv else None,
         "mount": uenv.mount if uenv else None,
         "default_view": uenv.default_view if uenv else None,
-        "tested_sha256": tested_sha256(contents.path),
         "views": {name: view.data() for name, view in uenv.views.items()} if uenv else {},
         "packages": [package.data() for package in contents.packages],
     }
@@ -50,7 +48,6 @@ def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
         ("mount", data["mount"] or ""),
         ("default view", data["default_view"] or ""),
         ("size", f"{size_text(data['bytes'])}, unpacked {size_text(data['unpacked_bytes'])} in {data['names']} names"),
-        ("marked tested", data["tested_sha256"] or ""),
         ("compression", f"{data['compression']}, {data['block_bytes'] >> 10} KiB blocks"),
     ]
     views = [(name, view.root, view.description) for name, view in contents.views.items()]

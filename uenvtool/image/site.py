@@ -21,9 +21,7 @@ from uenvtool.env.install import OWN, WITH_MOUNT, InstallOptions, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of, pins_of, read_manifest
 from uenvtool.env.mirrors import keyring, require_key, unreachable
 from uenvtool.env.program import Spack, find_spack, repository_folder, repository_folders
-from uenvtool.image.cache import Folder, Registry, named_cache
 from uenvtool.image.programs import find_programs
-from uenvtool.image.registry import manifest_at
 from uenvtool.image.request import ImageRequest
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.site import Site, site_here
@@ -55,8 +53,6 @@ def with_site(request: ImageRequest) -> tuple[ImageRequest, Site]:
             request,
             jobs=request.jobs or site.jobs,
             push=request.push or site.push,
-            images=request.images or (site.images if request.tag else ()),
-            push_image=request.push_image or (site.push_image if request.tag else ()),
             **site.defaults(request.spack, request.repos),
         ),
         site,
@@ -119,7 +115,7 @@ def check(request: ImageRequest, progress: Progress = silent) -> Result:
 
     The exit code is NO if something will not do. Raises BadInput as `with_site`, and for a recipe that is none.
     """
-    request, site = with_site(replace(request, tag=request.tag or "hash"))  # which alone asks the places of images
+    request, site = with_site(request)
     with progress("looking at what a build needs"):
         found = list(_checks(request, site))
     AnswerIsNo.raise_any(check.problem for check in found if check.problem)
@@ -143,7 +139,7 @@ def _checks(request: ImageRequest, site: Site) -> Iterator[Check]:
 
 
 def _site_checks(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
-    """Yield what a build takes from others and gives to others: repositories, mirrors, keys, places of images."""
+    """Yield what a build takes from others and gives to others: repositories, mirrors, keys."""
     pinned = pins(request)
     for name, path in request.repos.items():
         place: Place = ("repos", name) if name in site.repos else ()
@@ -151,10 +147,6 @@ def _site_checks(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Ch
         yield _checked(f"repository {name}", find, str, site, *place)
     yield from _mirrors(request, site, spack)
     yield from _keys(request, site, spack)
-    for option, places in (("images", request.images), ("push_image", request.push_image)):
-        for index, named in enumerate(places):
-            place = (option, index) if places == getattr(site, option) else ()
-            yield _checked(f"{option} {named}", partial(_answers, named, option), str, site, *place)
 
 
 def _mirrors(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
@@ -195,16 +187,6 @@ def _keys(request: ImageRequest, site: Site, spack: Spack) -> Iterator[Check]:
         return f"{len(keys)} of the site" if keys else "Spack's own"
 
     yield _checked("keys", signing_keys, str, site, "keys" if keys else "push")
-
-
-def _answers(place: str, option: str) -> str:
-    """Return that a place of images can be asked. Raises an error of ours if it cannot."""
-    cache = named_cache(place)
-    if isinstance(cache, Folder) and not cache.path.is_dir() and option == "images":
-        raise BadInput(f"{place}: there is no such folder", hint="make it, or leave it out")
-    if isinstance(cache, Registry):
-        manifest_at(f"{cache.address}/uenvtool:check")
-    return "answers"
 
 
 def _mounted(request: ImageRequest) -> str:

@@ -15,7 +15,6 @@ from uenvtool.core.result import Result, Table
 from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped, listed
 from uenvtool.image import elf
-from uenvtool.image.cache import has_mark_of_another, marker_of
 from uenvtool.image.contents import Contents
 from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV, RECIPE
@@ -144,7 +143,7 @@ def _on_record(image: str, report: Report) -> str:
 
 
 def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
-    """Read a whole image and check it, and the mark that it was tested. build_folders: more that no file may name.
+    """Read a whole image and check it. build_folders: more that no file may name.
 
     Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
     """
@@ -153,8 +152,6 @@ def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
     needed = {os.fsdecode(name): facts.needs for name, facts in read.items() if facts.needs is not None}
     elsewhere = libraries_elsewhere(contents, needed)
     others = [] if contents.is_overlay else list(library_problems(elsewhere))
-    if has_mark_of_another(image):
-        others.append(f"{marker_of(image).name} is of another image: test this one, and mark it again")
     naming = {os.fsdecode(name): read[name] for name in sorted(name for name in read if read[name].build_folder)}
     recording = [name for name, facts in naming.items() if _is_record(name, facts, scanner)]
     using = {name: facts.build_folder for name, facts in naming.items() if name not in set(recording)}

@@ -15,10 +15,6 @@ from uenvtool.knowledge import complete
 RecipeName = Annotated[
     str, Argument(metavar="RECIPE", help="A recipe's name, or the path of its file.", autocompletion=complete.recipes)
 ]
-RecipeNames = Annotated[
-    tuple[str, ...],
-    Argument(metavar="RECIPE...", help="Recipes, by name or path.", autocompletion=complete.recipes),
-]
 SystemName = Annotated[
     str | None,
     Option(

@@ -39,8 +39,6 @@ class Site:
     mirrors: dict[str, Node] = field(default_factory=dict)
     push: str = ""
     keys: tuple[str, ...] = ()
-    images: tuple[str, ...] = ()
-    push_image: tuple[str, ...] = ()
     path: Path | None = None
     tree: Node | None = field(default=None, compare=False, repr=False)
 

@@ -33,8 +33,6 @@ from uenvtool.core.files.trees import fill_from as fill_from
 from uenvtool.core.files.trees import fill_start as fill_start
 from uenvtool.core.files.trees import link as link
 from uenvtool.core.files.trees import make_folder as make_folder
-from uenvtool.core.files.trees import mark_used as mark_used
-from uenvtool.core.files.trees import modified as modified
 from uenvtool.core.files.trees import move as move
 from uenvtool.core.files.trees import private_folder as private_folder
 from uenvtool.core.files.trees import remove_empty_folder as remove_empty_folder

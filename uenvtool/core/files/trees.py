@@ -57,20 +57,6 @@ def claim(path: Path) -> bool:
     return True
 
 
-def mark_used(path: Path) -> None:
-    """Give a folder the time of now, if it is there and may be changed."""
-    with contextlib.suppress(OSError):
-        os.utime(path)
-
-
-def modified(path: Path) -> float:
-    """Return when a file was last written, in seconds since 1970; 0 if that cannot be seen."""
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
 def remove_file(path: Path) -> None:
     """Remove a file, if it exists."""
     path.unlink(missing_ok=True)
