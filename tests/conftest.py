@@ -137,7 +137,6 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
         "CLUSTER_NAME",
         "SLURM_CLUSTER_NAME",
         "RUNAI_NUM_OF_GPUS",
-        "UENVTOOL_SITE",
         "UENVTOOL_DOCS",
     ):
         monkeypatch.delenv(name, raising=False)

@@ -61,6 +61,7 @@ WAYS_OUT = {
     "edit hello --remove nosuch": "known: pigz",
     "image build env": "name the folder of a spack.yaml with its spack.lock",
     "image build mine --mirror gone": "`spack -e DIR mirror create --all -d FOLDER` fills one",
+    "image build mine --config-scope gone": "name a folder with files such as mirrors.yaml",
     "image build mine --post-install gone": "check the name",
     "image sbom empty/spack.lock": "`uenvtool build RECIPE` makes it again",
     "container --from a:b --pip a==": "--pip metatrain",

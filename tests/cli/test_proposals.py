@@ -14,7 +14,7 @@ from uenvtool.cli import UsageError, application, contexts
 
 QUOTED = re.compile(r"`(uenvtool [^`]*)`")
 KNOWLEDGE = (
-    "recipes", "systems", "sites", "tuning", "runtimes", "launchers", "rules", "findings", "containers", "components",
+    "recipes", "systems", "tuning", "runtimes", "launchers", "rules", "findings", "containers", "components",
 )  # fmt: skip
 
 

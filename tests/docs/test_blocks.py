@@ -126,7 +126,6 @@ KINDS = {
     "guards": "tuning",
     "sources": "tuning",
     "fabric": "systems",
-    "mirrors": "sites",
 }
 """The folder of a file, by a key that only this kind has."""
 REST = {"recipes": {"extends": "pytorch-2.6", "description": "Mine."}, "tuning": {"description": "Mine."}}

@@ -15,11 +15,10 @@ from uenvtool.env.environment import Environment, plan_environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.table import compared
+from uenvtool.image.build import install_options
 from uenvtool.image.request import ImageRequest
-from uenvtool.image.site import install_options
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.lock import Lock, Package
-from uenvtool.knowledge.site import Site
 from uenvtool.knowledge.system import load_system
 
 PINS = """\
@@ -458,7 +457,7 @@ def test_an_image_searches_it_there(write: Write, place: Path, source: str) -> N
 
     request = ImageRequest(sources=(source,), system="clariden", repo=("alps=checkout",))
 
-    assert install_options(request, Site(), None).repos == {"alps": place / "checkout/site/spack_repo/alps"}
+    assert install_options(request).repos == {"alps": place / "checkout/site/spack_repo/alps"}
 
 
 def _quoted(text: str) -> str:

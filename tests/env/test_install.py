@@ -94,7 +94,9 @@ def test_spack_finds_its_own_folder_in_a_home_that_is_empty(place: Path, monkeyp
     monkeypatch.setenv("HOME", str(place / "home"))
     (place / "work").mkdir()
 
-    sandboxed(SPACK, read_installable(ROOT / "envs/hello/clariden-gh200"), place, place / "work", place, None)
+    sandboxed(
+        SPACK, read_installable(ROOT / "envs/hello/clariden-gh200"), place, place / "work", place, InstallOptions()
+    )
 
     assert (place / "home" / ".spack").is_dir()
 
@@ -227,13 +229,17 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
     assert ran == ["install"] * runs
 
 
-def test_a_mirror_of_the_site_is_asked_whatever_it_is_called() -> None:
-    site = {"source0": "https://site.example/sources", "cache0": "https://site.example/cache"}
+def test_a_scope_of_the_user_counts_before_the_environment_and_behind_what_options_name(place: Path) -> None:
+    (place / "work").mkdir()
+    environment = read_installable(ROOT / "envs/hello/clariden-gh200")
 
-    found = InstallOptions(mirrors=("file:///a",), caches=("file:///b",), site=site).spack_mirrors
+    runner = sandboxed(SPACK, environment, place, place / "work", place, InstallOptions(scope=place / "scope"))
 
-    assert len(found) == 4
-    assert found.items() >= site.items()
+    words = runner.command("install")
+    assert [words[index + 1] for index, word in enumerate(words) if word == "-C"] == [
+        str(place / "scope"),
+        str(place / "work" / "configuration"),  # of two the later one counts: Spack 1.1, add_command_line_scopes
+    ]
 
 
 @pytest.mark.parametrize("complete", ["", "of-an-earlier-lock"])

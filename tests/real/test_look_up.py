@@ -50,19 +50,6 @@ def test_edit_refuses_it_and_the_recipe_stays(cli: Cli, real_spack: RealSpack, w
     assert path.read_text() == before
 
 
-def test_the_repositories_of_a_site_file_are_looked_into(
-    cli: Cli, real_spack: RealSpack, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repos = f"{{builtin: {real_spack.packages}, alps: {real_spack.alps}}}"
-    monkeypatch.setenv("UENVTOOL_SITE", str(write("site.yaml", f"spack: {real_spack.root}\nrepos: {repos}\n")))
-    path = write("recipes/odd/recipe.yaml", WRONG)
-
-    for words in (("validate", path), ("edit", path, "--add", "lz4@99")):
-        answer = cli(*words)
-        assert answer.code == 2
-        assert "no package repository has pigz@9.1" in answer.stderr
-
-
 def test_a_repository_that_cannot_be_had_is_said_and_nothing_of_what_is_in_it(
     cli: Cli, real_spack: RealSpack, write: Write
 ) -> None:

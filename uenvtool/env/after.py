@@ -55,7 +55,7 @@ def _make_modules(spack: Spack, environment: Installable, store: Path, options: 
     (kind,) = default["enable"]
     own = {**default, "roots": {kind: folder}, "arch_folder": False}
     write_scope(work / MODULE_FILES, {**configuration(environment, options), "modules": {"default:": own}})
-    runner = sandboxed(spack, environment, store, work, staged_folder(environment, work), options.keyring)
+    runner = sandboxed(spack, environment, store, work, staged_folder(environment, work), options)
     done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
     judged(done, spack, environment, store)
 

@@ -21,7 +21,6 @@ from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
-from uenvtool.knowledge.site import site_here
 from uenvtool.knowledge.version import Version
 
 HEADINGS = ("package", "version", "set in", "why")
@@ -141,7 +140,6 @@ def build(request: BuildRequest, progress: Progress = silent) -> Result:
     folder = request.output or usual
     if folder != usual and not folder.is_absolute():
         environment = dataclasses.replace(environment, output=folder.as_posix())
-    request = dataclasses.replace(request, **site_here().defaults(request.spack, request.repos))
     result = _answer(environment, folder, request, progress)
     note = f"{recipe.name} for {choice.system.name} ({choice.reason}), node type {choice.uarch}"
     return dataclasses.replace(result, notes=(note, *result.notes))

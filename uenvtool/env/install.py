@@ -18,7 +18,6 @@ from uenvtool.core.tools import Completed
 from uenvtool.core.value import value_class
 from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
 from uenvtool.env.installable import Installable
-from uenvtool.env.mirrors import keyring_variables
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, kept_output, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, installed_hashes
@@ -42,7 +41,7 @@ ENVIRONMENT = f"{WORK}/environment"
 LOCK_RACE = "LockUpgradeError"
 """What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
 OWN = "uenvtool-"
-"""What the names of mirrors begin with that are given as URLs, beside those of the site."""
+"""What the names of mirrors begin with that are given as URLs."""
 MAX_RUNS = 5
 """How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
 _HASH = r"-[a-z0-9]{32}"
@@ -66,19 +65,17 @@ class InstallOptions:
     """How to install. jobs: processes of one build, None for Spack's own choice.
 
     repos: package repositories on disk, by name. mirrors: URLs of source mirrors. caches: URLs of build
-    caches. site: further mirrors, as Spack's configuration has them. unsigned: take packages from a cache that nobody
-    signed. keyring: see `mirrors.keyring`. beside_others: others install into the same store at the same time; the
-    view is left to the last.
+    caches. unsigned: take packages from a cache that nobody signed. beside_others: others install into the same store
+    at the same time; the view is left to the last. scope: a folder of Spack's configuration, see `Runner`.
     """
 
     jobs: int | None = None
     repos: Mapping[str, Path] = field(default_factory=dict)
     mirrors: tuple[str, ...] = ()
     caches: tuple[str, ...] = ()
-    site: Mapping[str, object] = field(default_factory=dict)
     unsigned: bool = False
-    keyring: Path | None = None
     beside_others: bool = False
+    scope: Path | None = None
 
     @property
     def spack_mirrors(self) -> dict[str, object]:
@@ -88,8 +85,7 @@ class InstallOptions:
         found: dict[str, object] = {
             f"{OWN}source{index}": {"url": url, **sources} for index, url in enumerate(self.mirrors)
         }
-        found |= {f"{OWN}cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
-        return {**found, **self.site}
+        return found | {f"{OWN}cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
 
 
 @value_class(kw_only=False)
@@ -189,7 +185,7 @@ def install(
             _remove_unfinished_views(store / "env" / name)
         folder = staged_folder(environment, work)
         write_all(folder, environment.staged_texts(view, options.repos))
-        runner = sandboxed(spack, environment, store, work, folder, options.keyring)
+        runner = sandboxed(spack, environment, store, work, folder, options)
         for compiler in environment.compilers:
             first = replace(runner, folder=folder / compiler)
             judged(first.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
@@ -217,21 +213,19 @@ def _locks(environments: Sequence[Installable]) -> dict[str, str]:
     return {os.path.join(one.place, LOCK): one.texts[LOCK] for one in environments}
 
 
-def push(
-    spack: Spack, environment: Installable, store: Path, url: str, *, unsigned: bool, keyring: Path | None = None
-) -> int:
+def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
     """Put the packages of an installed environment into a build cache; gives how many it lacked.
 
-    url: of the cache, or the name of a mirror of the site. unsigned: without a signature; else Spack's own key signs,
-    or that of the keyring. Raises ToolFailed if Spack has no key, or cannot write there.
+    url: of the cache. Spack's own key signs, unless they are to be unsigned. Raises ToolFailed if Spack has no key, or
+    cannot write there.
     """
     work = store / WORK
     folder = folder_of(url)
     if folder is not None:
         make_folder(folder)
     staged = staged_folder(environment, work)
-    runner = sandboxed(spack, environment, store, work, staged, keyring, [folder] if folder else ())
-    signing = ["--unsigned"] if unsigned else ["--signed"]
+    runner = sandboxed(spack, environment, store, work, staged, options, [folder] if folder else ())
+    signing = ["--unsigned"] if options.unsigned else ["--signed"]
     completed = runner.run("buildcache", "push", *signing, "--update-index", url)
     if completed.code != 0:
         output = _kept(completed, environment, store)
@@ -250,7 +244,7 @@ def sandboxed(
     store: Path,
     work: Path,
     folder: Path,
-    keyring: Path | None,
+    options: InstallOptions,
     also: Sequence[Path] = (),
 ) -> Runner:
     """Return a runner whose Spack sees the store at the mount point, and can write there and to its own folders alone.
@@ -259,13 +253,14 @@ def sandboxed(
     """
     make_folder(user_cache())  # what is not there cannot be left writable
     root = spack.program.resolve().parent.parent  # its keys lie there
-    keys = keyring or Path(os.environ.get("SPACK_GNUPGHOME", root))
+    keys = Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
     words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
     words += [os.fspath(word) for shown, at in _other_name(work) for word in ("--show", shown, "--at", at)]
     prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
-    variables = {"LOGNAME": BUILDER, "USER": BUILDER, **keyring_variables(keyring)}
-    return Runner(spack=spack, folder=folder, scope=work / "configuration", prefix=prefix, variables=variables)
+    variables = {"LOGNAME": BUILDER, "USER": BUILDER}
+    scope = work / "configuration"
+    return Runner(spack=spack, folder=folder, scope=scope, below=options.scope, prefix=prefix, variables=variables)
 
 
 def _other_name(work: Path) -> Iterator[tuple[Path, Path]]:

@@ -15,7 +15,6 @@ from uenvtool.env.repository import Missing, problems, requests
 from uenvtool.env.resolve import look_up
 from uenvtool.knowledge.kinds import RECIPE, kind_of, own_file
 from uenvtool.knowledge.options import named_paths
-from uenvtool.knowledge.site import site_here
 from uenvtool.knowledge.source import read
 from uenvtool.knowledge.validate import validate as validate_files
 
@@ -51,12 +50,8 @@ class Repositories:
 
 
 def at_hand(spack: Path | None, repo: Sequence[str]) -> Repositories:
-    """Return the package repositories of --repo, and of the site file those that are not named, as `build` takes them.
-
-    Raises BadInput for a word that is not NAME=PATH, and for what is wrong in the site file.
-    """
-    chosen = site_here().defaults(spack, named_paths(repo))
-    return Repositories(folders=named_paths(chosen["repo"]), spack=chosen["spack"])
+    """Return the package repositories of --repo. Raises BadInput for a word that is not NAME=PATH."""
+    return Repositories(folders=named_paths(repo), spack=spack)
 
 
 def validate(files: list[Path], repositories: Repositories) -> Result:

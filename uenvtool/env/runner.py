@@ -36,19 +36,21 @@ class Runner:
     """Spack at work on one environment.
 
     folder: the environment's folder. scope: a folder of configuration that comes before the
-    environment's own, see `write_scope`. prefix: a command that runs Spack, such as one that mounts. variables:
-    further environment variables of Spack's.
+    environment's own, see `write_scope`. below: a folder of the user's, which comes between the two. prefix: a
+    command that runs Spack, such as one that mounts. variables: further environment variables of Spack's.
     """
 
     spack: Spack
     folder: Path
     scope: Path
+    below: Path | None = None
     prefix: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
 
     def command(self, *words: str | Path) -> list[str]:
         """Return the argument list that runs a command of Spack on the environment."""
-        options = ["--color", "never", "-C", self.scope, "-e", self.folder]
+        below = ["-C", self.below] if self.below else []  # of two folders the later one counts
+        options = ["--color", "never", *below, "-C", self.scope, "-e", self.folder]
         return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
 
     def run(

@@ -20,9 +20,9 @@ from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
 from uenvtool.env.environment import named_environment
 from uenvtool.env.folder import EXTRA
-from uenvtool.env.install import Installed, folder_of, install, push, usual_stores, write_locks
-from uenvtool.env.installable import Installable, is_environment, read_installable
-from uenvtool.env.mirrors import keyring, require_key
+from uenvtool.env.install import Installed, InstallOptions, folder_of, install, push, usual_stores, write_locks
+from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest
+from uenvtool.env.mirrors import require_key
 from uenvtool.env.next_steps import usual_folder
 from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
@@ -30,20 +30,10 @@ from uenvtool.env.together import together
 from uenvtool.image.environment import image_tree
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack
-from uenvtool.image.programs import Programs, find_programs
+from uenvtool.image.programs import find_programs
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.request import ImageRequest
-from uenvtool.image.site import (
-    as_url,
-    install_options,
-    is_unsigned,
-    pins,
-    push_target,
-    require_site,
-    with_site,
-)
 from uenvtool.knowledge.parts import GitPin
-from uenvtool.knowledge.site import Site
 
 SCRATCH_BYTES = 1 << 30
 
@@ -52,8 +42,7 @@ SCRATCH_BYTES = 1 << 30
 class ImagePlan:
     """An image that is to be built.
 
-    environments: the first is the image's own. store: the folder that is installed into. request: with what the site
-    file adds.
+    environments: the first is the image's own. store: the folder that is installed into.
     """
 
     spack: Spack
@@ -61,7 +50,6 @@ class ImagePlan:
     target: Path
     store: Path
     request: ImageRequest
-    site: Site
 
     @property
     def pin(self) -> GitPin:
@@ -84,32 +72,25 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     """
     plan = planned_image(request, progress)
     programs = find_programs()
-    require_site(plan.request, plan.site, plan.spack, progress)
-    with keyring(plan.spack, tuple(map(Path, plan.site.keys))) as ring:
-        return _built(plan, programs, ring, progress)
-
-
-def _built(plan: ImagePlan, programs: Programs, ring: Path | None, progress: Progress) -> Result:
-    """Install, pack and publish an image."""
     request, spack = plan.request, plan.spack
-    if request.push and not is_unsigned(request, plan.site):
-        require_key(spack, ring)
+    if request.push and not request.unsigned:
+        require_key(spack)
     with files.locked(plan.store, shared=request.install_only):
-        installed = _install(plan, ring, progress)
+        installed = _install(plan, progress)
         if request.install_only:
             return Result(
                 data={"store": str(plan.store), "from_cache": list(installed.cached), "built": list(installed.built)},
                 text=str(plan.store),
                 notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
             )
-        make_modules(spack, plan.environments, plan.store, install_options(request, plan.site, ring))
+        make_modules(spack, plan.environments, plan.store, install_options(request))
         run_post_install(plan.environments[0], plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:
                 tree = image_tree(plan.environments, plan.store, scratch)
                 packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
-        notes = _pushed(plan, ring, progress) if request.push else ()
+        notes = _pushed(plan, progress) if request.push else ()
     pinned = pins(request)
     used = deviations(plan.spack, plan.pin, repository_folders(request.repos, pinned), pinned)
     warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
@@ -121,11 +102,11 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
     Raises as `build_image` does, before anything is installed.
     """
-    request, site = with_site(request)
     for place in request.mirror:
         if (folder := folder_of(as_url(place))) and not folder.is_dir():
             hint = "name a folder or a URL; `spack -e DIR mirror create --all -d FOLDER` fills one"
             raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
+    config_scope(request)
     own_texts, spack = _own_texts(request), find_spack(request.spack)
     first, *others = (_environment(source, request, spack, progress) for source in request.sources)
     environments = together([replace(first, texts={**first.texts, **own_texts}), *others])
@@ -148,9 +129,8 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
         spack=spack,
         environments=environments,
         target=target,
-        store=Path(os.path.abspath(request.store or _usual_store(environments, site))),
+        store=Path(os.path.abspath(request.store or _usual_store(environments))),
         request=request,
-        site=site,
     )
 
 
@@ -193,8 +173,48 @@ def _own_texts(request: ImageRequest) -> dict[str, str]:
         raise BadInput(f"a script or metadata is no text: {error}", hint="save it as UTF-8") from error
 
 
-def _install(plan: ImagePlan, ring: Path | None, progress: Progress) -> Installed:
-    options, installed = install_options(plan.request, plan.site, ring), Installed()
+def install_options(request: ImageRequest) -> InstallOptions:
+    """Return how to install. Raises BadInput if a package repository is none, and as `config_scope`."""
+    return InstallOptions(
+        jobs=request.jobs,
+        repos=repository_folders(request.repos, pins(request)),
+        mirrors=tuple(map(as_url, request.mirror)),
+        caches=tuple(map(as_url, request.cache)),
+        unsigned=request.unsigned,
+        beside_others=request.install_only,
+        scope=config_scope(request),
+    )
+
+
+def config_scope(request: ImageRequest) -> Path | None:
+    """Return the folder of Spack's configuration that is handed on, if any. Raises BadInput if it is not there."""
+    if request.config_scope is None:
+        return None
+    if not request.config_scope.is_dir():
+        hint = "name a folder with files such as mirrors.yaml"
+        raise BadInput(f"--config-scope {request.config_scope}: there is no such folder", hint=hint)
+    return request.config_scope.absolute()
+
+
+def pins(request: ImageRequest) -> dict[str, GitPin]:
+    """Return the package repositories that the environments pin. Raises BadInput for a source that is none."""
+    found: dict[str, GitPin] = {}
+    for source in request.sources if request.repos else ():
+        manifest = read_manifest(Path(source))
+        if manifest is None:
+            found |= named_environment(source, request.system, request.uarch).pins
+        else:
+            found |= pins_of(manifest)
+    return found
+
+
+def as_url(place: str) -> str:
+    """Return a cache or mirror as Spack names it; a folder may be given as its path."""
+    return place if "://" in place else f"file://{os.path.abspath(place)}"
+
+
+def _install(plan: ImagePlan, progress: Progress) -> Installed:
+    options, installed = install_options(plan.request), Installed()
     write_locks(plan.environments, plan.store)
     for one in plan.environments:
         with progress(f"installing {len(one.lock.packages)} packages of {one.name}") as on_step:
@@ -202,20 +222,18 @@ def _install(plan: ImagePlan, ring: Path | None, progress: Progress) -> Installe
     return installed
 
 
-def _pushed(plan: ImagePlan, ring: Path | None, progress: Progress) -> tuple[str, ...]:
+def _pushed(plan: ImagePlan, progress: Progress) -> tuple[str, ...]:
     """Fill a build cache. The image is complete by then, and stays if this fails."""
-    target, unsigned = push_target(plan.request, plan.site), is_unsigned(plan.request, plan.site)
+    target, options = as_url(plan.request.push), install_options(plan.request)
     with progress(f"filling {target}"):
-        count = sum(
-            push(plan.spack, one, plan.store, target, unsigned=unsigned, keyring=ring) for one in plan.environments
-        )
+        count = sum(push(plan.spack, one, plan.store, target, options) for one in plan.environments)
     return (f"{count} packages are new in {target}",)
 
 
-def _usual_store(environments: Sequence[Installable], site: Site) -> Path:
-    """Return a store for these locks alone: where the site keeps stores, else in the user's cache."""
+def _usual_store(environments: Sequence[Installable]) -> Path:
+    """Return a store for these locks alone, in the user's cache."""
     hashes = "\n".join(sorted({package.hash for one in environments for package in one.lock.packages}))
-    return Path(site.stores or usual_stores()) / f"{environments[0].name}-{files.digest(hashes)[:12]}"
+    return usual_stores() / f"{environments[0].name}-{files.digest(hashes)[:12]}"
 
 
 def _result(plan: ImagePlan, packed: Packed, warnings: tuple[str, ...], notes: tuple[str, ...]) -> Result:

@@ -27,7 +27,7 @@ def build(request: ImageRequest) -> Result:
     """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
     from uenvtool.core import console
     from uenvtool.image.build import build_image
-    from uenvtool.image.site import check
+    from uenvtool.image.check import check
 
     if request.check:
         return check(request, console.progress)

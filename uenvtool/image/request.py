@@ -25,10 +25,6 @@ class ImageRequest:
     output: Annotated[str | None, Option("-o", metavar="FILE", help="The image, or DIR/; default: NAME.squashfs.")] = (
         None
     )
-    site: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="What all builds here have in common; default: UENVTOOL_SITE, else your own."),
-    ] = None
     check: Annotated[bool, Option("--check", help="Check all that the build needs, in seconds, and stop.")] = False
     store: Annotated[
         Path | None,
@@ -36,6 +32,9 @@ class ImageRequest:
     ] = None
     spack: SpackPath = None
     repo: Repos = ()
+    config_scope: Annotated[
+        Path | None, Option(metavar="DIR", help="A folder of Spack's own configuration, as `spack -C DIR` takes it.")
+    ] = None
     jobs: Annotated[int | None, Option("-j", metavar="N", min=1, help="Processes of one package's build.")] = None
     mirror: Annotated[Names, Option(metavar="URL", help="Take sources from a mirror; repeatable.")] = ()
     cache: Annotated[Names, Option(metavar="URL", help="Take packages from a build cache; repeatable.")] = ()

@@ -151,14 +151,7 @@ COMPONENT = Kind(
     heading="versions",
 )
 
-SITE = Kind(
-    name="site",
-    folder="sites",
-    pattern="*.yaml",
-    reader="uenvtool.knowledge.site:load_site",
-)
-
-KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT, SITE)
+KINDS = (RECIPE, SYSTEM, TUNING, RUNTIME, LAUNCHER, PUBLISHED, RULES, FINDINGS, CONTAINER, COMPONENT)
 LISTED = tuple(kind for kind in KINDS if kind.heading)
 
 

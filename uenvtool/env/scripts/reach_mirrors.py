@@ -1,4 +1,4 @@
-"""Run by `spack python`: prints why mirrors cannot be read or filled, as JSON: name to a sentence.
+"""Run by `spack python`: prints why mirrors cannot be read or filled, as JSON: name to a sentence, "" if one can.
 
 Arguments: the name of the mirror that is to be filled, or an empty word. Nothing is read but what tells that a mirror
 is there, and nothing is written. Written for Spack v1.1.
@@ -75,4 +75,4 @@ def wrong(name: str, mirror: Mirror, filled: str) -> str:
 
 
 found = {name: wrong(name, mirror, sys.argv[1]) for name, mirror in MirrorCollection().items()}
-sys.stdout.write(json.dumps({name: why for name, why in found.items() if why}) + "\n")
+sys.stdout.write(json.dumps(found) + "\n")

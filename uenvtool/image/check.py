@@ -1,0 +1,124 @@
+"""Whether all that the build of an image needs is there, before it begins."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from uenvtool.core import files, tools
+from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolMissing, UenvtoolError
+from uenvtool.core.result import Progress, Result, Table, silent
+from uenvtool.core.value import value_class
+from uenvtool.core.words import size_text
+from uenvtool.env.environment import named_environment
+from uenvtool.env.install import OWN, WITH_MOUNT, usual_stores
+from uenvtool.env.installable import MOUNT, mount_of, read_manifest
+from uenvtool.env.mirrors import mirror_answers, require_key
+from uenvtool.env.program import Spack, find_spack, repository_folder
+from uenvtool.image.build import as_url, install_options, pins
+from uenvtool.image.programs import find_programs
+from uenvtool.image.request import ImageRequest
+
+T = TypeVar("T")
+PUSH = f"{OWN}push"
+"""The cache that is filled, among the mirrors."""
+
+
+@value_class(kw_only=False)
+class Check:
+    """One thing that a build needs. found: what is there. problem: why it will not do."""
+
+    name: str
+    found: str = ""
+    problem: Problem | None = None
+
+
+def check(request: ImageRequest, progress: Progress = silent) -> Result:
+    """Check all that a build needs, without beginning one: nothing is resolved, installed or written.
+
+    The exit code is NO if something will not do. Raises BadInput for a recipe that is none.
+    """
+    with progress("looking at what a build needs"):
+        found = list(_checks(request))
+    AnswerIsNo.raise_any(check.problem for check in found if check.problem)
+    rows = [(check.name, check.found) for check in found]
+    return Result(data=dict(rows), tables=(Table(headings=("checked", "found"), rows=rows),))
+
+
+def _checks(request: ImageRequest) -> Iterator[Check]:
+    yield _checked("squashfs-tools", find_programs, lambda found: ".".join(map(str, found.version)))
+    spack = None
+    try:
+        spack = find_spack(request.spack)
+        missing = None if spack else Problem("Spack is not here", hint="name it with --spack")
+        yield Check("Spack", f"{spack.version} at {spack.program}" if spack else "", missing)
+    except UenvtoolError as error:
+        yield Check("Spack", problem=error.problems[0])
+    yield _checked("mount point", lambda: _mounted(request), str)
+    yield _store(request)
+    if spack:
+        yield from _of_others(request, spack)
+
+
+def _of_others(request: ImageRequest, spack: Spack) -> Iterator[Check]:
+    """Yield what a build takes from others and gives to others: repositories, mirrors, the key that signs."""
+    pinned = pins(request)
+    for name, path in request.repos.items():
+        yield _checked(f"repository {name}", partial(repository_folder, name, path, pinned.get(name)), str)
+    yield from _mirrors(request, spack)
+    if request.push and not request.unsigned:
+        yield _checked("key", lambda: require_key(spack), lambda _: "Spack's own")
+
+
+def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
+    """Yield whether Spack reaches the mirrors that are named, and those of --config-scope."""
+    try:
+        options = install_options(replace(request, repo=()))  # of repositories it is said above
+        pushed = {PUSH: {"url": as_url(request.push), "source": False, "binary": True}} if request.push else {}
+        named = {**options.spack_mirrors, **pushed}
+        answers = mirror_answers(spack, named, PUSH, options.scope) if named or options.scope else {}
+    except UenvtoolError as error:
+        yield Check("mirrors", problem=error.problems[0])
+        return
+    for name, why in answers.items():
+        yield Check(f"mirror {name}", "answers", Problem(f"mirror {name}: {why}") if why else None)
+
+
+def _mounted(request: ImageRequest) -> str:
+    """Return where the image belongs, after a folder was mounted there as Spack will see it."""
+    source = request.sources[0]
+    manifest = read_manifest(Path(source))
+    if manifest is None:
+        mount = named_environment(source, request.system, request.uarch).system.mount or MOUNT
+    else:
+        mount = mount_of(manifest)
+    if not Path(mount).is_dir():
+        raise BadInput(f"the mount point {mount} does not exist here", hint=f"make it: `mkdir {mount}` as root")
+    with files.scratch_folder() as folder:
+        done = tools.run([sys.executable, WITH_MOUNT, folder, mount, "true"])
+    if done.code != 0:
+        hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
+        raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)
+    return mount
+
+
+def _store(request: ImageRequest) -> Check:
+    """Tell whether stores can be written, and how much is free there."""
+    folder = Path(os.path.abspath(request.store or usual_stores()))
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return Check("store", problem=Problem(f"{folder} cannot be written", hint="name another --store"))
+    return Check("store", f"{folder}, {size_text(shutil.disk_usage(nearest).free)} free")
+
+
+def _checked(name: str, work: Callable[[], T], text: Callable[[T], str]) -> Check:
+    try:
+        return Check(name, text(work()))
+    except UenvtoolError as error:
+        return Check(name, problem=error.problems[0])
