@@ -43,13 +43,13 @@ READERS = {
         "new": Command("knowledge", "Write a commented recipe or system of your own."),
         "edit": Command("env", "Add, remove and pin packages in a recipe of your own."),
         "validate": Command("env", "Find everything that is wrong in recipes and systems."),
-        "image": Command("image", "Build images; show, check and compare what is in them."),
+        "image": Command("image", "Build images; show and check what is in them."),
         "container": Command("container", "Write the Containerfile, EDF and pipeline of an image."),
     },
     "To look around": {
         "list": Command("knowledge", "List the recipes and systems, or what else has a name."),
         "show": Command("knowledge", "Show a recipe or system, and where each value is from."),
-        "diff": Command("env", "Compare recipes, environments, locks or published tables."),
+        "diff": Command("image", "Compare recipes, environments, locks or images."),
         "schema": Command("knowledge", "Print the JSON Schema of a kind of file."),
     },
 }

@@ -16,7 +16,7 @@ from tests.support.needs import need
 from uenvtool.core.session import loaded_views
 
 COMMANDS = """
-image show X | image verify X | image diff X X | image sbom X | venv info X | venv v --from X
+image show X | image verify X | diff X X | image sbom X | venv info X | venv v --from X
 venv v --no-base -r X | job check X | validate X | diff hello X | show ./X
 """
 CASES = [case.strip() for line in COMMANDS.strip().splitlines() for case in line.split(" | ")]

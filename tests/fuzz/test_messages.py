@@ -77,7 +77,7 @@ activate --system clariden --shell bsh | activate --system clariden --uarch gh20
 validate gone.yaml | validate . | new recipe a/b | new system hello/x | edit hello --remove zlibb | edit nosuch --add x
 venv new numpy=1 | venv new -r gone.txt | venv new --base /gone/python | venv info gone
 venv new --from gone.toml | venv new small --mount tools | venv a:b small | venv new --override 'a b' | image show gone
-image verify plain.txt | image diff plain.txt gone | image sbom plain.txt | job check gone.sh | job check plain.bin
+image verify plain.txt | image sbom plain.txt | job check gone.sh | job check plain.bin
 diff hello gone | diff gone hello | list nosuch | nosuch | explain | build hello -o plain.txt
 activate -o plain.txt --write
 venv new --squash image.img | venv new -e . | venv plain.txt small | venv new small==1=2 | build | show ''

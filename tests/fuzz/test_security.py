@@ -211,7 +211,7 @@ def test_an_image_of_others_starts_nothing_and_sends_nothing_to_the_terminal(
         for words in (
             ["image", "show", "i.squashfs"],
             ["image", "verify", "i.squashfs"],
-            ["image", "diff", "i.squashfs", "v.squashfs"],
+            ["diff", "i.squashfs", "i.squashfs"],
             ["image", "sbom", "i.squashfs"],
             ["venv", "info", "i.squashfs"],
             ["venv", "info", "raw"],

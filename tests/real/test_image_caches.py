@@ -55,7 +55,8 @@ def test_a_cache_that_one_run_filled_spares_the_next_one_every_build(
     assert f"there is no build cache at file://{place}/absent" in answer.stderr
     assert "built, since" not in answer.stderr
     assert "0 packages are new in" in pushed_again.stderr
-    assert cli("image", "diff", "first.squashfs", "second.squashfs").code == 0
+    assert cli("diff", "first.squashfs", "second.squashfs").code == 0
+    assert cli("diff", "first.squashfs", installed_hello().environment).code == 0
     verified = cli("image", "verify", "first.squashfs", "second.squashfs")
     assert verified.code == 0, verified.stderr
 

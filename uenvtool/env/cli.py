@@ -1,4 +1,4 @@
-"""The arguments of `build`, `edit`, `validate` and `diff`."""
+"""The arguments of `build`, `edit` and `validate`."""
 
 from __future__ import annotations
 
@@ -43,15 +43,3 @@ def validate(
     from uenvtool.env import look_up as work
 
     return console.show(work.validate(files, work.at_hand(spack, repo)), as_json=json_)
-
-
-def diff(
-    before: str = typer.Argument(..., metavar="A", help="A recipe, environment folder, spack.lock or published table."),
-    after: str = typer.Argument(..., metavar="B", help="What to compare it with; it can be of another kind."),
-    json_: bool = JSON,
-) -> int:
-    """Compare the packages of A and B: added, removed, changed. Exit code 1 if they differ."""
-    from uenvtool.core import console
-    from uenvtool.env import diff as work
-
-    return console.show(work.diff(before, after), as_json=json_)

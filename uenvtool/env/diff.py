@@ -1,4 +1,4 @@
-"""What two recipes, environments, locks or published tables do not share."""
+"""What two recipes, environments, locks, images or published tables do not share."""
 
 from __future__ import annotations
 
@@ -31,13 +31,11 @@ Versions = Mapping[str, Sequence[str]]
 """Package to its versions; none if the version is open."""
 
 
-def diff(before: str, after: str) -> Result:
-    """Return the packages that two sides do not share; the answer is no if there are any.
+def compared(before: str, old: Contents, after: str, new: Contents) -> Result:
+    """Return the packages that two sides do not share; the answer is no if there are any. before, after: their names.
 
     A package is added, removed or changed; one that the recipe on the other side does not name is said to be so.
-    Raises BadInput if a side is neither a recipe, an environment's folder, a lock nor a published table.
     """
-    old, new = contents(before), contents(after)
     rows, data = [], []
     for package in sorted({*old.versions, *new.versions}):
         was, now = old.versions.get(package), new.versions.get(package)
@@ -83,7 +81,7 @@ class Contents:
 
 
 def contents(name: str) -> Contents:
-    """Return the packages of what a user names.
+    """Return the packages of a recipe, an environment's folder, a lock or a published table.
 
     Raises BadInput if it has none, AnswerIsNo if it is a lock that would not install.
     """

@@ -1,4 +1,4 @@
-"""`uenvtool image`: images are built, shown, checked and compared."""
+"""The arguments of `image` and its verbs, and of `diff`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uenvtool.core.result import Result
 from uenvtool.image.request import ImageRequest
 
 image = typer.Typer(
-    help="Build, show, verify and compare images, and list their packages: packed overlays, and any uenv.",
+    help="Build, show and verify images, and list their packages: packed overlays, and any uenv.",
     rich_markup_mode=None,
     cls=WholeSentences,
     pretty_exceptions_enable=False,
@@ -57,23 +57,21 @@ def verify(
 
 
 @image.command()
-def diff(
-    before: Path = typer.Argument(..., metavar="A", help="An image."),
-    after: Path = typer.Argument(..., metavar="B", help="An image."),
-    files: bool = typer.Option(False, "--files", help="Compare every file too, which reads both images whole."),
-    json_: bool = JSON,
-) -> int:
-    """Show what two images do not share: packages, versions, variables, sizes; exit code 1 if anything but sizes."""
-    from uenvtool.core import console
-    from uenvtool.image.diff import diff as work
-
-    return console.show(work(before, after, files=files), as_json=json_)
-
-
-@image.command()
 def sbom(path: Path = typer.Argument(..., metavar="FILE|LOCK", help="An image, or a spack.lock.")) -> int:
     """Print the packages of an image or a lock as a CycloneDX bill of materials, with known CVE ids."""
     from uenvtool.core import console
     from uenvtool.image.sbom import sbom as work
 
     return console.show(work(path))
+
+
+def diff(
+    before: str = typer.Argument(..., metavar="A", help="A recipe, environment, spack.lock, image or published table."),
+    after: str = typer.Argument(..., metavar="B", help="What to compare it with; it can be of another kind."),
+    json_: bool = JSON,
+) -> int:
+    """Compare the packages of A and B: added, removed, changed. Exit code 1 if they differ."""
+    from uenvtool.core import console
+    from uenvtool.image.diff import diff as work
+
+    return console.show(work(before, after), as_json=json_)

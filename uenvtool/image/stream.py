@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -75,21 +74,6 @@ def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path)
             end += size
     if batch:
         yield Batch(_whole(stream, end, batch), batch)
-
-
-def file_sums(image: Path, entries: Sequence[Listed]) -> dict[str, str]:
-    """Return the SHA-256 of each file, by its name. entries: what the image holds. Raises as `read_contents`."""
-    sums = {}
-    for found in read_contents(image, entries):
-        if isinstance(found, Large):
-            digest = hashlib.sha256()
-            for piece in found.pieces:
-                digest.update(piece)
-            sums[os.fsdecode(found.name)] = digest.hexdigest()
-            continue
-        for name, start, end in found.files:
-            sums[os.fsdecode(name)] = hashlib.sha256(found.content[start:end]).hexdigest()
-    return sums
 
 
 def _files(header: bytes) -> Iterator[tuple[bytes, int]]:
