@@ -6,7 +6,7 @@ if sys.version_info < (3, 10):  # noqa: UP036  pip says that itself, after an er
     here = f"{sys.version_info[0]}.{sys.version_info[1]}"
     sys.exit(
         f"uenvtool needs Python 3.10 to 3.14, and this is {here}: get one with `module load cray-python` or "
-        "`uv python install 3.12`; `scripts/install` of a clone looks for one"
+        "`uv python install 3.12`; `tools/install` of a clone looks for one"
     )
 
 from hatchling.build import *  # noqa: F403

@@ -200,7 +200,7 @@ def test_a_new_check_of_doctor_is_a_module_and_an_entry(project: Path) -> None:
     entry = text[text.index("  variable-needs:") : text.index("  hook-missing:")]
     findings.write_text(text + entry.replace("variable-needs", "mine-is-set"), encoding="utf-8")
 
-    run(project, "validate", "findings/shell.yaml")
+    run(project, "validate", "knowledge/findings/shell.yaml")
     command = [sys.executable, "-m", "uenvtool", "doctor"]
     told = subprocess.run(
         command, cwd=project, env={**os.environ, "MINE": "1"}, capture_output=True, text=True, check=False

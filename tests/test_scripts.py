@@ -1,4 +1,4 @@
-"""scripts/environment.py and scripts/programs, with stand-ins for uv, pip and apt-get."""
+"""tools/environment.py and tools/programs, with stand-ins for uv, pip and apt-get."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def environment(place: Path, uv: str, *words: str) -> tuple[subprocess.Completed
     stand_in(place / "venv/bin/uv", f'echo "uv in $PWD: $*" >>{calls}\necho " + package==1" >&2\n{uv}')
     stand_in(place / "venv/bin/python", f'echo "python $*" >>{calls}')
     home = {"HOME": str(place / "home"), "PATH": "/usr/bin:/bin"}
-    command = [sys.executable, ROOT / "scripts/environment.py", *words]
+    command = [sys.executable, ROOT / "tools/environment.py", *words]
     ran = subprocess.run(command, cwd=place, env=home, capture_output=True, text=True, check=False)
     return ran, calls.read_text().splitlines()
 
@@ -84,7 +84,7 @@ def test_programs_are_shown_first_and_start_no_service_and_what_a_release_lacks_
     system.mkdir()
     if before:
         (system / "policy-rc.d").write_text(before)
-    script = f"mount --bind {system} /usr/sbin 2>/dev/null || exit 77\n{ROOT}/scripts/programs"
+    script = f"mount --bind {system} /usr/sbin 2>/dev/null || exit 77\n{ROOT}/tools/programs"
     command = ["unshare", "--map-root-user", "--mount", "sh", "-c", script]
     env = {**os.environ, "PATH": f"{place}/bin:/usr/bin:/bin"}
 

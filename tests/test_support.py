@@ -22,7 +22,7 @@ def test_skips_are_told_in_three_lines_by_what_is_missing() -> None:
     assert lines == [
         "18 of 100 tests were skipped, for want of: zsh (15), bash 4.2 (1), fish (1), another reason (1)",
         "as root: apt-get install fish zsh",
-        'how to get the others: CONTRIBUTING.md, "Real programs in tests"; each reason: scripts/test -rs',
+        'how to get the others: CONTRIBUTING.md, "Real programs in tests"; each reason: tools/test -rs',
     ]
     assert needs.summary([], 100) == []
 

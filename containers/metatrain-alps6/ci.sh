@@ -6,10 +6,10 @@
 #   ci.sh mark       give the image the tag that says that it passed
 #   ci.sh publish    give it its stable tag, if it passed; a stable tag is never given to another image
 # REGISTRY is where the images are, such as registry.example.org/group. Needs podman and skopeo.
-canonical=metatrain-alps6:26.02-py3-alps6-a1aaa93ce240dbd46ee202ee955e6cbc
-tested=metatrain-alps6:26.02-py3-alps6-a1aaa93ce240dbd46ee202ee955e6cbc-tested-21e335f9b76c02e0
+canonical=metatrain-alps6:26.02-py3-alps6-ce315403f1ab991bd2e35c8f1903827d
+tested=metatrain-alps6:26.02-py3-alps6-ce315403f1ab991bd2e35c8f1903827d-tested-21e335f9b76c02e0
 stable=metatrain-alps6:26.02-py3-alps6
-base=ngc-pytorch:26.02-py3-alps6-487c22061badd34e1f1eedd52644e1d7 # an image of ours in the same registry, or nothing
+base=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82 # an image of ours in the same registry, or nothing
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")"

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps4-9f9d271b91c1e36e49c911d2a049e501
+# Builds ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps4
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps4-9f9d271b91c1e36e49c911d2a049e501
+image=ngc-pytorch:26.02-py3-alps4-49b5d5c53f2cf09fd4bd1782beed6ba3
 file=ngc-pytorch+26.02-py3-alps4.sqsh
 
 set -euo pipefail

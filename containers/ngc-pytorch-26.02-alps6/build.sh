@@ -1,11 +1,11 @@
 #!/bin/bash
-# Builds ngc-pytorch:26.02-py3-alps6-487c22061badd34e1f1eedd52644e1d7
+# Builds ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82
 # with podman, and makes it a squashfs file for the Container Engine.
 # Made by uenvtool, again: uenvtool container ngc-pytorch-26.02-alps6
 #   JOBS=16       processes of one build
 #   IMAGES=DIR    where the squashfs file goes
 #   BASE=IMAGE    the image to build on, if it has another name here
-image=ngc-pytorch:26.02-py3-alps6-487c22061badd34e1f1eedd52644e1d7
+image=ngc-pytorch:26.02-py3-alps6-56f93307919b0ccf9a2cfb2d5a0e3c82
 file=ngc-pytorch+26.02-py3-alps6.sqsh
 
 set -euo pipefail

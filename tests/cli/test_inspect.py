@@ -138,7 +138,7 @@ def test_a_schema_is_a_valid_draft_2020_12_schema_with_a_description_everywhere(
 
 
 def test_the_files_name_their_schema_and_it_is_there() -> None:
-    for path in [*ROOT.glob("recipes/*/*.yaml"), *ROOT.glob("systems/*.yaml")]:
+    for path in [*ROOT.glob("recipes/*/*.yaml"), *ROOT.glob("knowledge/systems/*.yaml")]:
         named = path.read_text().splitlines()[0].removeprefix("# yaml-language-server: $schema=")
         assert (path.parent / named).resolve().is_file(), path
 

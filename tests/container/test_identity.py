@@ -145,7 +145,7 @@ def test_a_tuned_variable_of_the_image_is_an_input(cli: Cli, place: Path) -> Non
     before = named(cli)
     from tests.conftest import ROOT
 
-    text = (ROOT / "tuning/slingshot.yaml").read_text().replace("{value: hsn,", "{value: hsm,")
+    text = (ROOT / "knowledge/tuning/slingshot.yaml").read_text().replace("{value: hsn,", "{value: hsm,")
     (place / "tuning").mkdir()
     (place / "tuning/slingshot.yaml").write_text(text)
 

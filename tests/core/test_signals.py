@@ -168,7 +168,7 @@ runpy.run_path(sys.argv.pop(), run_name="__main__")
 
 
 def test_ctrl_c_gives_no_traceback_from_the_first_line_of_the_installed_script_on(place: Path) -> None:
-    command = [sys.executable, "-c", AS_THE_TOOL_LOADS, ROOT / "scripts" / "uenvtool"]
+    command = [sys.executable, "-c", AS_THE_TOOL_LOADS, ROOT / "tools" / "uenvtool"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
 
     done = subprocess.run(command, env=environ, cwd=place, capture_output=True, text=True, check=False)

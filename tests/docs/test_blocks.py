@@ -20,12 +20,12 @@ from tests.support.slurm import Slurm, running_slurm
 
 BLOCKS = read_blocks()
 NOT_RUN = {
-    "README.md: scripts/test": "it runs these tests; .ci/run runs it as a newcomer does",
+    "README.md: tools/test": "it runs these tests; .ci/run runs it as a newcomer does",
     "docs/images.md: sbatch -N 4 --exclusive --wrap 'srun uenvtool image build pytorch-2.6 --install-only'": "hours",
 }
 """Blocks that no test runs, and why: they need a GPU, a Cray system or the internet, or hours."""
 
-NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name or "scripts/install" in name}
+NEEDS_INDEX = {name for name in (block.name for block in BLOCKS) if "pip install" in name or "tools/install" in name}
 """Blocks that install from the index that the person's own pip has."""
 
 

@@ -24,7 +24,7 @@ COMPLAINTS = re.compile(r".*missing date.*\n")
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("man") / "man1"
-    subprocess.run([sys.executable, ROOT / "scripts/man.py", folder], check=True, capture_output=True)
+    subprocess.run([sys.executable, ROOT / "tools/man.py", folder], check=True, capture_output=True)
     return folder
 
 
@@ -81,6 +81,6 @@ def test_groff_has_no_warning(pages: Path) -> None:
 
 
 def test_a_text_that_roff_would_obey_is_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
 
     assert importlib.import_module("man")._text(r".so /etc/x \n -a") == r"\&.so /etc/x \en \-a"

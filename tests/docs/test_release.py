@@ -64,8 +64,8 @@ def test_a_change_waits_for_the_quick_tests_and_the_night_runs_all_on_every_pyth
     gitlab = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
     nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yml").read_text())["jobs"]
 
-    assert steps("tests", "tests") == gitlab["quick"]["script"] == ["scripts/test"]
-    assert steps("nightly", "pythons") == gitlab["pythons"]["script"] == ["scripts/test"]
+    assert steps("tests", "tests") == gitlab["quick"]["script"] == ["tools/test"]
+    assert steps("nightly", "pythons") == gitlab["pythons"]["script"] == ["tools/test"]
     assert steps("nightly", "all")[0].endswith(".ci/run")
     assert gitlab["all"]["script"] == [".ci/run"]
     assert nightly["pythons"]["strategy"]["matrix"]["python"] == list(VERSIONS)
@@ -74,7 +74,7 @@ def test_a_change_waits_for_the_quick_tests_and_the_night_runs_all_on_every_pyth
 
 @pytest.mark.parametrize("tag", ["v0.0.1", __version__])
 def test_a_tag_that_is_not_the_version_releases_nothing(tag: str) -> None:
-    ran = subprocess.run([ROOT / "scripts/release", tag], capture_output=True, text=True, check=False)
+    ran = subprocess.run([ROOT / "tools/release", tag], capture_output=True, text=True, check=False)
 
     assert (ran.returncode, ran.stdout) == (2, "")
     assert f"the tag is {tag}, and uenvtool/__init__.py has {__version__}" in ran.stderr
@@ -107,7 +107,7 @@ def test_a_wheel_and_an_sdist_are_the_same_bytes_each_time(tmp_path: Path) -> No
 
 
 def test_the_bill_of_materials_has_what_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     hook = pytest.importorskip("hook", reason="needs hatchling: pip install hatchling")
 
     assert_is_the_bill(hook.bill(__version__, "MIT", project()["dependencies"]))

@@ -79,7 +79,7 @@ def test_no_page_loads_anything_from_a_network(site: Path) -> None:
 
 
 def test_the_picture_is_what_the_program_prints(site: Path) -> None:
-    check = [sys.executable, "scripts/site/picture.py", "--check"]
+    check = [sys.executable, "tools/site/picture.py", "--check"]
 
     done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, check=False)
 

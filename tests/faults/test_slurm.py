@@ -37,7 +37,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm]:
 
 def places() -> Iterator[tuple[str, str]]:
     """Each system with each of its runtimes that Slurm starts."""
-    for path in sorted((ROOT / "systems").glob("*.yaml")):
+    for path in sorted((ROOT / "knowledge/systems").glob("*.yaml")):
         with contextlib.suppress(BadInput):  # one that is there to be extended
             for runtime in load_system(path.stem).runtimes:
                 if (job := load_runtime(runtime).job) and job.scheduler == "slurm":

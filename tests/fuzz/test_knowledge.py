@@ -16,7 +16,7 @@ COUNT = share(30)
 
 
 def shipped(kind: Kind) -> list[Path]:
-    return sorted((ROOT / kind.folder).glob(kind.pattern), key=lambda path: path.stat().st_size)
+    return sorted((ROOT / kind.shipped).glob(kind.pattern), key=lambda path: path.stat().st_size)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -125,7 +125,7 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
     cli: Cli, write: Write, kind: str, name: str
 ) -> None:
     write("job.sh", "#!/bin/bash\nsrun --ntasks=1 true\n")
-    copy = write(f"{kind}/mine.yaml", (ROOT / kind / f"{name}.yaml").read_text())
+    copy = write(f"{kind}/mine.yaml", (ROOT / "knowledge" / kind / f"{name}.yaml").read_text())
 
     assert cli("job", "check", "job.sh").code in (0, 1)
     assert cli("doctor", "--log", "job.sh").code in (0, 1)
@@ -136,7 +136,7 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
 
 
 def test_a_copy_of_a_tuning_is_another_choice_and_no_contradiction(cli: Cli, write: Write) -> None:
-    copy = write("tuning/mine.yaml", (ROOT / "tuning/slingshot.yaml").read_text())
+    copy = write("tuning/mine.yaml", (ROOT / "knowledge/tuning/slingshot.yaml").read_text())
 
     assert cli("validate", copy).code == 0
     answer = cli("explain", "NCCL_NET")

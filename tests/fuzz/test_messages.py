@@ -21,10 +21,10 @@ UGLY = re.compile(
 """What a programmer would understand, and a user not."""
 KNOWLEDGE = {
     "recipes/mine/recipe.yaml": "recipes/hello/recipe.yaml",
-    "systems/mine.yaml": "systems/rcp.yaml",
-    "tuning/mine.yaml": "tuning/roce.yaml",
-    "runtimes/mine.yaml": "runtimes/apptainer.yaml",
-    "rules/mine.yaml": "rules/slurm.yaml",
+    "systems/mine.yaml": "knowledge/systems/rcp.yaml",
+    "tuning/mine.yaml": "knowledge/tuning/roce.yaml",
+    "runtimes/mine.yaml": "knowledge/runtimes/apptainer.yaml",
+    "rules/mine.yaml": "knowledge/rules/slurm.yaml",
 }
 
 

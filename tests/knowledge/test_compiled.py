@@ -16,7 +16,7 @@ from uenvtool.knowledge.recognise import signs_of
 from uenvtool.knowledge.source import Node, compiled, parse
 
 TEXT = b"a: 1\nb:\n- x\n- y: 'z'\nc: {d: null, e: true}\n"
-SHIPPED = sorted({path for kind in KINDS for path in (ROOT / kind.folder).rglob("*.yaml")})
+SHIPPED = sorted({path for kind in KINDS for path in (ROOT / kind.shipped).rglob("*.yaml")})
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_what_cannot_be_read_is_passed_over_and_reading_keeps_nothing(kept: Path
 
 
 def test_what_the_build_keeps_is_what_ships_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
     (tmp_path / "00000000.json").write_text("of a text that is no more")
 
     importlib.import_module("trees").write(tmp_path)

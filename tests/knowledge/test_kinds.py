@@ -29,7 +29,7 @@ def test_each_schema_is_of_one_kind_and_each_kind_has_a_reader() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_file_that_ships_is_of_the_kind_of_its_place_and_valid(kind: Kind, cli: Cli) -> None:
-    files = sorted((ROOT / kind.folder).glob(kind.pattern))
+    files = sorted((ROOT / kind.shipped).glob(kind.pattern))
 
     answer = cli("validate", *files)
 

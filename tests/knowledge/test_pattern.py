@@ -24,7 +24,7 @@ def shipped() -> Iterator[tuple[str, str]]:
 
     for kind in KINDS:
         schema = json.loads(schema_text(kind.name))
-        for path in sorted((ROOT / kind.folder).glob(kind.pattern)):
+        for path in sorted((ROOT / kind.shipped).glob(kind.pattern)):
             for node in patterns(schema, schema, read(path, str(path))):
                 yield str(node.position), str(node.value)
 

@@ -18,7 +18,7 @@ from tests.support.project import ROOT
 from tests.support.web import served
 from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources, source_nodes
 
-_SPEC = importlib.util.spec_from_file_location("sources", ROOT / "scripts" / "sources.py")
+_SPEC = importlib.util.spec_from_file_location("sources", ROOT / "tools" / "sources.py")
 assert _SPEC
 assert _SPEC.loader
 sources = importlib.util.module_from_spec(_SPEC)

@@ -13,7 +13,7 @@ import pytest
 from tests.support.project import ROOT
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-RUN = ROOT / "benchmarks/run"
+RUN = ROOT / "tools/benchmarks/run"
 
 
 def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -43,14 +43,14 @@ def test_a_name_that_no_benchmark_has_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_ratio_is_of_the_same_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "benchmarks"))
     import side_by_side
 
     assert side_by_side.ratios([2, 20, 6], [1, 10, 2]) == (2, 2, 3)
 
 
 def test_a_time_that_grows_with_the_square_has_the_power_of_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "benchmarks"))
     import side_by_side
 
     lines = list(side_by_side.growth({f"{size} lines": 1 + 1e-6 * (size - 10) ** 2 for size in (10, 1_000, 10_000)}))

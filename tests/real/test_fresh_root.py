@@ -1,4 +1,4 @@
-"""scripts/fresh-root: a command on a machine on which nothing ran before."""
+"""tools/fresh-root: a command on a machine on which nothing ran before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [
 
 def fresh(*words: str) -> subprocess.CompletedProcess[str]:
     """Run a command there; skips where it cannot have a root of its own."""
-    done = subprocess.run([ROOT / "scripts/fresh-root", *words], capture_output=True, text=True, check=False)
+    done = subprocess.run([ROOT / "tools/fresh-root", *words], capture_output=True, text=True, check=False)
     if "no root of its own" in done.stderr or "needs root, who may mount" in done.stderr:
         pytest.skip("needs root that may mount: run the tests as root, outside a restricted container")
     return done

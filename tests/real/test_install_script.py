@@ -1,4 +1,4 @@
-"""scripts/install: on an old Python, without a network, over a dead environment; everything undone leaves nothing."""
+"""tools/install: on an old Python, without a network, over a dead environment; everything undone leaves nothing."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def home(place: Path) -> Path:
 
 def run(home: Path, *words: str | Path, python: str = sys.executable) -> subprocess.CompletedProcess[str]:
     env = {"HOME": str(home), "PATH": "/usr/bin:/bin", "PYTHON": python}
-    command = ["sh", ROOT / "scripts" / "install", *words]
+    command = ["sh", ROOT / "tools" / "install", *words]
     return subprocess.run(list(map(str, command)), env=env, capture_output=True, text=True, check=False)
 
 
@@ -77,7 +77,7 @@ def test_a_python_that_is_too_old_or_a_uenvs_is_passed_over_where_none_is_named(
         (place / name).write_text(f"#!/bin/sh\necho {answer}\n")
         (place / name).chmod(0o755)
 
-    find = f"set -eu; . {ROOT}/scripts/python.sh; find_python; echo $python"
+    find = f"set -eu; . {ROOT}/tools/python.sh; find_python; echo $python"
     env = {"PATH": f"{place}:/usr/bin:/bin", "HOME": str(place)}
     found = subprocess.run(["sh", "-c", find], env=env, capture_output=True, text=True, check=False)
 
@@ -118,7 +118,7 @@ def test_another_command_of_that_name_is_not_replaced(home: Path) -> None:
     ran = run(home)
 
     assert ran.returncode == 1
-    assert "is not of scripts/install" in ran.stderr
+    assert "is not of tools/install" in ran.stderr
     assert (home / ".local/bin/uenvtool").read_text() == "mine"
 
 
@@ -143,7 +143,7 @@ def test_it_installs_without_a_network_again_over_a_dead_one_and_goes_away(home:
     assert first.returncode == 0, first.stderr
     assert "leads to what is not there: it is replaced" in first.stdout
     assert dead.returncode == 3
-    assert "its Python is gone: scripts/install" in dead.stderr
+    assert "its Python is gone: tools/install" in dead.stderr
     assert "/user-environment/gone/bin/python3" in again.stdout, again.stderr
     assert "pytorch-2.6" in works.stdout, works.stderr
     assert gone.returncode == 0, gone.stderr

@@ -27,7 +27,7 @@ def single_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("single") / "uenvtool.pyz"
     kept = CACHE / "wheels-of-single-file"  # of an earlier run: then no index is asked
     kept.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, ROOT / "scripts" / "pyz", file, "--wheels", kept]
+    words = [sys.executable, ROOT / "tools" / "pyz", file, "--wheels", kept]
     of_the_user = {name: value for name, value in os.environ.items() if name not in ("PIP_NO_INDEX", "PIP_CONFIG_FILE")}
     for more in ({"PIP_NO_INDEX": "1"}, {}):
         env = {**of_the_user, "HOME": str(REAL_HOME), **more}
@@ -66,7 +66,7 @@ def moved(file: Path, home: Path) -> Path:
 
 def test_a_link_in_memory_is_not_followed(tmp_path: Path) -> None:
     """Anybody can make one there: it leads to a folder of the user's when it is looked at, elsewhere when it is run."""
-    start = ROOT / "scripts" / "pyz-start.sh"
+    start = ROOT / "tools" / "pyz-start.sh"
     mine = tmp_path / "mine" / f"@ID@-{os.uname().machine}" / "bin"
     mine.mkdir(parents=True)
     (mine / "python").write_text("#!/bin/sh\necho started\n")
@@ -129,7 +129,7 @@ def test_a_python_that_is_gone_is_replaced_and_an_old_one_alone_is_said(single_f
 
 def test_without_pip_it_says_which_python_makes_it(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "v"], check=True)
-    words = [tmp_path / "v/bin/python", ROOT / "scripts" / "pyz", tmp_path / "f"]
+    words = [tmp_path / "v/bin/python", ROOT / "tools" / "pyz", tmp_path / "f"]
     made = subprocess.run(words, capture_output=True, text=True, check=False)
 
     assert (made.returncode, "hint: start it with a Python that has pip" in made.stderr) == (1, True)

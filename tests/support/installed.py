@@ -30,7 +30,7 @@ packages:
       prefix: PREFIX
       compilers: {c: PREFIX/bin/gcc, cxx: PREFIX/bin/g++}
 """
-INPUTS = ("uenvtool/env", "uenvtool/knowledge", "recipes/hello", "systems/local.yaml")
+INPUTS = ("uenvtool/env", "uenvtool/knowledge", "recipes/hello", "knowledge/systems/local.yaml")
 
 
 @dataclass(frozen=True, kw_only=True)

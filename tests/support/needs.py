@@ -70,5 +70,5 @@ def summary(reasons: Iterable[str], tests: int) -> list[str]:
     if packages:
         lines.append(f"as root: {BY_APT}{' '.join(sorted(packages))}")
     if others or None in found:
-        lines.append('how to get the others: CONTRIBUTING.md, "Real programs in tests"; each reason: scripts/test -rs')
+        lines.append('how to get the others: CONTRIBUTING.md, "Real programs in tests"; each reason: tools/test -rs')
     return [textwrap.shorten(line, 500, placeholder=" ...") for line in lines]

@@ -1,4 +1,4 @@
-"""The table of docs/slingshot.md, made of tuning/: `python -m tests.support.slingshot` writes it.
+"""The table of docs/slingshot.md, made of knowledge/tuning: `python -m tests.support.slingshot` writes it.
 
 It says what each variable does, who sets what, what is set here and why.
 """
@@ -11,13 +11,13 @@ from tests.support.project import ROOT
 from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all, load_sources
 
 PAGE = ROOT / "docs" / "slingshot.md"
-BEGIN, END = "<!-- made of tuning/: python -m tests.support.slingshot -->\n\n", "\n<!-- end -->\n"
+BEGIN, END = "<!-- made of knowledge/tuning: python -m tests.support.slingshot -->\n\n", "\n<!-- end -->\n"
 EVERYWHERE = "fabric == slingshot"
 """The term of a condition that the whole page is about."""
 
 
 def page() -> str:
-    """Return the page with the table as tuning/ gives it now."""
+    """Return the page with the table as knowledge/tuning gives it now."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     return before + BEGIN + "".join(f"{line}\n" for line in table()) + END + rest.partition(END)[2]
 
@@ -32,7 +32,7 @@ def table() -> Iterator[str]:
     yield _row(["variable", "what it is", *sites, "set here"])
     yield _row(["---"] * (len(sites) + 3))
     for variable in tuning.variables:
-        if variable.file == "tuning/slingshot.yaml" and any(
+        if variable.file == "knowledge/tuning/slingshot.yaml" and any(
             set(variable.says) & set(names) for names in sites.values()
         ):
             cells = [_said(variable, names) for names in sites.values()]

@@ -26,7 +26,7 @@ Reader = Callable[[str], object]
 class Kind:
     """One kind of knowledge file.
 
-    name: of the kind and of its schema. folder: the folder that holds files of the kind. pattern: the files in
+    name: of the kind and of its schema. folder: the folder that holds a user's files of the kind. pattern: the files in
     it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
     heading: of what `list` shows beside the description; none: not listed. column: the field, if its name is another.
     listed_as: the name under which `list` shows the kind; default: its folder.
@@ -48,6 +48,11 @@ class Kind:
         """Return the name under which `list` shows the kind."""
         return self.listed_as or self.folder
 
+    @property
+    def shipped(self) -> str:
+        """Return the folder of the kind among what ships: all kinds but recipes are together in `knowledge/`."""
+        return self.folder if self.folder == "recipes" else f"knowledge/{self.folder}"
+
     def load(self, name: str) -> object:
         """Return the value of a name or path. Raises BadInput with everything that is wrong in the file."""
         module, function = self.reader.split(":")
@@ -55,7 +60,7 @@ class Kind:
         return reader(name)
 
     def file(self, name: str) -> str:
-        """Return the path of a name's file below the folder that holds `recipes/`, `systems/`, and so on."""
+        """Return the path of a user's file of that name below the folder that holds `recipes/`, `systems/`, ..."""
         return f"{self.folder}/{self.pattern.replace('*', name)}"
 
     def name_of(self, path: PurePath) -> str:

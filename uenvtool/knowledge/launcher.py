@@ -1,4 +1,4 @@
-"""Launchers: the programs that start the ranks of a node, as the files in `launchers/` describe them."""
+"""Launchers: the programs that start the ranks of a node, as the files in `knowledge/launchers/` describe them."""
 
 from dataclasses import field
 

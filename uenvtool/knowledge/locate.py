@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import re
@@ -21,8 +22,8 @@ class Location:
     """A file of knowledge on disk.
 
     shown: the path as messages give it, one that can be opened from the current folder.
-    logical: the path below the folder that holds `recipes/` and `systems/`, the same on every
-    machine, for generated files.
+    logical: the path below the folder that holds a user's `recipes/` and `systems/`, or below the top of what ships:
+    the same on every machine, for generated files.
     """
 
     name: str
@@ -45,7 +46,7 @@ class Location:
 
 @functools.cache
 def data_root() -> Path:
-    """Return the folder with the built-in recipes/, systems/, ...: in the wheel, or the checkout's top."""
+    """Return the folder with the built-in recipes/ and knowledge/: in the wheel, or the checkout's top."""
     package = Path(__file__).resolve().parent.parent
     packed = package / "data"
     return packed if packed.is_dir() else package.parent
@@ -57,15 +58,18 @@ def config_folder() -> Path:
     return Path(base) / "uenvtool"
 
 
-def search_folders() -> list[Path]:
-    """Return the folders that may hold `recipes/`, `systems/` and so on; the first one that has a name counts.
+def search_folders(kind: Kind, *, own: bool = True) -> list[tuple[Path, str]]:
+    """Return the folders that may hold files of a kind, each with the part of it that generated files name.
 
-    The current folder is left out if it was deleted, or may not be read: no command needs it for a name.
+    The first one that has a name counts. own: with the user's own. The current folder is left out if it was deleted, or
+    may not be read: no command needs it for a name.
     """
-    try:
-        return [Path.cwd(), config_folder(), data_root()]
-    except OSError:
-        return [config_folder(), data_root()]
+    places = [(data_root() / kind.shipped, kind.shipped)]
+    if own:
+        places.insert(0, (config_folder() / kind.folder, kind.folder))
+        with contextlib.suppress(OSError):
+            places.insert(0, (Path.cwd() / kind.folder, kind.folder))
+    return places
 
 
 def shown(path: Path) -> str:
@@ -101,8 +105,8 @@ def in_your_own(position: Position | None) -> str:
 def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
     """Return every file of a kind by its name. The user's own hide built-in ones. own: with the user's own."""
     found: dict[str, Location] = {}
-    for folder in reversed(search_folders()) if own else [data_root()]:
-        found.update({location.name: location for location in _below(folder, kind)})
+    for folder, logical in reversed(search_folders(kind, own=own)):
+        found.update({location.name: location for location in _below(folder, logical, kind)})
     return dict(sorted(found.items()))
 
 
@@ -113,12 +117,12 @@ def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
         return _by_path(kind, Path(name), origin)
-    for folder in search_folders():
-        path = folder / kind.file(name)
-        if is_file(path):
-            return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
-    for folder in search_folders():
-        path = folder / kind.file(name)
+    file = kind.pattern.replace("*", name)
+    for folder, logical in search_folders(kind):
+        if is_file(folder / file):
+            return _refuse_odd(kind, Location(name, folder / file, f"{logical}/{file}"), origin)
+    for folder, _ in search_folders(kind):
+        path = folder / file
         if os.path.lexists(path):  # a pipe, a link to nowhere: what is wrong with it is said
             content(path, shown(path))
     if origin is None and os.path.lexists(name):
@@ -150,12 +154,12 @@ def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
     return _refuse_odd(kind, Location(path.stem, path, f"{kind.folder}/{path.name}"), origin)
 
 
-def _below(folder: Path, kind: Kind) -> Iterator[Location]:
+def _below(folder: Path, logical: str, kind: Kind) -> Iterator[Location]:
     try:
-        paths = sorted((folder / kind.folder).glob(kind.pattern))
+        paths = sorted(folder.glob(kind.pattern))
     except OSError:  # a folder that may not be read holds nothing for us
         return
     for path in paths:
         name = kind.name_of(path)
         if _NAME.match(name):  # another cannot be named, and must not stand in the way
-            yield Location(name, path, path.relative_to(folder).as_posix())
+            yield Location(name, path, f"{logical}/{path.relative_to(folder).as_posix()}")

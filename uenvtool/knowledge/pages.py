@@ -10,8 +10,8 @@ from uenvtool.knowledge.locate import data_root
 
 PUBLISHED = "UENVTOOL_DOCS"
 """The variable that names the address at which what `mkdocs build` makes lies; without it nothing has a page."""
-FOLDERS = {TUNING.folder: "variables", RULES.folder: "rules", FINDINGS.folder: "findings"}
-"""The folders of the reference (scripts/site) by those of the entries."""
+FOLDERS = {TUNING.shipped: "variables", RULES.shipped: "rules", FINDINGS.shipped: "findings"}
+"""The folders of the reference (tools/site) by those of the entries."""
 _ADDRESS = re.compile(r"https?://[!-~]+")
 
 
@@ -23,5 +23,5 @@ def page_of(name: str, file: str) -> str:
     top = os.environ.get(PUBLISHED, "")
     if not _ADDRESS.fullmatch(top):
         return ""
-    folder, _, _ = os.path.relpath(file, data_root()).partition(os.sep)
+    folder = os.path.dirname(os.path.relpath(file, data_root()))
     return f"{top.rstrip('/')}/reference/{FOLDERS[folder]}/{name}.html" if folder in FOLDERS else ""

@@ -62,7 +62,7 @@ class JobUse:
 
 @value_class
 class Runtime:
-    """One runtime, as its file in `runtimes/` describes it.
+    """One runtime, as its file in `knowledge/runtimes/` describes it.
 
     container: one is inside a container where it shows. images: the kinds of images that show themselves.
     base: of overlays, by what it puts on PATH. libraries: VIEWS or SYSTEM. forms: the files of variables that it reads.

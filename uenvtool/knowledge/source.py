@@ -30,7 +30,7 @@ MAX_VALUES = 100_000
 """A recipe of 10,000 packages, each with a reason, has half of it."""
 
 COMPILED = Path(__file__).parent.parent / "compiled"
-"""The trees of what ships as JSON, which is read in a quarter of the time; scripts/trees.py makes them."""
+"""The trees of what ships as JSON, which is read in a quarter of the time; tools/trees.py makes them."""
 
 _unwritten: ContextVar[Mapping[str, bytes]] = ContextVar("unwritten", default={})  # noqa: B039  nobody changes it
 EXAMPLES = "`uenvtool show pytorch-2.6` prints a recipe, `uenvtool show clariden` a system"

@@ -1,8 +1,8 @@
 """Writes the exact lines that use a packed overlay where it works: with the uenv or in the container that it lies on.
 
-The lines are those of `runtimes/NAME.yaml`, key `use`. Their marks: @IMAGES@ and @VIEWS@ for uenv, @MOUNT_SH@ and
-@MOUNT_TOML@ for an image that is mounted into a container, @BASE_SH@ and @BASE_TOML@ for that container, and
-@COMMAND@, what is run.
+The lines are those of `knowledge/runtimes/NAME.yaml`, key `use`. Their marks: @IMAGES@ and @VIEWS@ for uenv,
+@MOUNT_SH@ and @MOUNT_TOML@ for an image that is mounted into a container, @BASE_SH@ and @BASE_TOML@ for that
+container, and @COMMAND@, what is run.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a line of a log tells, whatever the run: who printed it, of which level it is, if it speaks of a failure.
 
-The words for it, those of foreign programs, stand in `findings/words.yaml`; the schema of findings describes each list.
+The words for it, those of foreign programs, stand in `knowledge/findings/words.yaml`; the schema of findings describes
+each list.
 """
 
 from __future__ import annotations

@@ -1,0 +1,100 @@
+"""What `uenvtool image build` adds to `spack install`: its own time while packages are installed.
+
+    python benchmarks/image_install.py SPACK PACKAGES ENVIRONMENT STORE [ROUNDS]
+
+SPACK is a checkout of Spack, PACKAGES one of its package repository, ENVIRONMENT a resolved environment
+(`uenvtool build hello`), STORE the folder that `uenvtool image build ENVIRONMENT --store STORE` filled
+from sources. Two installations of some minutes differ by more than what is looked for, so it is counted:
+all that is not a run of Spack's in the install step, and the start of the namespace that Spack runs in.
+Neither depends on how long Spack builds. What that took is Spack's own record in the STORE.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from uenvtool.core import tools
+from uenvtool.env.install import WITH_MOUNT, InstallOptions, install
+from uenvtool.env.installable import read_installable
+from uenvtool.env.program import find_spack, repository_folder
+
+BUDGET = 0.05
+
+
+def main() -> None:
+    """Measure and print."""
+    spack, packages, environment, store = (Path(word).resolve() for word in sys.argv[1:5])
+    rounds = int(sys.argv[5]) if len(sys.argv) > 5 else 5
+    found = find_spack(spack)
+    if found is None:
+        raise SystemExit(f"no Spack at {spack}")
+    own, namespaces, lines = [], [], []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        options = InstallOptions(repos={"builtin": repository_folder("builtin", packages)})
+        with SpackTime() as of_spack:
+            install(found, read_installable(environment), store, options)
+        own.append(time.perf_counter() - start - of_spack.seconds)
+        lines.append(of_spack.lines)
+        namespaces.append(namespace_seconds(store, read_installable(environment).mount))
+    built = building_seconds(store)
+    ours = statistics.median(own) + statistics.median(namespaces)
+    print(f"Spack built {len(built)} packages in {sum(built):.1f} s, by its own record")
+    print(f"uenvtool's own time: {statistics.median(own):.3f} s, {statistics.median(lines)} lines of Spack's followed")
+    print(f"its namespace, which Spack runs in: {statistics.median(namespaces):.3f} s")
+    print(f"overhead: {100 * ours / sum(built):.2f} %  budget {100 * BUDGET:.0f} %")
+
+
+class SpackTime:
+    """The time in runs of Spack while this is entered, and how many lines they print."""
+
+    def __enter__(self) -> SpackTime:
+        """Count from here."""
+        self.seconds, self.lines, self.usual = 0.0, 0, tools.run
+        tools.run = self.run
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Count no more."""
+        tools.run = self.usual
+
+    def run(self, *words: object, on_line: tools.LineHandler | None = None, **more: object) -> tools.Completed:
+        """A run; the time in which a line of it is followed is ours, and is not counted."""
+        following = 0.0
+
+        def follow(line: str) -> None:
+            nonlocal following
+            begun = time.perf_counter()
+            if on_line:
+                on_line(line)
+            following += time.perf_counter() - begun
+            self.lines += 1
+
+        start = time.perf_counter()
+        done = self.usual(*words, on_line=follow, **more)  # type: ignore[arg-type]
+        self.seconds += time.perf_counter() - start - following
+        return done
+
+
+def namespace_seconds(store: Path, mount: str) -> float:
+    """What it takes to start a program that sees the store at the mount point, without the program."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, WITH_MOUNT, store, mount, "true"], check=True)
+    return time.perf_counter() - start
+
+
+def building_seconds(store: Path) -> list[float]:
+    """How long each package took that Spack built, by its own record."""
+    records = [json.loads(path.read_text()) for path in store.rglob(".spack/install_times.json")]
+    return [float(record["total"]) for record in records]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""Says where a source of knowledge/tuning no longer says what is recorded of it: for maintainers, a few times a year.
+
+    tools/sources.py [--clones DIR] [SOURCE...]
+
+The sources' files are fetched, or read in clones, each in a folder of its repository's name; nothing of them is
+executed. Exit code 1 where they differ. A proxy and certificates are those that the environment names (https_proxy,
+SSL_CERT_FILE).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.core import console
+from uenvtool.core.errors import ExitCode, ToolFailed, UenvtoolError, require_known
+from uenvtool.core.files import fetched
+from uenvtool.core.result import Result, Table
+from uenvtool.core.words import grouped, listed
+from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
+
+MOST_BYTES = 4_000_000
+"""How large a file of a source may be."""
+MOST_FILES = 3
+GAP = r"\s.{0,1000}?\s"
+"""What `...` stands for in the words of a source."""
+RAW = "https://raw.githubusercontent.com"
+NEWEST = "HEAD"
+FAMILIES = ("NCCL_", "FI_", "HSA_", "NVSHMEM_", "OMPI_MCA_")
+"""How variables begin that knowledge/tuning should have, or a source's `beside`, if the source sets them."""
+_VALUE = r"""(?:"(?P<double>[^"\n]*)"|'(?P<single>[^'\n]*)'|(?P<bare>[^\s"'`|<>()]+))"""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What knowledge/tuning lets a source say of a variable, and what its files say.
+
+    place: FILE:LINE where they say so; empty: nowhere. others: the values that they give instead.
+    """
+
+    source: str
+    variable: str
+    value: Value
+    place: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Tell if the files say so."""
+        return bool(self.place)
+
+
+def check(names: Sequence[str] = (), *, clones: Path | None = None) -> Result:
+    """Compare what is recorded of the sources with their files, fetched or in clones; exit 1 where they differ.
+
+    clones: a folder of clones, each in a folder of its repository's name. Raises BadInput for another source.
+    """
+    tuning, chosen = load_all(), _chosen(names)
+    statements: list[Statement] = []
+    missing: list[tuple[str, str]] = []
+    unread: dict[str, str] = {}
+    failed: list[tuple[str, str]] = []
+    for name, source in chosen.items():
+        if why := _not_here(source, clones):
+            unread[name] = why
+            continue
+        texts = {}
+        for file in source.files:
+            try:
+                texts[file] = _in_clone(source, file, clones) if clones else _over_network(source, file)
+            except UenvtoolError as error:
+                failed.append((name, f"{file}: {error.problems[0].message}"))
+        if not texts:
+            continue
+        recorded = _values_of(tuning, name)
+        statements += [judged(source, variable, value, texts) for variable, value in recorded.items()]
+        missing += [(name, variable) for variable in unrecorded(source, recorded, texts)]
+    return _answer(statements, missing, unread, failed)
+
+
+def judged(source: Source, variable: str, value: Value, texts: Mapping[str, str]) -> Statement:
+    """Return whether one of the texts gives a variable a value, or has the words that the source names for it."""
+    others: list[Value] = []
+    for file, text in texts.items():
+        if variable in source.words:
+            if (at := _words_at(text, source.words[variable])) >= 0:
+                return Statement(source.name, variable, value, _place(file, text, at))
+            continue
+        for at, stated in given(variable, text):
+            if stated == value:
+                return Statement(source.name, variable, value, _place(file, text, at))
+            others.append(stated)
+    return Statement(source.name, variable, value, "", tuple(dict.fromkeys(map(_word, others))))
+
+
+def given(variable: str, text: str) -> Iterator[tuple[int, Value]]:
+    """Yield each place of a text that gives a variable a value, and that value; None: it is removed there.
+
+    Read are `V=x`, `V="x"`, `V: x`, `V = "x"`, `['V'] = 'x'`, `defvar V "x"`, `V="${V:-x}"` and `unset V`.
+    """
+    name = re.escape(variable)
+    pattern = rf"""(?<![\w$]){name}(?:['"]\])?(?:[ \t]*[=:][ \t]*|[ \t]+(?=")){_VALUE}"""
+    for match in re.finditer(pattern, text):
+        value = match["double"] if match["double"] is not None else match["single"]
+        if value is None:
+            value = match["bare"].rstrip(",;.:\\")
+        default = re.fullmatch(rf"\$\{{{name}:?-(.*)\}}", value)
+        yield match.start(), None if value == "null" else _plain(default[1] if default else value)
+    for match in re.finditer(rf"\bunset(?:[ \t]+-v)?(?:[ \t]+\w+)*?[ \t]+{name}\b", text):
+        yield match.start(), None
+
+
+def unrecorded(source: Source, recorded: Mapping[str, Value], texts: Mapping[str, str]) -> list[str]:
+    """Return the variables like ours that the texts export or define and that are not recorded."""
+    pattern = rf"""(?:^|export |defvar |-e |--env |- )((?:{"|".join(FAMILIES)})\w+)(?:=| "|: ")"""
+    found = {name for text in texts.values() for name in re.findall(pattern, text, re.MULTILINE)}
+    return sorted(found - set(recorded) - set(source.beside))
+
+
+def _not_here(source: Source, clones: Path | None) -> str:
+    """Return why a source cannot be looked at; an empty text if it can."""
+    if not source.files:
+        return "it is not public" if not source.url else "none of its files is named"
+    if clones and not source.repository:
+        return "it is in no repository"
+    return f"{_clone(source, clones)} is not there" if clones and not _clone(source, clones).is_dir() else ""
+
+
+def _over_network(source: Source, file: str) -> str:
+    """Return a file from where it is published. Raises ToolFailed if it does not come, BadInput if it is too large."""
+    return fetched(_address(source, file), MOST_BYTES).decode("utf-8", "replace")
+
+
+def _in_clone(source: Source, file: str, clones: Path) -> str:
+    """Return a file as it was committed, not as it lies in the work tree. Raises ToolFailed.
+
+    What is absent in a partial clone is not fetched: how to do so is for the clone to say, and may be any program.
+    """
+    words = ["git", "-C", str(_clone(source, clones)), "cat-file", "blob", f"{source.ref or NEWEST}:{file}"]
+    environment = {**os.environ, "GIT_ALLOW_PROTOCOL": "none"}
+    answer = subprocess.run(words, env=environment, capture_output=True, text=True, errors="replace", check=False)
+    if answer.returncode:
+        raise ToolFailed(answer.stderr.strip().rpartition("\n")[2])
+    return answer.stdout
+
+
+def _clone(source: Source, clones: Path) -> Path:
+    return clones / source.repository.rpartition("/")[2]
+
+
+def _answer(
+    statements: Sequence[Statement],
+    missing: Sequence[tuple[str, str]],
+    unread: Mapping[str, str],
+    failed: Sequence[tuple[str, str]],
+) -> Result:
+    wrong = [found for found in statements if not found.holds]
+    rows = [
+        (found.source, found.variable, _word(found.value), f"say {' and '.join(found.others) or 'nothing of it'}")
+        for found in wrong
+    ]
+    rows += [(name, variable, "-", "set it") for name, variable in missing]
+    read = {found.source for found in statements}
+    code = ExitCode.NO if wrong or missing or failed else ExitCode.DONE
+    return Result(
+        text=f"{len(statements)} statements of {len(read)} sources: {len(statements) - len(wrong)} hold, "
+        f"{len(wrong)} do not; {len(missing)} variables are not recorded",
+        tables=(Table(headings=("source", "variable", "recorded", "its files"), rows=rows),) if rows else (),
+        warnings=tuple(_warnings(failed)),
+        notes=tuple(f"{name} was not read: {why}" for name, why in unread.items()),
+        exit_code=code if read else ExitCode.FAILED,
+    )
+
+
+def _warnings(failed: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield each reason once, with the first files that it kept from being read."""
+    parts = [(name, *why.partition(": ")[::2]) for name, why in failed]
+    for why, files in grouped((why, f"{name}: {file}") for name, file, why in parts).items():
+        yield f"{listed(files, MOST_FILES)}: {why}"
+
+
+def _chosen(names: Sequence[str]) -> dict[str, Source]:
+    known = load_sources()
+    require_known("source", names, known)
+    return {name: source for name, source in known.items() if not names or name in names}
+
+
+def _values_of(tuning: Tuning, source: str) -> dict[str, Value]:
+    """Return what a source says, by variable."""
+    return {found.name: found.says[source] for found in tuning.variables if source in found.says}
+
+
+def _address(source: Source, file: str) -> str:
+    if file.startswith("https://"):
+        return file
+    return f"{RAW}/{source.repository}/{source.ref or NEWEST}/{file}"
+
+
+def _place(file: str, text: str, at: int) -> str:
+    return f"{file}:{text.count(chr(10), 0, at) + 1}"
+
+
+def _words_at(text: str, words: str) -> int:
+    """Return where the words begin, whatever space is between them and text where they have `...`; -1: nowhere."""
+    pattern = r"\s+".join(re.escape(word) for word in words.split()).replace(r"\s+\.\.\.\s+", GAP)
+    match = re.search(pattern, text, re.DOTALL)
+    return match.start() if match else -1
+
+
+def _plain(value: str) -> str:
+    """Return a value as knowledge/tuning writes it: `\\${NAME}` is $NAME."""
+    return re.sub(r"\$\{(\w+)\}", r"$\1", value.replace("\\", ""))
+
+
+def _word(value: Value) -> str:
+    return "unset" if value is None else value
+
+
+def main() -> int:
+    """Check what the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="SOURCE", help="only these; default: all that are recorded")
+    parser.add_argument("--clones", type=Path, metavar="DIR", help="read clones in this folder, not the network")
+    options = parser.parse_args()
+    try:
+        return console.show(check(options.names, clones=options.clones))
+    except UenvtoolError as error:
+        console.note(str(error))
+        return int(error.exit_code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
