@@ -186,7 +186,7 @@ def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
 
 
 def test_a_new_check_of_doctor_is_a_module_and_an_entry(project: Path) -> None:
-    checks, findings = project / "uenvtool" / "doctor" / "checks", project / "findings" / "shell.yaml"
+    checks, findings = project / "uenvtool" / "doctor" / "checks", project / "knowledge" / "findings" / "shell.yaml"
     head = (checks / "process.py").read_text(encoding="utf-8").split("    threads =")[0]
     (checks / "mine.py").write_text(
         f'{head}    if "MINE" in here.environ:\n        yield Fault("mine-is-set", "MINE")\n'

@@ -233,7 +233,7 @@ class TestExplain:
 
         assert answer.code == 0
         for said in (
-            "FI_CXI_DEFAULT_TX_SIZE  (tuning/slingshot.yaml)",
+            "FI_CXI_DEFAULT_TX_SIZE  (knowledge/tuning/slingshot.yaml)",
             "16384",
             "libfabric's maximum",
             "2026-08 https://docs.cscs.ch/software/communication/nccl/",

@@ -13,9 +13,7 @@ from tests.conftest import ROOT
 from uenvtool.cli import UsageError, application, contexts
 
 QUOTED = re.compile(r"`(uenvtool [^`]*)`")
-KNOWLEDGE = (
-    "recipes", "systems", "tuning", "runtimes", "launchers", "rules", "findings", "containers", "components",
-)  # fmt: skip
+KNOWLEDGE = ("recipes", "knowledge")
 
 
 def proposed() -> Iterator[str]:

@@ -131,7 +131,7 @@ def test_a_copy_beside_what_ships_is_left_out_and_validate_says_why(
     assert cli("doctor", "--log", "job.sh").code in (0, 1)
     answer = cli("validate", copy)
     assert answer.code == 2
-    assert f"is also at {ROOT}/{kind}/{name}.yaml:" in answer.stderr
+    assert f"is also at {ROOT}/knowledge/{kind}/{name}.yaml:" in answer.stderr
     assert "hint: rename it" in answer.stderr
 
 

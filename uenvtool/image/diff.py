@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
@@ -22,7 +23,7 @@ def diff(before: str, after: str) -> Result:
 
 def _contents(name: str) -> Contents:
     path = Path(name)
-    return _of_image(path) if path.is_file() and superblock(path) is not None else contents(name)
+    return _of_image(path) if os.path.isfile(path) and superblock(path) is not None else contents(name)
 
 
 def _of_image(path: Path) -> Contents:
