@@ -123,7 +123,7 @@ def path_without_uenv(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder and HOME, on no known system, with no Spack and no uenv client."""
+    """An empty current folder and HOME, on no known system, in no container, with no Spack and no uenv client."""
     home = tmp_path / "home"
     work = tmp_path / "work"
     home.mkdir()
@@ -131,6 +131,7 @@ def place(tmp_path: Path, path_without_uenv: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PATH", path_without_uenv)
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("uenvtool.core.session.CONTAINER_MARKS", ())  # the tests may run in one
     for name in (
         "XDG_CONFIG_HOME",
         "SPACK_ROOT",

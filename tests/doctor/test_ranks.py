@@ -104,7 +104,7 @@ def step(rank: int, size: int) -> dict[str, str]:
     }
 
 
-def reported(folder: Path, alive: Iterable[int], size: int, seconds: float = 0.5) -> list[Examination]:
+def reported(folder: Path, alive: Iterable[int], size: int, seconds: float = 2) -> list[Examination]:
     """What those ranks that are alive report, all at once."""
 
     def rank(number: int) -> Examination | None:
