@@ -118,10 +118,12 @@ def test_a_second_signal_leaves_nothing_behind_either(place: Path, pause: float)
 
 def test_what_was_ignored_at_the_start_stays_ignored(place: Path) -> None:
     code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n" + IN_MAIN.replace(
-        "{program!r}", "'sleep 1; exit 7'"
+        "{program!r}", "'touch begun; sleep 1; exit 7'"
     )
     process = subprocess.Popen([sys.executable, "-c", code], cwd=place, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    time.sleep(0.3)
+    while not (place / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.01)
 
     process.send_signal(signal.SIGHUP)
 

@@ -514,6 +514,7 @@ class TestApptainer:
         assert ran.returncode == 1
         assert re.fullmatch(r"missing on \S+: /opt/cray/libfabric/1.22.0/lib64\n", ran.stderr)
 
+    @needs("pgrep")[0]
     def test_the_exit_code_is_the_trainings_and_the_monitor_ends(self, cli: Cli, place: Path) -> None:
         code, _, output = self.run(cli, place, "--launcher", "srun", *TRAIN, code=6)
 

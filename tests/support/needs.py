@@ -17,6 +17,7 @@ PACKAGES = {
     "slurmctld": "slurm-wlm",
     "munged": "munge",
     "cc": "gcc",
+    "pgrep": "procps",
     "xz": "xz-utils",
     "mount": "mount",
 }

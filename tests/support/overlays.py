@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from tests.support.needs import skip_without
 from uenvtool.core.files import Replacement, publish
 from uenvtool.image.pack import Packed
 from uenvtool.venv.image import MOUNT, packed
@@ -184,6 +185,8 @@ def base(folder: Path, layout: str, real: Path, version: str) -> BaseHere:
 def _of_conda(root: Path, layout: str, real: Path, version: str) -> BaseHere:
     """A folder as conda lays an environment out: a Python of its own, activated, or put on PATH by a site's module."""
     library = real.resolve().parents[1] / "lib" / f"python{version}"
+    if (library.parent / "python3" / "dist-packages").is_dir():
+        skip_without("a Python that reads site-packages, as Debian's does not", f"`pyenv install {version}`")
     site = root / "lib" / f"python{version}" / "site-packages"
     site.mkdir(parents=True)
     for entry in library.iterdir():
