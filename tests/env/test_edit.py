@@ -403,6 +403,15 @@ require: {py-triton: 3.5.1}
 """
 
 
+def test_the_command_that_builds_it_has_the_spack_and_the_repositories_that_were_named(cli: Cli) -> None:
+    answer = cli("edit", "hello", "--add", "lz4", "--spack", "my spack", "--repo", "builtin=p")
+    refused = cli("edit", "hello", "--add", "fmt", "--repo", "builtin")
+
+    assert "uenvtool build my-hello --spack 'my spack' --repo builtin=p\n" in answer.stderr
+    assert refused.code == 2
+    assert "fmt" not in Path("recipes/my-hello/recipe.yaml").read_text()
+
+
 def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_coupled(cli: Cli) -> None:
     answer = cli("edit", "pytorch-2.9", "--pin", "py-torch@2.10")
 

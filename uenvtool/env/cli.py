@@ -32,14 +32,10 @@ def validate(
     files: list[Path] = typer.Argument(
         ..., metavar="FILE...", help="Recipe, system, tuning or published files, or a recipe's folder."
     ),
-    spack: Path | None = typer.Option(None, "--spack", metavar="PATH", help="With --repo: the Spack that reads it."),
-    repo: list[str] = typer.Option(
-        [], "--repo", metavar="NAME=PATH", help="Look for a recipe's packages, versions and variants there; repeatable."
-    ),
     json_: bool = JSON,
 ) -> int:
     """Check files: schema, spec syntax, names, versions that must go together."""
     from uenvtool.core import console
-    from uenvtool.env import look_up as work
+    from uenvtool.knowledge import validate as work
 
-    return console.show(work.validate(files, work.at_hand(spack, repo)), as_json=json_)
+    return console.show(work.validate(files), as_json=json_)

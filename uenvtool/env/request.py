@@ -53,7 +53,7 @@ class Changes:
 
 @value_class
 class EditRequest(Changes):
-    """A request to change a recipe's file."""
+    """A request to change a recipe's file. spack, repo: for the command that builds it."""
 
     recipe: RecipeName
     spack: SpackPath = None

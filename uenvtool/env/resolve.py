@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write
 from uenvtool.core.result import Step
-from uenvtool.core.tools import Completed
 from uenvtool.env.environment import Environment
 from uenvtool.env.explain_failure import explain_failure
-from uenvtool.env.manifest import MANIFEST, render, render_manifest
+from uenvtool.env.manifest import MANIFEST, render_manifest
 from uenvtool.env.program import Spack
-from uenvtool.env.repository import Missing, Request, problems, requests
-from uenvtool.env.runner import Runner, answer_of, kept_output, prepared, user_cache
+from uenvtool.env.runner import Runner, kept_output, prepared, user_cache
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
 from uenvtool.knowledge.machine import supports_target, this_operating_system, unknown_targets
 
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
-LOOK_UP = SCRIPT.with_name("look_up.py")
-NOT_THERE = 75
-"""The exit code of SCRIPT if something that is asked for is in no package repository."""
 ANSWERS = "node.json"
-SPECS = "specs.json"
 FITTING = re.compile(r"1\.[12](\.|$)")
 """Versions of Spack whose internals the script knows; it was run with v1.1.0 and v1.2.0."""
 C_LIBRARY = "glibc"
@@ -45,23 +39,17 @@ def resolve(
     files: the environment's files; repos: package repositories to take from disk. Spack works on a
     copy in a folder of the tool's own, with the view off and no configuration but the environment's,
     so that it writes nowhere else but into its own cache, and the answer depends on the files alone.
-    Raises BadInput if the system does not say enough of its nodes, and if no package repository has what the
-    environment asks for; ToolFailed if Spack fails, finds no
+    Raises BadInput if the system does not say enough of its nodes; ToolFailed if Spack fails, finds no
     solution, or writes a lock that would not install: its whole output is then in the file `log`.
     """
     answers = node_answers(environment)
     with scratch_folder() as scratch:
         words = resolving(spack, answers, scratch)
-        wanted = tuple(requests(environment)) if len(words) > 1 else ()
-        if wanted:
-            words.append(_written(wanted, scratch))
         runner = _runner(spack, environment, files, repos, scratch)
         completed = runner.run("python", *words, on_step=on_step)
         lock = runner.folder / LOCK
         if completed.code == 0 and lock.is_file():
             return in_order(lock.read_text(encoding="utf-8"))
-        if completed.code == NOT_THERE:
-            raise BadInput(problems(_missing(wanted, completed)))
         output = kept_output(completed, log, str(runner.folder), "ENVIRONMENT")
     raise explain_failure(spack, code=completed.code, output=output, log=log)
 
@@ -89,35 +77,12 @@ def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[s
     return [SCRIPT, scratch / ANSWERS]
 
 
-def look_up(
-    spack: Spack, environment: Environment, wanted: Sequence[Request], repos: Mapping[str, Path]
-) -> list[Missing] | None:
-    """Return what of specs no package repository has, as Spack itself reads them; None if it cannot say."""
-    with scratch_folder() as scratch:
-        runner = _runner(spack, environment, render(environment), repos, scratch)
-        completed = runner.run("python", LOOK_UP, machine(environment), _written(wanted, scratch))
-    return _missing(wanted, completed) if completed.code == 0 else None
-
-
 def _runner(
     spack: Spack, environment: Environment, files: Mapping[str, str], repos: Mapping[str, Path], scratch: Path
 ) -> Runner:
     """Return Spack in a copy of an environment, with no configuration but the environment's."""
     texts = {**files, MANIFEST: render_manifest(environment, repos, resolving=True)}
     return prepared(spack, texts, {"config": places(environment, scratch)}, scratch)
-
-
-def _written(wanted: Sequence[Request], scratch: Path) -> Path:
-    write(scratch / SPECS, json.dumps([one.spec for one in wanted]))
-    return scratch / SPECS
-
-
-def _missing(wanted: Sequence[Request], completed: Completed) -> list[Missing]:
-    """Return what LOOK_UP printed: for each row the index of the request, kind, package, name and what there is."""
-    return [
-        Missing(request=wanted[index], kind=kind, package=package, name=name, known=known)
-        for index, kind, package, name, known in answer_of(completed)
-    ]
 
 
 def checked_lock(text: str, environment: Environment, spack: Spack) -> Lock:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,9 @@ from uenvtool.knowledge.source import read
 from uenvtool.knowledge.usable import check
 
 
-def validate(files: Iterable[Path], more: Callable[[Path], list[Problem]]) -> Result:
-    """Return what is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is.
-
-    more: what else may be wrong in a file that is fine by itself.
-    """
-    found = {file: problems_in(file) or more(file) for file in files}
+def validate(files: Iterable[Path]) -> Result:
+    """Return what is wrong in files of knowledge, or in the recipes of folders; the exit code says if anything is."""
+    found = {file: problems_in(file) for file in files}
     problems = tuple(problem for wrong in found.values() for problem in wrong)
     return Result(
         data=[_data(problem) for problem in problems],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import files
@@ -13,8 +13,6 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
 from uenvtool.core.words import grouped
 from uenvtool.env.edit.changes import edited, pinned
-from uenvtool.env.look_up import Repositories, at_hand
-from uenvtool.env.repository import problems
 from uenvtool.env.request import EditRequest
 from uenvtool.knowledge.checks import applied_couplings, load_recipe
 from uenvtool.knowledge.extend import load_extended
@@ -22,6 +20,7 @@ from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED, extending
+from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.source import content, decoded, instead_of_file
 from uenvtool.knowledge.version import Versions
@@ -31,16 +30,8 @@ OWN = "my-"
 
 
 def edit(request: EditRequest) -> Result:
-    """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse.
-
-    With package repositories at hand, also for what none of them has.
-    """
-    return change(request, at_hand(request.spack, request.repo))
-
-
-def change(request: EditRequest, repositories: Repositories) -> Result:
-    """Change a recipe's file as `edit` does, with these package repositories."""
-    dry_run = request.dry_run
+    """Change a recipe's file. Raises BadInput, with the file as it was, for what `validate` would refuse."""
+    dry_run, repos = request.dry_run, named_paths(request.repo)
     if not (request.add or request.remove or request.pin):
         hint = f"for example `uenvtool edit {request.recipe} --add hdf5 --reason 'our files'`"
         raise BadInput("nothing to change", hint=hint)
@@ -58,14 +49,13 @@ def change(request: EditRequest, repositories: Repositories) -> Result:
         after = edited(before, request, _inherited(path, before), _places(path, before, request.pin))
         with instead_of_file(path, after.encode()):
             changed = load_recipe(str(path.absolute()))
-            BadInput.raise_any(problems(repositories.missing_for(str(path.absolute()))))
         if not dry_run:
             files.write(path, after, keep_mode=True)
     return Result(
         data={"file": str(path), "written": not dry_run, "text": after},
         file=_diff(was, after, path),
         notes=(*notes, *_coupled(changed, request.pin), f"{'would change' if dry_run else 'wrote'} {shown(path)}"),
-        next=() if dry_run else (f"uenvtool build {_called(path)}",),
+        next=() if dry_run else (_build(path, request.spack, repos),),
     )
 
 
@@ -124,10 +114,13 @@ def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
         yield from reasons or [f"no coupling is known for {package}"]
 
 
-def _called(path: Path) -> str:
-    """Return what a command calls a recipe: its name if that finds it, else its path."""
+def _build(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:
+    """Return the command that builds a recipe; it has its name if that finds it, else its path."""
     found = available(RECIPE).get(RECIPE.name_of(path))
-    return found.name if found and found.path.resolve() == path.resolve() else shlex.quote(shown(path))
+    words = ["uenvtool", "build", found.name if found and found.path.resolve() == path.resolve() else shown(path)]
+    words += ["--spack", str(spack)] if spack else []
+    words += [word for name, folder in repos.items() for word in ("--repo", f"{name}={folder}")]
+    return shlex.join(words)
 
 
 def _text(path: Path) -> str:

@@ -4,8 +4,7 @@ Spack asks the machine that it runs on for its CPU and its operating system, and
 C library that it links. Where a compiler does not answer, Spack leaves it out, and with it
 compiler-wrapper and gcc-runtime: such a lock installs packages without RPATHs. So these questions are
 answered here from the system file. Argument: a JSON file with `target`, `os`, `libc` (a spec) and
-`libc_prefix`; without it this machine is the node and answers itself. A second one lists specs: where no
-package repository has what they name, the script prints that as look_up.py does, and resolves nothing.
+`libc_prefix`; without it this machine is the node and answers itself.
 What is replaced are internals of Spack 1.1 and 1.2 (uenvtool/env/resolve.py knows which versions fit); if one is
 missing, the script ends with a message and writes no lock.
 """
@@ -21,8 +20,6 @@ import spack.environment
 
 LOADER = "/lib/ld-linux.so"
 """What every compiler names as its dynamic loader; its file is never read, see `node_libc`."""
-NOT_THERE = 75
-"""The exit code if something that is asked for is in no package repository."""
 
 
 def replace(owner: Any, name: str, value: object) -> None:
@@ -104,13 +101,6 @@ def main() -> None:
     load_solver()
     if len(sys.argv) > 1:
         answer_as_node(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
-    if len(sys.argv) > 2:
-        sys.path.insert(0, str(Path(__file__).parent))
-        from look_up import not_there
-
-        if rows := not_there(sys.argv[2]):
-            sys.stdout.write(json.dumps(rows) + "\n")
-            sys.exit(NOT_THERE)
     environment = spack.environment.active_environment()
     with environment.write_transaction():
         specs = environment.concretize(force=True)
