@@ -13,7 +13,7 @@ from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.parts import Addition, GitPin
-from uenvtool.knowledge.recipe import Group, Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable, Vulnerability, Yanked
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding, load_tuning, recipe_facts
@@ -153,7 +153,7 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     brought = _brought(system, facts)
     compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
     soft = _soft_pins(recipe, facts, brought)
-    groups = tuple(_groups(recipe, mpi, facts, variants, hard))
+    groups = tuple(_groups(recipe, mpi, facts, hard))
     wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
     wanted |= {name: pin.version for name, pin in hard.items() if pin.version}
     wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
@@ -230,23 +230,18 @@ def _filled_external(external: External, facts: Facts) -> External:
     return external if text == external.spec.text else replace(external, spec=parse_spec(text))
 
 
-def _groups(
-    recipe: Recipe, mpi: Root | None, facts: Facts, variants: dict[str, tuple[str, ...]], hard: dict[str, Pin]
-) -> Iterator[RootGroup]:
+def _groups(recipe: Recipe, mpi: Root | None, facts: Facts, hard: dict[str, Pin]) -> Iterator[RootGroup]:
     if mpi:
         yield RootGroup(name="mpi", reason="the MPI that this system's network is made for", roots=(mpi,))
     for group in recipe.groups:
-        roots = tuple(_root(entry, group, variants, hard, facts) for entry in group.specs if entry.when.holds(facts))
+        roots = tuple(_root(entry, hard, facts) for entry in group.specs if entry.when.holds(facts))
         if roots:
             yield RootGroup(name=group.name, reason=group.reason, roots=roots)
 
 
-def _root(
-    entry: RootSpec, group: Group, variants: dict[str, tuple[str, ...]], hard: dict[str, Pin], facts: Facts
-) -> Root:
+def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
     spec = entry.spec
-    extra = [value for name in group.variants for value in variants.get(name, ())]
-    text = " ".join(filter(None, [spec.own, *extra, spec.dependencies]))
+    text = " ".join(filter(None, [spec.own, spec.dependencies]))
     pin = hard.get(spec.package)
     return Root(
         package=spec.package,

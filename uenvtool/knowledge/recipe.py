@@ -57,11 +57,10 @@ class RootSpec:
 
 @value_class
 class Group:
-    """Root specs that belong together; `variants` names the variant groups that all must have."""
+    """Root specs that belong together."""
 
     name: Key
     specs: tuple[RootSpec, ...] = ()
-    variants: tuple[str, ...] = ()
     reason: str = ""
 
 
@@ -272,8 +271,7 @@ def read_recipe(name: str) -> Recipe:
     for view in recipe.views.values():
         if view.name in (recipe.view.name, SPACK_VIEW, MODULES_VIEW):
             binder.problem(f"{view.name!r} is the name of another view", view.position, "give it another one")
-    lists = [tree.get("global_variants"), *(group.get("variants") for _, group in children(tree, "groups"))]
-    for _, node in (entry for listed in lists for entry in children(listed)):
+    for _, node in children(tree, "global_variants"):
         if node.value not in recipe.variants:
             binder.problems.append(unknown("variant group", node.value, recipe.variants, node.position))
     binder.finish()
