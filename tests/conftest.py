@@ -78,7 +78,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     unwanted = [mark for mark in EXPENSIVE if not (config.getoption(mark) or mark in named)]
     left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
     if left_out:
-        items[:] = [item for item in items if item not in set(left_out)]
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
         config.hook.pytest_deselected(items=left_out)
 
 
