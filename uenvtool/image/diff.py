@@ -27,14 +27,13 @@ def _contents(name: str) -> Contents:
 
 
 def _of_image(path: Path) -> Contents:
-    """Return Spack's packages, those of the system too, and Python's that are none of Spack's."""
+    """Return Spack's packages, those of the system too; Python's where there are none, as in an overlay.
+
+    What a package of Spack's brings along inside of it, as flit-core does tomli, no lock names.
+    """
     image = read(path)
-    found = {(install.name, install.version) for install in image.installs.values()}
-    of_spack = {name for name, _ in found}
-    found |= {
-        (package.name, package.version)
-        for package in image.packages
-        if package.kind == PYTHON and f"py-{package.name}" not in of_spack
+    found = {(install.name, install.version) for install in image.installs.values()} or {
+        (package.name, package.version) for package in image.packages if package.kind == PYTHON
     }
     if not found:
         raise BadInput(f"{path} has no packages on record", hint="name an image with an environment in it")
