@@ -40,7 +40,7 @@ mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
 cat "$1" >/proc/sys/fs/binfmt_misc/register
 mount --rbind /dev "$2/dev"
 mount -t proc proc "$2/proc"
-exec chroot "$2" /usr/bin/env -i -C /work HOME=/root PATH=/usr/bin:/bin NO_COLOR=1 "${@:3}"
+exec chroot "$2" /usr/bin/env -i -C /inside HOME=/root PATH=/usr/bin:/bin NO_COLOR=1 "${@:3}"
 """
 TOOL = "opt/uenvtool"
 SCRIPT = "#!/bin/bash\n#SBATCH --nodes=2\nexport NCCL_SOCKET_IFNAME=hsn\ntorchrun train.py\n"
@@ -117,10 +117,10 @@ def machine() -> Iterator[Machine]:
         skip_without("an emulator of aarch64", how_to_get("qemu-user-static"))
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder, "root")
-        (root / "work").mkdir(parents=True)
+        (root / "inside").mkdir(parents=True)
         unpack_debian(root, Path(folder, "apt"))
         library = root / TOOL / "lib" / os.readlink(root / "usr/bin/python3")
-        made = Machine(root, root / "work", library / "site-packages")
+        made = Machine(root, root / "inside", library / "site-packages")
         started = made.run("uname", "-m")
         if started.stdout != "aarch64\n":
             skip_without("binfmt_misc in a user namespace", f"Linux 6.7 or newer ({started.stderr.strip()})")
@@ -170,10 +170,10 @@ def test_an_overlay_and_its_image_are_of_aarch64(machine: Machine, cli: Cli) -> 
         wheel(machine.work / "wheels", "rpds", version, files=compiled, tag=tag)
     words = ["venv", "mine", "rpds", "--base", "/usr/bin/python3", "--squash"]
 
-    made = machine.uenvtool(*words, PIP_NO_INDEX="1", PIP_FIND_LINKS="/work/wheels")
+    made = machine.uenvtool(*words, PIP_NO_INDEX="1", PIP_FIND_LINKS="/inside/wheels")
 
     assert made.code == 0, made.stderr
-    ran = machine.run("/work/mine/bin/python", "-c", "import rpds; print(len(rpds.List([1, 2])), rpds.__file__)")
-    assert ran.stdout.startswith("2 /work/mine/"), ran.stderr
+    ran = machine.run("/inside/mine/bin/python", "-c", "import rpds; print(len(rpds.List([1, 2])), rpds.__file__)")
+    assert ran.stdout.startswith("2 /inside/mine/"), ran.stderr
     data = json.loads(cli("venv", "info", machine.work / "mine.squashfs", "--json").stdout)
     assert [(each["name"], each["version"]) for each in data["packages"]] == [("rpds", "1.0")]
