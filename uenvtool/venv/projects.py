@@ -58,15 +58,14 @@ def settings_of_project(folder: Path) -> dict[str, Any]:
 
     What is not about where packages come from is left out. Raises BadInput with the place.
     """
-    import tomlkit
-
     for path in (folder / UV_SETTINGS, folder / PYPROJECT):
         if not os.path.lexists(path):
             continue
         try:
-            found: Any = tomlkit.parse(read_bytes(path, MAX_BYTES).decode("utf-8")).unwrap()
-        except (tomlkit.exceptions.TOMLKitError, UnicodeDecodeError) as error:
+            text = read_bytes(path, MAX_BYTES).decode("utf-8")
+        except UnicodeDecodeError as error:
             raise BadInput(f"invalid TOML: {error}", Position(str(path)), "mend it") from error
+        found = _toml(str(path), text)
         tool = found if path.name == UV_SETTINGS else found.get("tool", {}).get("uv")
         if isinstance(tool, dict):
             kept = {name: value for name, value in tool.items() if name not in _OF_PROJECT}
@@ -93,14 +92,21 @@ def project_lines(place: str, text: str, extras: Sequence[str], groups: Sequence
     return _environment(place, text)
 
 
-def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _toml(place: str, text: str) -> dict[str, Any]:
     import tomlkit
 
-    at = Position(place)
     try:
         document: dict[str, Any] = tomlkit.parse(text).unwrap()
     except tomlkit.exceptions.ParseError as error:
         raise BadInput(f"invalid TOML: {error}", Position(place, error.line, error.col + 1)) from error
+    except tomlkit.exceptions.TOMLKitError as error:  # of a name that is here twice, which has no place
+        raise BadInput(f"invalid TOML: {error}", Position(place), "mend it") from error
+    return document
+
+
+def _pyproject(place: str, text: str, extras: Sequence[str], groups: Sequence[str]) -> Iterator[tuple[int, str]]:
+    at = Position(place)
+    document = _toml(place, text)
     project, named_groups = document.get("project"), document.get("dependency-groups", {})
     if not isinstance(project, dict) and not named_groups:
         is_built = "build-system" in document or Path(place).with_name("setup.py").is_file()
