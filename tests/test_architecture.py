@@ -218,13 +218,14 @@ LISTED = (*LISTED, QUOTA)
 """
 QUOTA = '''"""Quotas."""
 
-from uenvtool.core.value import value_class
+from dataclasses import dataclass
+
 from uenvtool.knowledge.bind import Binder
 from uenvtool.knowledge.kinds import QUOTA
 from uenvtool.knowledge.locate import locate
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Quota:
     """A quota."""
 

@@ -103,7 +103,6 @@ def _failed(error: Exception, *, with_traceback: bool) -> int:
 
 
 def _as_known(error: Exception) -> UenvtoolError:
-    """Return an error as one of those that say what to do."""
     import shlex
 
     from uenvtool.core.errors import BadInput, ToolFailed, UenvtoolError
@@ -159,7 +158,6 @@ def _absolute(path: str) -> str:
 
 
 def _is_adrift() -> bool:
-    """Tell if the current folder is gone."""
     try:
         os.getcwd()
     except FileNotFoundError:

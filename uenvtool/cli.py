@@ -122,7 +122,6 @@ def call(arguments: Sequence[str]) -> int:
 
 
 def _way_out(command: str, message: str) -> str:
-    """Return what helps with a command line that the library refuses with that message."""
     usual = f"`{command} --help` shows what it takes"
     if message.endswith("is not readable"):
         return "check its permissions: `ls -l`"

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput, Problem, require_known, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.condition import Condition, Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
@@ -59,7 +59,7 @@ COMPUTED = {
 """What the values are that scripts compute."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class ConditionalSetting:
     """A setting and the terms of its condition that are open."""
 
@@ -67,7 +67,7 @@ class ConditionalSetting:
     guard: tuple[Term, ...]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """The variables that are set in a place, in order.
 
@@ -367,7 +367,6 @@ def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
 
 
 def _nodes(systems: Sequence[System], uarch: str | None) -> tuple[Facts, ...]:
-    """Return the facts of a node type, or those of all node types of the systems."""
     for system in systems:
         if uarch is not None and uarch not in system.nodes:
             raise BadInput([unknown(f"node type of {system.name}", uarch, system.nodes)])

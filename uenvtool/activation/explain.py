@@ -116,7 +116,6 @@ def _lines(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _who_says_what(entry: Mapping[str, Any]) -> list[str]:
-    """Return a table of the values, with who is followed in each and who says so."""
     said_by = grouped((value, f"{source} ({since})") for source, since, value, _ in entry["says"])
     followed: dict[str, list[str]] = {value: [] for value in said_by}
     for setting in entry["settings"]:
@@ -190,7 +189,6 @@ def _data(name: str, variables: Sequence[TunedVariable], tuning: Tuning, here: S
 
 
 def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
-    """Return a danger, its ways out, and the one that is taken where a plan is for."""
     taken = ""
     if here is not None and guard.name in {found.name for found in here.guards}:
         runtime = here.runtimes[0]
@@ -210,7 +208,6 @@ def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
 
 
 def _here(name: str, here: Settings) -> str:
-    """Return what a variable will be where a plan is for."""
     runtime = here.runtimes[0]
     place = f"on {here.system.name}, in {runtime.name}"
     holding = [setting for setting in here.holding() if setting.name == name]

@@ -64,7 +64,6 @@ FORMATS = {
 
 
 def _header(plan: Settings, again: str) -> Iterator[str]:
-    """Yield what the file is for, what it came from, and who says what."""
     runtime = plan.runtimes[0]
     yield from comments(
         [f"{plan.system.name}: {plan.system.description}", f"For {runtime.name}: {runtime.description}"]

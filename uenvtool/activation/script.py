@@ -310,7 +310,6 @@ def _branch_line(before: str, guard: Sequence[Term], counts: frozenset[str]) -> 
 
 
 def _beside(line: str, note: str, indent: str, column: int = 0) -> Iterator[str]:
-    """Yield a line with a comment beside it, from a column on if there is room, or above it if that is too long."""
     lines = (f"{line.ljust(column)} # {note}", f"{line} # {note}")
     fitting = [whole for whole in lines if len(whole) <= WIDTH - INDENT]
     if note and fitting:
@@ -359,7 +358,6 @@ def _spoken(row: str, reason: str, source: str, indent: str) -> Iterator[str]:
 
 
 def _word(text: str, dialect: Dialect) -> str:
-    """Return a value as a word, quoted if it must be."""
     plain = bool(text) and all(character.isalnum() or character in "_./:-" for character in text)
     return text if plain and not text.startswith("-") else dialect.quote(text)
 

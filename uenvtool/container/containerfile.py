@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from uenvtool.container.plan import OUT, Argument, Command, ContainerPlan, Stage
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.component import Release
 
 HERE = Path(__file__).parent
@@ -30,7 +29,7 @@ BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
 """Names of stages; a component's cannot be one of them, since its own has a prefix."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
     """What a Containerfile is rendered with beside its plan.
 
@@ -179,7 +178,6 @@ def _pip(plan: ContainerPlan, context: Context) -> Iterator[str]:
 
 
 def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
-    """Yield the variables of the image, and the hook that sets them in a shell or at its start."""
     if not context.activation:
         return
     base = plan.container.base
@@ -203,7 +201,6 @@ def _one_step(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _installed(packages: Sequence[str]) -> Iterator[str]:
-    """Yield the line that installs Debian packages, each once, in alphabetical order."""
     if packages:
         names = " ".join(sorted(set(packages)))
         yield "RUN apt-get update && \\"

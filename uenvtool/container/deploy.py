@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from uenvtool.container.containerfile import template
 from uenvtool.container.identity import Identity
@@ -10,13 +11,12 @@ from uenvtool.container.plan import ContainerPlan
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.pipeline import Job, end_of_script, gitlab
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.container import NodeTest
 
 STAGES = ("build", "test", "apps", "test-apps", "publish")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
     """What these files are made of beside the plan.
 
@@ -107,7 +107,6 @@ def _test(test: NodeTest) -> str:
 
 
 def _printed(lines: Sequence[str]) -> str:
-    """Return the command that prints these lines."""
     if not lines:
         return "  :"
     return "  printf '%s\\n' \\\n" + " \\\n".join(f"    {quoting.sh_word(line)}" for line in lines)

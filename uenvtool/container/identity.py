@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-
-from uenvtool.core.value import value_class
+from dataclasses import dataclass
 
 DIGITS = 32
 """Hexadecimal digits of a hash in a tag; of the tests' hash half as many."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
     """An image by name. content: the hash of what it is made of. tests: the hash of what it is tested with."""
 

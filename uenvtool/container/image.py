@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
@@ -16,7 +17,6 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.options import given
-from uenvtool.core.value import value_class
 from uenvtool.job.render import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
@@ -29,7 +29,7 @@ IMAGES = "${SCRATCH}/ce-images"
 TESTS_DIGITS = DIGITS // 2
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Image:
     """The names of an image and the files that it is built, run and tested with, by name."""
 
@@ -141,7 +141,6 @@ def _srun(engine: RuntimeJob) -> list[str]:
 
 
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
-    """Return the EDF."""
     settings = activation.beside_image().for_format() if activation else None
     return edf_text(
         engine,

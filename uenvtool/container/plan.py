@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import graphlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.component import OPTIONS, Component, ConditionalValue, Release, expanded
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.container import Choice, Container
@@ -19,7 +18,7 @@ OUT = "/out"
 """Where the build of a component installs."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Argument:
     """A word of a command, and why it is there."""
 
@@ -30,7 +29,7 @@ class Argument:
 Command = tuple[Argument, ...]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Stage:
     """The build of one component.
 
@@ -52,7 +51,7 @@ class Stage:
         return self.component.name
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerPlan:
     """Everything that an image is made of. below: the plan of the image that it builds on, if that is one of ours."""
 
@@ -178,7 +177,6 @@ def _can_meet(one: str, other: str) -> bool:
 
 @cache
 def _alike(one: str, other: str) -> bool:
-    """Tell if a name fits both patterns."""
     if not one or not other:
         return not (one + other).strip("*")
     if one[0] == "*" or other[0] == "*":
@@ -243,7 +241,6 @@ def _stage(
 
 
 def _needed(component: Component, components: Mapping[str, Component]) -> set[str]:
-    """Return what a component needs, also by way of others."""
     found: set[str] = set()
     waiting = [need.text for need in component.needs]
     while waiting:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge import complete
 from uenvtool.knowledge.options import SystemName, Uarch
 
@@ -16,7 +16,7 @@ Recipe = Argument(
 )
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerRequest:
     """A request for the files of an image: of a recipe, or of Python packages on an image of somebody else's."""
 
@@ -35,7 +35,7 @@ class ContainerRequest:
     dry_run: Annotated[bool, Option("--dry-run", help="Print the Containerfile; write nothing.")] = False
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TagRequest:
     """A request for the name of a recipe's image."""
 

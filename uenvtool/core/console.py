@@ -162,7 +162,6 @@ def _aligned(table: Table) -> str:
 
 
 def _with_styles(line: str, row: Sequence[str], starts: Sequence[int], table: Table) -> str:
-    """Return a row with the colour of its first cell, and with the links of those that are whole."""
     for number, (cell, start) in reversed(list(enumerate(zip(row, starts, strict=True)))):
         if line.startswith(cell, start):
             style = "" if number else table.colours.get(cell, "")

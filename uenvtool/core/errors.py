@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
-
-from uenvtool.core.value import value_class
 
 _LONG = re.compile(r"[^\s/]{500,}")
 """A word that is no path, and that nobody reads to its end."""
@@ -34,7 +33,7 @@ class Position(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """One thing that is wrong: what it is, its place in a file if it has one, and what to do about it."""
 

@@ -19,8 +19,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo, ParameterInfo
 
-from uenvtool.core.value import types_of_fields
-
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -81,8 +79,7 @@ def given(request: DataclassInstance) -> Iterator[str]:
 
 
 def _parameters(request: type[DataclassInstance]) -> Iterator[inspect.Parameter]:
-    """Yield the parameters of typer for the fields of a request that are arguments or options."""
-    hints = types_of_fields(request)
+    hints = typing.get_type_hints(request, include_extras=True)
     for field in dataclasses.fields(request):
         kind, *marks = typing.get_args(hints[field.name]) or (hints[field.name],)
         info = next((mark for mark in marks if isinstance(mark, ParameterInfo)), None)
@@ -95,8 +92,7 @@ def _parameters(request: type[DataclassInstance]) -> Iterator[inspect.Parameter]
 
 
 def _annotated(request: type[DataclassInstance]) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the names of fields and what their annotations carry beside the type."""
-    for name, hint in types_of_fields(request).items():
+    for name, hint in typing.get_type_hints(request, include_extras=True).items():
         yield name, getattr(hint, "__metadata__", ())
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import quoting
-from uenvtool.core.value import value_class
 
 DEFAULT_BRANCH = "- if: $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """A job that runs a step of ci.sh. runner: the variable with the tag of its runner. needs: the jobs before it, as
     YAML. is_for_all: on the default branch alone, since others see what it gives.

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from uenvtool.core.errors import ExitCode, Problem
-from uenvtool.core.value import value_class
 
 Step = Callable[[str], None]
 """Takes what is being done now."""
@@ -25,7 +24,7 @@ def silent(_title: str) -> Iterator[Step]:
     yield lambda _step: None
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Table:
     """Rows under headings, each cell a text.
 
@@ -40,7 +39,7 @@ class Table:
     cut: bool = False
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Result:
     """What a command answers.
 

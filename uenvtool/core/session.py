@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.value import value_class
 
 MAX_BYTES = 10_000_000
 SLURM, KUBERNETES = "slurm", "kubernetes"
@@ -21,7 +21,7 @@ STARTED_BY = "UENVTOOL_STARTED_BY"
 """Set by `--uenv` for the command that it starts: the words that start one there, for a shell."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class View:
     """A loaded view of a uenv.
 
@@ -36,7 +36,7 @@ class View:
     image: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """The job that this shell is part of. scheduler: SLURM or KUBERNETES. id: as the scheduler names it."""
 

@@ -147,7 +147,6 @@ def _watch(reader: int, main_thread: int) -> None:
 
 
 def _came_again(reader: int) -> bool:
-    """Tell if a second signal has come."""
     global _is_repeated  # noqa: PLW0603
     with contextlib.suppress(BlockingIOError):
         _is_repeated = _is_repeated or any(number in SIGNALS for number in os.read(reader, 100))

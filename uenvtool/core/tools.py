@@ -9,13 +9,13 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, BinaryIO, NoReturn
 
 from uenvtool.core import signals as ending
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.value import value_class
 
 LineHandler = Callable[[str], None]
 KILL_AFTER_SECONDS = 10
@@ -23,7 +23,7 @@ KILL_AFTER_SECONDS = 10
 PIPE_BYTES = 1 << 20
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Completed:
     """A program that ran to its end: what was started, its exit code, and what it printed."""
 

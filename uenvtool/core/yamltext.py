@@ -71,7 +71,6 @@ def indented(lines: Sequence[str], by: int) -> list[str]:
 
 
 def _words(text: str) -> str:
-    """Return a text on one line, its words one space apart."""
     return " ".join(quoting.comment(text).split())
 
 

@@ -6,12 +6,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
 
 from uenvtool.core import tools
-from uenvtool.core.value import value_class
 from uenvtool.doctor.secrets import without_secrets
 
 READER = Path(__file__).parent / "scripts" / "dump.py"
@@ -38,7 +38,7 @@ class Call(NamedTuple):
         return f"{self.name} ({', '.join(shown[:2])}{more})" if shown else self.name
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class GroupDump:
     """What a rank knows of a process group: its ranks as a text, what it is for, and the last calls by their number."""
 
@@ -47,7 +47,7 @@ class GroupDump:
     calls: Mapping[int, Call]
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class RankDump:
     """What the recorder of a rank kept.
 
@@ -104,7 +104,6 @@ def read_dumps(paths: Sequence[Path]) -> tuple[list[RankDump], list[str], set[in
 
 
 def _rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Yield what one reader says of its share."""
     done = tools.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=MOST_MEMORY)
     lines = done.stdout.splitlines()
     yield from map(json.loads, lines)

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from uenvtool.core.value import value_class
 from uenvtool.doctor.network import Run
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.knowledge.finding import SEVERITIES, KnownFinding
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Fault:
     """What a check found: the id of what is known of it, what was seen, and what mends it here."""
 
@@ -23,7 +22,7 @@ class Fault:
     commands: tuple[str, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """What is wrong here.
 
@@ -75,7 +74,7 @@ def worst_first(findings: Iterable[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: SEVERITIES.index(finding.known.severity))
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Examination:
     """What came of looking: the findings, what is there as name and value, how much was read, and what was skipped.
 

@@ -7,10 +7,10 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.doctor.dumps import Call, RankDump, read_dumps
 from uenvtool.doctor.finding import Examination, Finding
@@ -26,7 +26,7 @@ _PEERS = re.compile(r"(send|recv) (\d+)(?:->|<-)(\d+)")
 MOST_SHOWN = 3
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class _Group:
     """A process group: its ranks, what it is for, and what each rank with a dump called."""
 
@@ -161,7 +161,6 @@ def _behind(group: _Group, dumps: Mapping[int, RankDump]) -> Iterator[tuple[int,
 def _late(
     late: Mapping[int, tuple[_Group, int]], dumps: Mapping[int, RankDump], place: _Place
 ) -> Iterator[tuple[str, set[int]]]:
-    """Yield a text for the ranks that stopped before the same call, and behind the same line."""
     alike: dict[tuple[int, int, str], tuple[_Group, list[int]]] = {}
     for rank, (group, number) in late.items():
         last = dumps[rank].last
@@ -226,7 +225,6 @@ def _crossed(late: Mapping[int, tuple[_Group, int]], blocked: Mapping[int, str],
 
 
 def _all_wait(groups: Iterable[_Group]) -> Iterator[tuple[str, set[int]]]:
-    """Yield each group of which all ranks are in the same call, and none comes out."""
     for group in groups:
         calls = [its[max(its)] for its in group.calls.values() if its]
         if calls and all(call.state == "open" for call in calls):

@@ -83,7 +83,6 @@ def _printed_by_python(python: PythonHere | None, printed: str, known: Known) ->
 
 
 def _stale(python: PythonHere | None) -> Iterator[Fault]:
-    """Yield the image of a loose overlay that holds another state of it."""
     if python is None or not python.environment or not os.path.isdir(os.path.join(python.environment, RECORD_FOLDER)):
         return
     from uenvtool.venv.image import image_of, is_older, repack_command

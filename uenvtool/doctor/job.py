@@ -105,7 +105,6 @@ def _state(facts: Mapping[str, str]) -> str:
 
 
 def _image(options: Mapping[str, str]) -> str:
-    """Return the software of a job, as its options name it."""
     return next((options[name] for name in IMAGES if options.get(name)), "")
 
 
@@ -133,7 +132,6 @@ def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, st
 
 
 def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str]) -> Iterator[str]:
-    """Yield the files that hold the job's output, and those that the steps of its script write."""
     named = [record.facts[name] for name in ("StdOut", "StdErr") if name in record.facts]
     named = named or [options[name] for name in ("output", "error") if options.get(name)]
     yield from output_paths(named, record.facts)
@@ -219,7 +217,6 @@ def _environment_faults(
 
 
 def _set_by(script: Source) -> Iterator[str]:
-    """Yield the variables that a script sets or takes away, anywhere in it."""
     for part in script.parts:
         if part.kind == "variable":
             yield part.name

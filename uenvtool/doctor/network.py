@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from uenvtool.core.result import Table
-from uenvtool.core.value import value_class
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.system import Bandwidth
@@ -23,7 +22,7 @@ WRONG, WRONG_MPI, UNDER = "wrong-numbers", "mpi-wrong-data", "network-slow"
 GOOD, OF_MPI = "good", "osu_"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     """What was measured with messages of so many bytes: GB/s out of place and in place, microseconds, wrong values."""
 
@@ -43,7 +42,7 @@ NCCLS = "_perf"
 """How the programs of nccl-tests end; their tables do not name them."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
     """A bandwidth that the system had with messages of so many bytes, and who says so."""
 
@@ -52,7 +51,7 @@ class Figure:
     source: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """One run of a test.
 

@@ -69,7 +69,6 @@ def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
 
 
 def _lacking(plugins: tuple[str, ...], folders: Sequence[str]) -> Iterator[str]:
-    """Yield the libraries that the first plugin needs, neither where it says nor where the loader looks."""
     for plugin in plugins[:1]:
         needed = needs_of(plugin)
         yield from (library for library in needed.libraries if not _resolved(plugin, needed, library, folders))
@@ -108,7 +107,6 @@ def _absent(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _caches(
     environ: Mapping[str, str], python: PythonHere | None, mounted: dict[str, str]
 ) -> Iterator[tuple[str, Folder]]:
-    """Yield the caches of compiled kernels that torch would use, and those of models."""
     home = environ.get("HOME", "")
     for variable in (*disks.SETTINGS, *disks.HUB_CACHES):
         if variable == "CUDA_CACHE_PATH" and environ.get("CUDA_CACHE_DISABLE") == "1":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.core.value import value_class
 from uenvtool.doctor.network import Run, label, shown
 
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 56, 24, 32, 44
@@ -23,7 +23,7 @@ Shape = tuple[str, dict[str, str], str]
 """A name of SVG, its attributes and its text."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Scale:
     """Where a size and a bandwidth lie: the size by its logarithm."""
 
@@ -39,7 +39,6 @@ class _Scale:
 
 
 def _shapes(run: Run) -> list[Shape]:
-    """Return the drawing of a run, and of the figures of its test."""
     lines = [("run", {row.bytes: row.busbw for row in run.rows}, label(run))]
     if run.figures:
         figures = {figure.bytes: figure.busbw for figure in run.figures}

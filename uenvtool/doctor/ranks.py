@@ -15,13 +15,12 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput
-from uenvtool.core.value import value_class
 from uenvtool.core.words import listed
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.nodes import expanded, folded, ranges
@@ -50,7 +49,7 @@ _NUMBER = re.compile(r"[0-9]{1,6}\Z")
 """So many digits the number of a rank has: a larger one is none."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
     """The rank that this process is, of how many, and the node that each one runs on, if the scheduler says so."""
 
@@ -60,7 +59,7 @@ class Place:
     nodes: tuple[str, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RankReport:
     """What one rank saw. faults: id and detail. values: what has to be the same everywhere. unseen: what it skipped."""
 
@@ -101,7 +100,6 @@ def place(environ: Mapping[str, str]) -> Place | None:
 
 
 def _nodes(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the node of each rank of a Slurm step whose ranks fill one node after the other, Slurm's default."""
     names = list(expanded(environ.get("SLURM_STEP_NODELIST", "")))
     counts = [
         int(count)
@@ -185,7 +183,6 @@ def _names(own: Path, kinds: Iterable[str]) -> list[str]:
 
 
 def _clear(own: Path, *, keep_mark: bool) -> None:
-    """Remove what the ranks wrote."""
     for name in _names(own, (BEGUN, SEEN)):
         files.remove_file(own / name)
     if not keep_mark:

@@ -95,7 +95,6 @@ def plain_line_of(finding: Finding) -> str:
 
 
 def _whole(finding: Finding) -> str:
-    """Return everything about a finding."""
     known = finding.known
     parts = {
         "where": ", ".join(filter(None, [finding.place, finding.where])),

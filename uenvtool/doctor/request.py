@@ -1,16 +1,16 @@
 """What `uenvtool doctor` is asked."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge import complete
 from uenvtool.knowledge.options import ThisSystemName
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DoctorRequest:
     """A request to look at logs, else at a job that Slurm knows, else at all ranks of this job, else at this shell."""
 

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolMissing
-from uenvtool.core.value import value_class
 from uenvtool.doctor.nodes import expanded
 
 _OF_LINE = re.compile(r"^\s*(StdOut|StdErr|WorkDir)=(.*?)\s*$|(?<!\S)(JobName)=(.*?)\s*$", re.MULTILINE)
@@ -49,7 +49,7 @@ MOST_DIGITS = 10
 """How many digits Slurm fills a number up to (sbatch(1), FILENAME PATTERN)."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobRecord:
     """What Slurm has of a job.
 
@@ -164,7 +164,6 @@ def _accounted(job: str) -> dict[str, str]:
 
 
 def _kept(job: str, option: str) -> str:
-    """Return the script or the environment that the accounting keeps of a job."""
     return kept_text(_answer([SACCT, "--jobs", job, option]))
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from uenvtool.core.session import Job, View
-from uenvtool.core.value import value_class
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.tuning import Guard, Need, Setting
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Package:
     """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
 
@@ -22,7 +21,7 @@ class Package:
     folder: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PythonHere:
     """The Python that a command of this shell gets.
 
@@ -49,7 +48,7 @@ class PythonHere:
         return [package for package in self.packages if package.name == name]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Folder:
     """A folder that many ranks may use at once. disk: the kind of its file system. files: how many, if counted."""
 
@@ -58,7 +57,7 @@ class Folder:
     files: int = 0
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Tuned:
     """The tuning for the system, the runtime and the versions that are really there. again: the command for it.
 
@@ -73,7 +72,7 @@ class Tuned:
     needs: Mapping[tuple[str, str], Need] = field(default_factory=dict)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class MpiUser:
     """A compiled part of a package that needs an MPI. mpi: the name of that. transport: it, or its MPI, has the GTL."""
 
@@ -82,7 +81,7 @@ class MpiUser:
     transport: bool
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OnDisk:
     """What files say.
 
@@ -104,7 +103,7 @@ class OnDisk:
     driver_cuda: int = 0
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """What is there. What could not be found out is None, or empty.
 

@@ -71,7 +71,6 @@ def _is_seen(sign: Sign, environ: Mapping[str, str]) -> bool:
 def _facts(
     runtimes: Iterable[Runtime], environ: Mapping[str, str], folders: Sequence[str], python: PythonHere | None
 ) -> dict[str, str]:
-    """Return the image, the nodes of the job, and the versions that libraries, variables and packages show."""
     from uenvtool.knowledge.tuning import SOFTWARE
 
     images = [name for runtime in runtimes for name, sign in runtime.images.items() if _is_seen(sign, environ)]

@@ -2,13 +2,13 @@
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.env import folder as env_folder
 from uenvtool.env.environment import Environment, Root, plan_environment
@@ -28,7 +28,7 @@ OF_STACKINATOR_7 = Version("1.2")
 """The oldest Spack that reads what Stackinator 7 generates: groups of specs."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
     """What a build gave.
 
@@ -54,7 +54,6 @@ class Outcome:
         )
 
     def _summary(self) -> str:
-        """Return the files that were made, a line each."""
         lines = [f"{self.folder / MANIFEST}: {len(self.environment.roots)} root packages; --verbose lists them"]
         if self.lock:
             lines.append(f"{self.folder / LOCK}: {len(self.lock.packages)} packages; {TABLE} beside it lists them")
@@ -113,7 +112,6 @@ class Outcome:
         }
 
     def _requested_version(self, root: Root) -> tuple[str, str]:
-        """Return the version that a root is requested at, and the file and line that say so."""
         if root.version:
             return str(root.version).lstrip("="), _file_and_line(root.origin)
         settings = next((package for package in self.environment.packages if package.name == root.package), None)

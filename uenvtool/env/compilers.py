@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.value import value_class
 from uenvtool.env.folder import COMPILER
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.locate import in_your_own
@@ -18,7 +18,7 @@ BUILDER = "gcc"
 """The compiler that the system's own builds, and that builds the others, as Stackinator does it."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Buildable:
     """A compiler that Spack can build. programs: by language, below its prefix; variants: if the recipe names none.
 
@@ -46,7 +46,7 @@ BUILDABLE = {
 """Source: these packages in spack-packages v2026.06.0; the variants are those of Stackinator 7 (docs/recipes.md)."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Compiler:
     """A compiler of an environment. built_by: the package that builds it; None if the system brings it.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, ExitCode
 from uenvtool.core.result import Result, Table
-from uenvtool.core.value import value_class
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.knowledge.checks import coupled_pins, version_requests
 from uenvtool.knowledge.choice import load_recipe
@@ -60,7 +60,6 @@ def compared(before: str, old: Contents, after: str, new: Contents) -> Result:
 
 
 def _is_what_was_asked(was: Sequence[str], now: Sequence[str], old: Contents, new: Contents) -> bool:
-    """Tell whether the one side is a recipe, and the other one has versions that it asks for."""
     if old.complete == new.complete:
         return False
     requests, resolved = (now, was) if old.complete else (was, now)
@@ -72,7 +71,7 @@ def _shown(found: Sequence[str] | None) -> str:
     return "" if found is None else ", ".join(found) or "any"
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Contents:
     """Packages with their versions. complete: False for a recipe, which does not name what Spack adds."""
 

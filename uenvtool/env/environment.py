@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.core.value import value_class
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.knowledge.checks import coupled_pins
 from uenvtool.knowledge.choice import choose, load_recipe
@@ -31,7 +30,7 @@ OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Root:
     """A root spec as Spack gets it.
 
@@ -45,7 +44,7 @@ class Root:
     version: Versions | None
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RootGroup:
     """Root specs under a name."""
 
@@ -54,7 +53,7 @@ class RootGroup:
     roots: tuple[Root, ...]
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Constraint:
     """One text with its reason. others: what will do as well where a spec names it."""
 
@@ -63,7 +62,7 @@ class Constraint:
     others: tuple[str, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Preference:
     """Versions to take if nothing stands against them. origin: the place that names them."""
 
@@ -72,7 +71,7 @@ class Preference:
     origin: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PackageSettings:
     """What the environment says of one package."""
 
@@ -84,7 +83,7 @@ class PackageSettings:
     reason: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
     """A Spack environment, ready to be written down.
 
@@ -212,7 +211,6 @@ def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
 
 
 def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
-    """Return what the system says of packages that holds on the node type, with facts filled in."""
     return {
         name: replace(
             package,
@@ -301,7 +299,6 @@ def _packages(
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
 ) -> Iterator[PackageSettings]:
-    """Yield the settings of every package that the recipe or the system says something of, by name."""
     virtual, brings = dict(virtual), dict(brought)
     for compiler in compilers:
         brings[compiler.name] = SystemPackage(
@@ -334,7 +331,6 @@ def _packages(
 
 
 def _constraints(pin: Pin) -> list[Constraint]:
-    """Return a pin as the constraints that Spack gets, the reason at the first."""
     texts = [f"@{pin.version}"] if pin.version else []
     texts += [text for text in (pin.variants, pin.provider) if text]
     return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]

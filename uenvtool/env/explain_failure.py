@@ -129,7 +129,6 @@ def clashes(output: str) -> list[str]:
 
 
 def _reasons(output: str) -> list[list[str]]:
-    """Return Spack's numbered reasons, each with the lines below it."""
     found: list[list[str]] = []
     for line in output.splitlines():
         if match := re.match(r" {1,6}[0-9]+\. (.*)", line):
@@ -142,7 +141,6 @@ def _reasons(output: str) -> list[list[str]]:
 
 
 def _nearest_causes(reason: list[str]) -> list[str]:
-    """Return the causes directly below a reason, each once."""
     causes = [line.strip() for line in reason[1:] if len(line) - len(line.lstrip()) == _CAUSE_INDENT]
     return list(dict.fromkeys(causes))
 

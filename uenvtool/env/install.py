@@ -15,7 +15,6 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write_all
 from uenvtool.core.result import Step
 from uenvtool.core.tools import Completed
-from uenvtool.core.value import value_class
 from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
 from uenvtool.env.installable import Installable
 from uenvtool.env.program import Spack
@@ -60,7 +59,7 @@ def usual_stores() -> Path:
     return cache / "uenvtool" / "stores"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class InstallOptions:
     """How to install. jobs: processes of one build, None for Spack's own choice.
 
@@ -88,7 +87,7 @@ class InstallOptions:
         return found | {f"{OWN}cache{index}": {"url": url, **caches} for index, url in enumerate(self.caches)}
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Installed:
     """The packages that a run took from build caches, and those that it built, as NAME-VERSION."""
 
@@ -209,7 +208,6 @@ def write_locks(environments: Sequence[Installable], store: Path) -> None:
 
 
 def _locks(environments: Sequence[Installable]) -> dict[str, str]:
-    """Return the locks of environments, by their places among them."""
     return {os.path.join(one.place, LOCK): one.texts[LOCK] for one in environments}
 
 
@@ -323,7 +321,6 @@ def configuration(environment: Installable, options: InstallOptions) -> dict[str
 
 
 def _views(environment: Installable) -> object:
-    """Return the environment's views, at their places in the image."""
     views = environment.manifest.get("view")
     own = views if isinstance(views, dict) else {}
     return {name: {**own.get(name, {}), "root": environment.root_of(name)} for name in environment.views}

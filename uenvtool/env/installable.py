@@ -6,13 +6,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import COMPILER, EXTRA, MODULES, PURPOSE
 from uenvtool.env.manifest import MANIFEST
@@ -37,7 +37,7 @@ MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Installable:
     """A resolved environment on disk.
 
@@ -197,7 +197,6 @@ def _isolated(manifest: Mapping[str, Any]) -> str:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the files of an environment that Spack reads, relative to its folder."""
     found = [name for name in (MANIFEST, LOCK, MODULES) if (folder / name).is_file()]
     found += [path.relative_to(folder).as_posix() for path in sorted((folder / COMPILER).rglob(MANIFEST))]
     folders = (folder / REPOSITORY, folder / EXTRA)

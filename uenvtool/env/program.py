@@ -7,12 +7,12 @@ import re
 import shlex
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.version import Version
 
@@ -20,7 +20,7 @@ OLDEST = Version("1.1")
 """Earlier versions know neither a tag for a package repository nor the package API that recipes pin."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Spack:
     """A Spack that is installed here. found_by: the option or variable that named it, or PATH."""
 
@@ -85,7 +85,7 @@ def repository_folders(named: Mapping[str, Path], pins: Mapping[str, GitPin]) ->
     return {name: repository_folder(name, path, pins.get(name)) for name, path in named.items()}
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Deviations:
     """What is used and not what is pinned, a sentence each. unseen: of what that cannot be seen."""
 

@@ -1,11 +1,11 @@
 """What a user asks of `uenvtool build` and `uenvtool edit`."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Option
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import RecipeName, Repos, SpackPath, SystemName, Uarch, named_paths
 
 SPACK = "spack"
@@ -13,7 +13,7 @@ STACKINATOR = {"stackinator": 2, "stackinator3": 3}
 """Forms of a Stackinator recipe to its version."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BuildRequest:
     """A request to build."""
 
@@ -41,7 +41,7 @@ class BuildRequest:
         return named_paths(self.repo)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Changes:
     """What a user wants changed."""
 
@@ -51,7 +51,7 @@ class Changes:
     reason: Annotated[str, Option(metavar="TEXT", help="Why, written beside the change.")] = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class EditRequest(Changes):
     """A request to change a recipe's file. spack, repo: for the command that builds it."""
 

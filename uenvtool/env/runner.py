@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ from uenvtool.core import tools
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import remove_tree, write, write_all
 from uenvtool.core.result import Step
-from uenvtool.core.value import value_class
 from uenvtool.env.program import Spack
 
 FOREIGN_VARIABLES = (
@@ -31,7 +30,7 @@ FOREIGN_VARIABLES = (
 """Variables of another environment, or of a loaded uenv whose packages are for another Python than Spack's."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Runner:
     """Spack at work on one environment.
 
@@ -137,7 +136,6 @@ def _is_half(folder: Path) -> bool:
 
 
 def _steps(on_step: Step | None) -> tools.LineHandler | None:
-    """Pass on the lines in which Spack says what it does."""
     if on_step is None:
         return None
 

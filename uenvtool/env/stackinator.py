@@ -119,7 +119,6 @@ def _config(environment: Environment, version: int) -> list[str]:
 
 
 def _deployment(environment: Environment) -> list[str]:
-    """Return the image's entry in the site's list of what is built and where it is served."""
     deployment, uarch = environment.recipe.deployment, environment.node.uarch
     name, _, version = deployment.label.partition("/")
     clusters = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]

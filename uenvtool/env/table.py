@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from uenvtool.core.value import value_class
 from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import header_lines
 from uenvtool.knowledge.condition import Condition, Facts
@@ -13,7 +13,7 @@ from uenvtool.knowledge.published import Row
 from uenvtool.knowledge.recipe import Published
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Match:
     """A published row and what the lock has for it. ours: the lock's version, or None if it lacks the package."""
 
@@ -104,7 +104,6 @@ def _row(*cells: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return a text as Markdown shows it, whatever it holds."""
     safe = text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "\\`")
     return " ".join(safe.split())
 

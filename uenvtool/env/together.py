@@ -44,7 +44,6 @@ def repos_of(environments: Sequence[Installable]) -> dict[str, Any]:
 
 
 def _apart(first: Installable, other: Installable) -> Iterator[Problem]:
-    """Yield why two environments cannot be in one image."""
     place = Position(str(other.folder / MANIFEST))
 
     def problem(what: str, hint: str) -> Problem:
@@ -94,7 +93,6 @@ def _additions(environment: Installable) -> dict[str, str]:
 
 
 def _compilers(environment: Installable) -> dict[str, object]:
-    """Return the compilers that are built first, by package and version, with all that decides how."""
     return {
         next(iter(manifest["config"]["install_tree"]["projections"])): {**manifest, "repos": None}
         for manifest in environment.compilers.values()

@@ -7,14 +7,13 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import indent
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
-from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
@@ -38,7 +37,7 @@ from uenvtool.knowledge.parts import GitPin
 SCRATCH_BYTES = 1 << 30
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ImagePlan:
     """An image that is to be built.
 
@@ -135,7 +134,6 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
 
 
 def _pin(environment: Installable) -> GitPin:
-    """Return the Spack that resolved an environment."""
     return GitPin(url=SPACK_URL, tag=f"v{environment.lock.spack}")
 
 

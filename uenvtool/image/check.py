@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,7 +14,6 @@ from typing import TypeVar
 from uenvtool.core import files, tools
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolMissing, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
-from uenvtool.core.value import value_class
 from uenvtool.core.words import size_text
 from uenvtool.env.environment import named_environment
 from uenvtool.env.install import OWN, WITH_MOUNT, usual_stores
@@ -30,7 +29,7 @@ PUSH = f"{OWN}push"
 """The cache that is filled, among the mirrors."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that a build needs. found: what is there. problem: why it will not do."""
 
@@ -77,7 +76,6 @@ def _of_others(request: ImageRequest, spack: Spack) -> Iterator[Check]:
 
 
 def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
-    """Yield whether Spack reaches the mirrors that are named, and those of --config-scope."""
     try:
         options = install_options(replace(request, repo=()))  # of repositories it is said above
         pushed = {PUSH: {"url": as_url(request.push), "source": False, "binary": True}} if request.push else {}
@@ -91,7 +89,6 @@ def _mirrors(request: ImageRequest, spack: Spack) -> Iterator[Check]:
 
 
 def _mounted(request: ImageRequest) -> str:
-    """Return where the image belongs, after a folder was mounted there as Spack will see it."""
     source = request.sources[0]
     manifest = read_manifest(Path(source))
     if manifest is None:
@@ -109,7 +106,6 @@ def _mounted(request: ImageRequest) -> str:
 
 
 def _store(request: ImageRequest) -> Check:
-    """Tell whether stores can be written, and how much is free there."""
     folder = Path(os.path.abspath(request.store or usual_stores()))
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):

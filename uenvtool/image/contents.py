@@ -206,7 +206,6 @@ def _recorded(text: str, site: str) -> Iterator[str]:
 
 
 def _of_spack(contents: Contents) -> Iterator[Package]:
-    """Yield what Spack installed, with its size."""
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator
-
-from uenvtool.core.value import value_class
+from dataclasses import dataclass
 
 MAGIC = b"\x7fELF"
 Content = bytes | bytearray | mmap.mmap
@@ -19,7 +18,7 @@ _END, _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 0, 1, 5, 14, 15, 29
 _WEAK = 2
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Needs:
     """What a library or program needs and gives.
 
@@ -98,7 +97,6 @@ def _needs(content: Content, symbols: bool) -> Needs:
 
 
 def _segments(content: Content, order: str) -> Iterator[tuple[int, int, int, int]]:
-    """Yield kind, offset, address and size in the file of each segment."""
     (start,) = struct.unpack_from(order + "Q", content, 32)
     size, count = struct.unpack_from(order + "HH", content, 54)
     for number in range(count):
@@ -116,7 +114,6 @@ def _dynamic(content: Content, order: str, start: int, size: int) -> Iterator[tu
 
 
 def _symbols(content: Content, order: str, texts: _Texts) -> tuple[frozenset[bytes], frozenset[bytes]]:
-    """Return the symbols that a library defines, and those that it needs of others."""
     (start,) = struct.unpack_from(order + "Q", content, 40)
     entry, count = struct.unpack_from(order + "HH", content, 58)
     defined, undefined = set(), set()

@@ -67,7 +67,6 @@ def by_name(entries: Iterable[Listed]) -> dict[str, Listed]:
 
 
 def _pieces(stream: BinaryIO, image: Path) -> Iterator[bytes]:
-    """Yield a listing as it comes."""
     read = 0
     while piece := stream.read(_PIECE_BYTES):
         read += len(piece)

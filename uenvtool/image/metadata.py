@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 
 ENV = "meta/env.json"
 EXTRA = "meta/extra"
@@ -23,7 +22,7 @@ RECIPE = "meta/recipe"
 FORMAT = 1
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ListUpdate:
     """A change of a variable that is a list of paths; op: set, prepend, append or unset."""
 
@@ -35,7 +34,7 @@ class ListUpdate:
         return {"op": self.op, "value": list(self.paths)}
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class View:
     """A view: what the uenv client sets in a shell that loads it.
 
@@ -58,7 +57,7 @@ class View:
         return {"activate": self.activate, "description": self.description, "root": self.root, "env": env}
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Uenv:
     """What an image says of itself as a uenv.
 

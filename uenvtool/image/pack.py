@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.value import value_class
 from uenvtool.image.programs import Programs
 from uenvtool.image.readback import read_back
 from uenvtool.image.tree import Tree
 from uenvtool.image.write import EPOCH, write_image
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Packed:
     """An image that was written, compared with its tree, and put on disk.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from dataclasses import dataclass
 
 from uenvtool.core import tools
 from uenvtool.core.errors import ToolMissing
 from uenvtool.core.session import loaded_views
-from uenvtool.core.value import value_class
 
 HOW_TO_GET = (
     "load a uenv or module that has squashfs-tools, or install it: "
@@ -20,7 +20,7 @@ OLDEST = (4, 5)
 """Since then contents are given and taken in one stream (`R` definitions, `-pf`)."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Programs:
     """Both programs, their version, and what differs between versions and builds of them.
 

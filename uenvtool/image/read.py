@@ -6,11 +6,11 @@ import os
 import re
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.value import value_class
 from uenvtool.image import listing as listings
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
 from uenvtool.image.metadata import PACKED
@@ -27,7 +27,7 @@ LARGEST_TEXTS = 64 << 20
 _HINT = "name a squashfs image; copy it again if it should be one"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Superblock:
     """The first bytes of a squashfs image.
 

@@ -86,7 +86,6 @@ def _files(header: bytes, expected: Mapping[bytes, Entry], epoch: int) -> Iterat
 
 
 def _name(header: bytes, start: int) -> tuple[bytes, int]:
-    """Return the name that a definition begins with, and where the rest of it begins."""
     end = header.find(b" ", start)
     name = header[start:end]
     if b"\\" not in name and end >= 0:
@@ -99,13 +98,11 @@ def _name(header: bytes, start: int) -> tuple[bytes, int]:
 
 @functools.cache
 def _line(kind: str, mode: int, epoch: int, size: int) -> bytes:
-    """Return what follows the name in a line of unsquashfs, up to a file's place or a symlink's target."""
     head = b" %b %d %o 0 0" % ({"d": b"D", "f": b"R", "l": b"S"}[kind], epoch, mode)
     return {"d": head, "f": b"%b %d " % (head, size), "l": head + b" "}[kind]
 
 
 def _compare(stream: BinaryIO, tree: Tree, name: bytes, size: int) -> None:
-    """Compare what is next in the stream with what was packed."""
     read = 0
     try:
         for piece in file_content(tree, name, size):

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import Repos, SpackPath, SystemName, Uarch, named_paths
 
 Names = tuple[str, ...]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ImageRequest:
     """A request for the image of environments; the first gives it its name, its description and its default view."""
 

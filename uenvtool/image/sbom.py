@@ -11,13 +11,13 @@ import json
 import operator
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
-from uenvtool.core.value import value_class
 from uenvtool.image.contents import PYTHON, SPACK, Package, read
 from uenvtool.image.read import superblock
 from uenvtool.image.write import EPOCH
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bill:
     """What a bill is written of. time: seconds since 1970. is_image: it is an image, and no lock."""
 
@@ -187,7 +187,6 @@ def _reference(package: Package) -> str:
 
 
 def _whole(bill: Bill) -> Component:
-    """Return the image or the environment itself, of which the packages are a part."""
     from cyclonedx.model.component import Component, ComponentType
 
     return Component(

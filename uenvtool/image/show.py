@@ -42,7 +42,6 @@ def _data(contents: Contents) -> dict[str, Any]:
 
 
 def _tables(contents: Contents, data: Mapping[str, Any]) -> list[Table]:
-    """Return facts, views, packages by size and variables, those of which there are any."""
     facts = [
         ("name", data["name"] or "none: it has no meta/env.json"),
         ("mount", data["mount"] or ""),

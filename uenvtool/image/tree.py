@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from uenvtool.core import signals as ending
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.value import value_class
 
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
 
@@ -33,7 +32,7 @@ class Entry(NamedTuple):
 FOLDER = Entry(kind="d", mode=FOLDER_MODE)
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """A file that holds the contents of several names, one behind the other from the byte `start` on.
 

@@ -6,13 +6,13 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped, listed
 from uenvtool.image import elf
 from uenvtool.image.contents import Contents
@@ -41,7 +41,7 @@ _OVERLAP = 256
 _MOST_NAMES = 3
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """What a check found.
 
@@ -167,7 +167,6 @@ def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
 
 
 def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes, _FileFacts]]:
-    """Return what an image is made of, and what is known of each of its files."""
     head = require_image(image)
     read: dict[bytes, _FileFacts] = {}
     entries = listing(image)
@@ -185,7 +184,6 @@ def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes,
 
 
 def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes, _FileFacts]]:
-    """Read small files, each once."""
     whole, is_hinted = batch.content, scanner.hinted(batch.content)
     for name, start, end in batch.files:
         content = whole[start:end]
@@ -265,7 +263,6 @@ def view_problems(contents: Contents) -> Iterator[str]:
 
 
 def _locks(names: Iterable[str]) -> list[str]:
-    """Return the locks that say what Spack has to have installed in an image of this tool's."""
     return [name for name in names if name.startswith(f"{RECIPE}/") and name.endswith(f"/{LOCK}")]
 
 

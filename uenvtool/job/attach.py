@@ -11,19 +11,19 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from uenvtool.core import tools
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.session import mounted_images
-from uenvtool.core.value import value_class
 
 PID = "{pid}"
 """In a command: the process of the rank."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rank:
     """A process of a rank of a running job. pages: in memory. uenvs: what its UENV_MOUNT_LIST says."""
 

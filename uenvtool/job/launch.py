@@ -7,11 +7,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
 if TYPE_CHECKING:
@@ -52,7 +52,6 @@ def launcher_named(name: str) -> Launcher | None:
 
 @functools.cache
 def _commands() -> dict[str, list[tuple[list[str], str]]]:
-    """Return the commands of launchers, in words, by the first of them, each with the launcher's name."""
     found: dict[str, list[tuple[list[str], str]]] = {}
     for name, launcher in launchers().items():
         for words in map(str.split, launcher.commands):
@@ -121,7 +120,7 @@ def alone(launcher: Launcher, words: Sequence[str]) -> str:
     return "" if address else f"{name} gets no address of the other nodes"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Command:
     """What runs: its words, and who starts the ranks.
 
@@ -216,7 +215,6 @@ def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: s
 
 
 def _refuse_starter(program: str, place: Position | None = None) -> None:
-    """Raise BadInput for a program that starts ranks on the nodes itself."""
     if program in ("mpirun", "mpiexec"):
         hint = f"leave {program} and its options out: srun starts one rank for each GPU"
         raise BadInput(f"{program} in each task of the job would start a world of its own", place, hint)
@@ -228,7 +226,6 @@ def _refuse_starter(program: str, place: Position | None = None) -> None:
 
 
 def _split(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words, with a whole command line in one word taken apart, and assignments before it given to env."""
     if len(words) == 1 and re.search(r"\s", words[0].strip()) and not os.path.exists(words[0]):
         if _SHELL_MARKS.search(words[0]):
             return ("bash", "-c", words[0])
@@ -358,7 +355,6 @@ def torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _spelled(name: str) -> str:
-    """Return the name of an option as all its spellings have it."""
     return name.replace("-", "_")
 
 

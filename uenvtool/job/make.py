@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from uenvtool.core.options import given
 from uenvtool.core.result import Result
 from uenvtool.core.session import loaded_views
 from uenvtool.core.submit import require_program, require_sbatch, submitted
-from uenvtool.core.value import value_class
 from uenvtool.job.launch import MAX_SCRIPT, told_ranks
 from uenvtool.job.plan import (
     CONTAINER,
@@ -58,7 +57,7 @@ _HOST_FOLDERS = re.compile(r"/(usr|bin|sbin|lib|lib64|etc|dev|proc|sys|opt|run|t
 """Folders that a container has of its own, or that no data of a user's lie in."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
     """A planned job and the text of each of its files, the one to submit first. warnings: what may fail."""
 
@@ -98,7 +97,6 @@ def make(request: JobRequest) -> Result:
 
 
 def _logs(plan: JobPlan) -> Iterator[str]:
-    """Yield where the output of a job goes."""
     if plan.use.scheduler not in (HERE, KUBERNETES):
         one = "node" if plan.command.once_a_node else "rank"
         yield f"output: slurm-{plan.name}-JOB.log has all of it, logs/{plan.name}-JOB/ a file for each {one}"
@@ -242,7 +240,6 @@ def _warnings(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: 
 
 
 def _unseen_gpus(plan: JobPlan) -> Iterator[str]:
-    """Yield that the command leaves GPUs of the job idle, or hides them from its ranks."""
     named_by, named_ranks = told_ranks(plan.command)
     if named_ranks and plan.gpu and named_ranks < plan.ranks:
         yield (
@@ -304,7 +301,6 @@ def _missing_script(plan: JobPlan, overlay: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _unfit_overlay(plan: JobPlan, overlay: Mapping[str, Any], system: System, uarch: str) -> Iterator[str]:
-    """Yield that an image is older than its overlay, or that it was made for another machine or Python."""
     path, base = plan.request.venv, overlay.get("base") or {}
     newer = overlay.get("overlay") or {}
     if newer.get("newer"):
@@ -360,7 +356,6 @@ def _here(runtime: str) -> str:
 
 
 def _start(plan: JobPlan, main: str) -> str:
-    """Return the command that starts a job that is written."""
     pods = plan.use.scheduler == KUBERNETES
     program = "sh" if pods else "bash" if plan.use.scheduler == HERE else "sbatch"
     return f"{program} {shlex.quote(beside(main, SUBMIT) if pods else main)}"

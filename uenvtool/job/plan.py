@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled_where_marked
-from uenvtool.core.value import value_class
 from uenvtool.job.launch import Command, command_of, told_ranks
 from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
 from uenvtool.knowledge.condition import Facts
@@ -35,7 +34,7 @@ ARCHIVES = (".tar.gz", ".tgz")
 """How the name of an environment ends that conda-pack made."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Overlay:
     """A Python overlay that the job uses.
 
@@ -55,7 +54,7 @@ class Overlay:
         return self.path if self.path.startswith(("/", ".", "$")) else f"./{self.path}"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobPlan:
     """Everything that a job's files are rendered from.
 
@@ -345,7 +344,6 @@ def _name_of(words: Sequence[str]) -> str:
 
 
 def _directives(plan: JobPlan, system: System) -> Iterator[Explained]:
-    """Yield the options of sbatch in the order in which a reader looks for them."""
     request = plan.request
     defaults = system.scheduler.defaults
     yield Explained("job-name", plan.name, "")
@@ -401,7 +399,6 @@ def _further_directives(plan: JobPlan, system: System) -> Iterator[Explained]:
 
 
 def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
-    """Return options of sbatch, of which the last of a name would count, with what several ask for in one."""
     found: dict[str, Explained] = {}
     for one in directives:
         first = found.setdefault(one.name, one)

@@ -104,7 +104,6 @@ def _batch_script(plan: JobPlan) -> str:
 
 
 def _vetting(plan: JobPlan) -> str:
-    """Return the script that looks at each node before training starts."""
     cores = plan.cores * plan.tasks // plan.ranks
     return filled(
         template("vet.sh"),
@@ -131,7 +130,6 @@ def _submitted_with(plan: JobPlan, suffix: str) -> str:
 
 
 def _address(plan: JobPlan) -> str:
-    """Return the command that says the address of a node."""
     return plan.use.address.partition(" #")[0]
 
 
@@ -143,7 +141,6 @@ def _after(plan: JobPlan) -> str:
 
 
 def _node_names(plan: JobPlan) -> str:
-    """Return the command that prints the nodes of the ranks, a line each."""
     vetted = 'printf "%s\\n" "${passed[@]}"'
     return vetted if plan.request.vets else 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 
@@ -155,7 +152,6 @@ def _directive(directive: Explained) -> str:
 
 
 def _srun_options(plan: JobPlan) -> str:
-    """Return the options of srun that load the images."""
     staged = plan.request.stage and plan.use.staged
     copies = ",".join(_copies(plan))
     edf = edf_name(plan)
@@ -187,7 +183,6 @@ def _step(plan: JobPlan) -> str:
 
 
 def _modules(plan: JobPlan) -> str:
-    """Return the lines that load what the job needs of the site's software."""
     known = plan.knowledge
     if not known.modules:
         return ""
@@ -197,7 +192,6 @@ def _modules(plan: JobPlan) -> str:
 
 
 def _environment(plan: JobPlan) -> str:
-    """Return the lines that put an environment first, a folder or an archive, and before it a packed overlay."""
     on_nodes = {"FOLDER": _local(plan), "CORES": _cores_option(plan)}
     overlay = ""
     if plan.overlay and plan.unpacks:
@@ -211,7 +205,6 @@ def _environment(plan: JobPlan) -> str:
 
 
 def _local(plan: JobPlan) -> str:
-    """Return the folder of a node for what is sent to it."""
     return plan.local.folder if plan.local else MEMORY
 
 
@@ -220,7 +213,6 @@ def _cores_option(plan: JobPlan) -> str:
 
 
 def _container(plan: JobPlan) -> str:
-    """Return the lines that name the image and what it gets of the host, and look if all of that is there."""
     image = plan.image
     rows = list(aligned([(f"  {word}", reason) for word, reason in _binds(plan)]))
     is_file = image.startswith(_PATH_STARTS) or ("://" in plan.use.registry and "://" not in image)
@@ -252,13 +244,11 @@ def _binds(plan: JobPlan) -> Iterator[tuple[str, str]]:
 
 
 def _mounted(plan: JobPlan, image: str) -> str:
-    """Return an image as its runtime mounts it at the overlay's place."""
     place = plan.overlay.mount if plan.overlay else ""
     return filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=place)
 
 
 def _launch(plan: JobPlan) -> str:
-    """Return how the ranks start, in what srun runs, within single quotes."""
     launcher, requeue = plan.command.launcher, plan.request.requeue
     if launcher == SRUN:
         own = "  export LOCAL_RANK=0 # of the GPUs that the rank sees\n" if plan.binding and plan.binding.gpus else ""
@@ -296,7 +286,6 @@ def _program(plan: JobPlan, ranks: str) -> str:
 
 
 def _host_file(plan: JobPlan) -> str:
-    """Return the line that writes the nodes down for a launcher that reads a file of them."""
     launcher = launcher_named(plan.command.launcher)
     if launcher is None or HOST_FILE not in launcher.options.values():
         return ""
@@ -304,7 +293,6 @@ def _host_file(plan: JobPlan) -> str:
 
 
 def _inside(plan: JobPlan) -> str:
-    """Return the lines of a step before its ranks start, within single quotes."""
     known = plan.knowledge
     folders = {"LD_LIBRARY_PATH": known.library_path, "CPATH": known.include_path}
     lines = [f"  export {name}={':'.join(paths)}:${name}\n" for name, paths in folders.items() if paths]
@@ -328,7 +316,6 @@ def _path_line(plan: JobPlan, indent: str = "") -> str:
 
 
 def _exports(plan: JobPlan) -> str:
-    """Return the variables of a job, a line each, with the reason."""
     rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in _threads(plan)]
     rows += [(_export(setting), _reason(setting)) for setting in plan.settings if not _is_in_logs(setting)]
     given = [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
@@ -360,7 +347,6 @@ def _is_in_logs(setting: Setting) -> bool:
 
 
 def _in_logs(plan: JobPlan) -> str:
-    """Return the lines that name such files."""
     rows = [
         (f'export {setting.name}="$PWD/$LOGS/{(setting.value or "").removeprefix("logs/")}"', _reason(setting))
         for setting in plan.settings
@@ -377,12 +363,10 @@ def _threads(plan: JobPlan) -> list[Explained]:
 
 
 def _reason(setting: Setting) -> str:
-    """Return why a variable is set, and who says so."""
     return quoting.comment(f"{setting.reason} [{setting.source.name}]")
 
 
 def _copies(plan: JobPlan) -> list[str]:
-    """Return where each node has its copies of the images, in their order."""
     named = (PurePath(image).suffix if image.startswith(_PATH_STARTS) else "" for image in plan.images)
     suffixes = (suffix if re.fullmatch(r"[.][A-Za-z]+", suffix) else ".squashfs" for suffix in named)
     return [f"{_local(plan)}/$SLURM_JOB_ID-{index}{suffix}" for index, suffix in enumerate(suffixes)]
@@ -445,7 +429,6 @@ def _local_script(plan: JobPlan) -> str:
 
 
 def _edf(plan: JobPlan) -> str:
-    """Return image, mounts, hook and variables."""
     env = [
         *table_lines(_threads(plan)),
         *(
@@ -467,7 +450,6 @@ def _edf(plan: JobPlan) -> str:
 
 
 def _edf_mounts(plan: JobPlan) -> Iterator[str]:
-    """Yield the lines that mount the folder of the job, what the user names, and an overlay."""
     folder = plan.request.workdir or "${PWD}"
     if not any(folder == mount or folder.startswith(f"{mount}/") for mount in plan.knowledge.mounts):
         yield f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs"
@@ -490,7 +472,6 @@ def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
 
 
 def _from_submission(image: str) -> str:
-    """Return an image whose path counts from the folder where sbatch was called, as an EDF says that."""
     return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
 
 
@@ -568,7 +549,6 @@ def _pod_files(plan: JobPlan, activation: str) -> dict[str, str]:
 
 
 def _pod_program(plan: JobPlan) -> str:
-    """Return the launcher of a pod with its options."""
     launcher = launcher_named(plan.command.launcher)
     program = _program(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
     once = "--max-restarts=0 " if plan.command.launcher == TORCHRUN else ""
@@ -576,7 +556,6 @@ def _pod_program(plan: JobPlan) -> str:
 
 
 def _network_flags(plan: JobPlan) -> str:
-    """Return the options of runai that bring the network's devices."""
     known = plan.knowledge
     pairs = [("--annotation", entry.name, entry.value) for entry in known.annotations]
     pairs += [("--extended-resource", name, value) for name, value in known.resources.items()]
@@ -584,7 +563,6 @@ def _network_flags(plan: JobPlan) -> str:
 
 
 def _submit_words(plan: JobPlan) -> str:
-    """Return the verb of runai with the job's name, image and GPUs."""
     common = f"-g {plan.ranks} -i {quoting.sh_word(plan.image)} --large-shm"
     if plan.request.interactive:
         return f"submit {quoting.sh_word(_pod_name(plan))} --interactive {common}"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,7 +10,6 @@ from typer import Option
 
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.options import BEHIND
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
 
 SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
@@ -30,7 +30,7 @@ _CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
 _VARIABLE = r"[A-Za-z_]\w*"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobRequest:
     """A request for a job. What is not given is the system's own."""
 

@@ -23,7 +23,6 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.core.value import types_of_fields, value_class
 from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
 from uenvtool.knowledge.extend import NOT_INHERITED, is_abstract, load_extended
@@ -136,7 +135,7 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
 Read = Callable[[Binder, Node, str], Any]
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class _Plan:
     """How a class is filled.
 
@@ -154,7 +153,7 @@ class _Plan:
 
 @cache
 def _plan(kind: type) -> _Plan:
-    hints = types_of_fields(kind)
+    hints = typing.get_type_hints(kind, include_extras=True)
     fields = [known for known in dataclasses.fields(kind) if known.init]
     read = [known for known in fields if hints[known.name] not in (Key, Position)]
     entries = {known.name.rstrip("_"): (known.name, _reader(hints[known.name])) for known in read}
@@ -169,7 +168,6 @@ def _plan(kind: type) -> _Plan:
 
 
 def _reader(hint: Any, *, of_field: bool = True) -> Read:
-    """Return what reads a value of a type."""
     if hint is str and not of_field:
         return _verbatim
     if hint in _READERS:
@@ -188,7 +186,6 @@ def _reader(hint: Any, *, of_field: bool = True) -> Read:
 
 
 def _one_of(words: tuple[str, ...]) -> Read:
-    """Return what reads one of some words."""
 
     def read_word(binder: Binder, node: Node, key: str) -> str:
         word = _text(binder, node, key)

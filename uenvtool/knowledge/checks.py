@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from uenvtool.core.errors import BadInput, Position, Problem
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
@@ -18,7 +17,7 @@ from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.version import Versions
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class VersionRequest:
     """A version that the recipe asks for somewhere. hard: Spack must take it. when: where it does."""
 
@@ -82,7 +81,6 @@ def _of_spec(spec: Spec, position: Position, when: Condition = ALWAYS) -> Iterat
 
 
 def _applies(rule: Coupling, request: VersionRequest) -> bool:
-    """Tell if a request is for one version, and that is one the rule speaks of."""
     if request.package != rule.when.package or request.versions.single is None:
         return False
     return rule.when.versions is None or request.versions.intersects(rule.when.versions)
@@ -134,7 +132,6 @@ def _roots_named_twice(recipe: Recipe) -> Iterator[Problem]:
 
 
 def _python_names(recipe: Recipe) -> Iterator[Problem]:
-    """Yield packages by the name that pip has for them."""
     pins = [(pin.package, pin.position) for pin in (*recipe.require.values(), *recipe.prefer.values())]
     for name, position in [*((root.spec.package, root.position) for root in recipe.roots), *pins]:
         if name in _names_of_python_packages():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from uenvtool.core.errors import BadInput, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recipe import Recipe
@@ -13,7 +14,7 @@ from uenvtool.knowledge.system import System, concrete_systems, load_system
 __all__ = ["Choice", "choose", "load_recipe", "system_name"]
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """The system and node type that a command works for, and why these."""
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 
 def _named(kind: str) -> Callable[[str], list[str]]:
-    """Return what completes the names of a kind of file, by its name in the table of kinds."""
 
     def complete(incomplete: str) -> list[str]:
         from uenvtool.knowledge import kinds

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import COMPONENT
@@ -22,7 +21,7 @@ VALUES = ("version", "out", "cuda_arch")
 _VALUE = re.compile(r"\$\{([^}]*)\}")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Patch:
     """A change of the sources. sha256: of the patch file."""
 
@@ -31,7 +30,7 @@ class Patch:
     reason: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Release:
     """The sources of one version: an archive at `url`, or a commit of `git`, of the whole file.
 
@@ -61,7 +60,7 @@ class Release:
         return self.commit if self.git else self.sha256
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BuildStep:
     """A command, word by word."""
 
@@ -70,7 +69,7 @@ class BuildStep:
     reason: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ConditionalValue:
     """An option, or the value of a variable, that holds under a condition."""
 
@@ -81,7 +80,7 @@ class ConditionalValue:
     reason: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PlacedText:
     """A text and its place in the file: the name of something else, or a path in the image.
 
@@ -93,7 +92,7 @@ class PlacedText:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DebianPackages:
     """Packages that building needs, and those that are needed when it runs."""
 
@@ -101,7 +100,7 @@ class DebianPackages:
     runtime: tuple[str, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Component:
     """A component as its file describes it.
 

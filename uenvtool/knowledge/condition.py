@@ -13,8 +13,8 @@ import functools
 import operator
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.version import Version
 
@@ -37,7 +37,7 @@ class ConditionSyntaxError(ValueError):
     """Text that is not a condition."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Term:
     """One comparison: `values` has one value, several for `in`, none for presence."""
 
@@ -66,7 +66,7 @@ class Term:
         return (value in self.values) != (self.operator == "!=")
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Condition:
     """Terms that must all hold; no term at all always holds."""
 

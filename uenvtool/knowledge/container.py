@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from uenvtool.core.errors import Position
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.component import DebianPackages, PlacedText
 from uenvtool.knowledge.kinds import CONTAINER
@@ -18,7 +17,7 @@ from uenvtool.knowledge.schema import check
 from uenvtool.knowledge.source import parse, text
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BaseImage:
     """An image of somebody else's. hooks: the folder whose files its entry point sources, if it has one.
 
@@ -39,7 +38,7 @@ class BaseImage:
         return f"{self.image}:{self.tag}" + (f"@{self.digest}" if self.digest else "")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Choice:
     """A component at a version, and where it is named."""
 
@@ -50,7 +49,7 @@ class Choice:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Removal:
     """What is taken out of the base before anything is built: paths, and Debian packages by pattern."""
 
@@ -59,7 +58,7 @@ class Removal:
     reason: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodeTest:
     """A command that is run in the image on nodes.
 
@@ -75,7 +74,7 @@ class NodeTest:
     reason: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Container:
     """A container recipe.
 

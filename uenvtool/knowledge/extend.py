@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import Kind
 from uenvtool.knowledge.locate import Location, locate
@@ -31,7 +31,7 @@ def is_abstract(tree: Node) -> bool:
     return abstract is not None and abstract.value is True
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Extended:
     """A tree with everything that it inherits.
 
@@ -127,7 +127,6 @@ def _without(lower: Node, upper: Node) -> Node:
 
 
 def _packages(tree: Node) -> Iterator[str]:
-    """Yield the packages of root specs and pins."""
     for pins in ("require", "prefer"):
         yield from tree.value[pins].value if pins in tree.value else ()
     for group in tree.value["groups"].value.values() if "groups" in tree.value else ():
@@ -162,7 +161,6 @@ def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
 
 
 def _list(node: Node | None) -> list[Node]:
-    """Return the entries of a list, or the one value that stands for a list of one."""
     if node is None or node.value is None:
         return []
     return node.value if isinstance(node.value, list) else [node]

@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
@@ -20,7 +19,7 @@ SEVERITIES = (BROKEN, SLOW, RISK, NOTE)
 """The worst first. A note is no fault."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LogLine:
     """A line that programs print.
 
@@ -36,7 +35,7 @@ class LogLine:
     value: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Remedy:
     """A workaround of the tuning files that mends a finding, and the condition over the facts of a log for it."""
 
@@ -45,7 +44,7 @@ class Remedy:
     when: Condition = ALWAYS
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class KnownFinding:
     """One thing that can be wrong.
 
@@ -81,7 +80,7 @@ class KnownFinding:
         return page_of(self.id, self.position.file)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LogFact:
     """What a log says of its run. label: its name in the report; empty if it is not shown."""
 
@@ -91,7 +90,7 @@ class LogFact:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FindingFile:
     """The findings by id, the facts by name, and the words by what they tell, of one file."""
 
@@ -102,7 +101,7 @@ class FindingFile:
     words: dict[str, tuple[Verbatim, ...]] = field(default_factory=dict)
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Known:
     """Everything that can be found; words: each list of all files as one pattern."""
 

@@ -6,13 +6,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import this_operating_system, this_target
@@ -29,7 +28,7 @@ NOBODY_LOOKED = {**dict.fromkeys(("target", "os"), "nobody looked; `uenvtool bui
 OF_THIS_NODE = "that of this node; nodes with GPUs may have another"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SeenPartition:
     """A partition as sinfo has it. gpus: model and count of a node, or none."""
 
@@ -41,7 +40,7 @@ class SeenPartition:
     is_default: bool = False
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
     """What a new system says of itself. guessed: the fields that nobody saw, with why they are so.
 

@@ -1,15 +1,14 @@
 """What jobs need on a system: the `jobs` of its file."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Key
 from uenvtool.knowledge.pattern import Pattern
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Explained:
     """A value and why it is so."""
 
@@ -19,7 +18,7 @@ class Explained:
     reason: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bind:
     """A path of the host, which may begin with a module's `${VARIABLE}`, and its place in the container."""
 
@@ -28,7 +27,7 @@ class Bind:
     reason: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Large:
     """What large runs ask for."""
 
@@ -37,7 +36,7 @@ class Large:
     source: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Extended:
     """What images with their own network stack need. image: the part of an image's name that shows one."""
 
@@ -48,7 +47,7 @@ class Extended:
     network: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Partition:
     """The most that a job may have in a partition, and why. uarch: its node type, if it is not the system's first."""
 
@@ -59,7 +58,7 @@ class Partition:
     uarch: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Local:
     """The disk of a node, to which a job sends what it opens often. constraint: what sbatch asks for to have it."""
 
@@ -69,7 +68,7 @@ class Local:
     source: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Refused:
     """A launcher that jobs here do not take, and why."""
 
@@ -78,7 +77,7 @@ class Refused:
     source: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RuntimeJob:
     """What the jobs of one runtime need on a system, see the system's schema.
 
@@ -107,7 +106,7 @@ class RuntimeJob:
     extended: Extended | None = None
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Jobs:
     """Everything of a system that only its jobs need.
 

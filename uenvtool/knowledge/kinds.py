@@ -9,10 +9,9 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge import joins
 from uenvtool.knowledge.joins import Join, by
 from uenvtool.knowledge.schema import schema_text
@@ -22,7 +21,7 @@ Reader = Callable[[str], object]
 """Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
     """One kind of knowledge file.
 
@@ -173,5 +172,4 @@ def kind_of(path: Path, tree: Node) -> Kind:
 
 
 def _fields(kind: Kind) -> set[str]:
-    """Return the names that a file of a kind may have at its top."""
     return set(json.loads(schema_text(kind.name))["properties"])

@@ -1,15 +1,14 @@
 """Launchers: the programs that start the ranks of a node, as the files in `knowledge/launchers/` describe them."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.kinds import LAUNCHER
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.usable import usable_files
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Launcher:
     """A program that starts the ranks of a node, see its schema.
 

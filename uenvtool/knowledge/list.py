@@ -66,7 +66,6 @@ def _entry(kind: Kind, location: Location) -> dict[str, str]:
 
 
 def _texts(node: Node | None) -> list[str]:
-    """Return the names of a mapping, or the texts of a list."""
     if node is None:
         return []
     return list(node.value) if isinstance(node.value, dict) else [str(child.value) for child in node.value]

@@ -7,17 +7,17 @@ import functools
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.source import content, is_file
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Location:
     """A file of knowledge on disk.
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position
 from uenvtool.core.files import read_bytes
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped, listed
 
 LOCK = "spack.lock"
@@ -26,7 +26,7 @@ LARGEST_OF_STORE = 200 << 20
 LANGUAGES = frozenset({"c", "cxx", "fortran"})
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Package:
     """One resolved package.
 
@@ -50,7 +50,7 @@ class Package:
         return f"{self.name}@{self.version}"
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Lock:
     """A lock: the roots as they were requested, every package, and the version of the Spack that made it."""
 

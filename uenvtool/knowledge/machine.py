@@ -6,18 +6,18 @@ import dataclasses
 import os
 import re
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import tools
 from uenvtool.core.errors import Position, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import children
 from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tool:
     """A program that Spack can take from the machine.
 
@@ -110,7 +110,6 @@ def _looked_up(node: NodeType) -> NodeType:
 
 
 def _libraries_and_tools() -> dict[str, SystemPackage]:
-    """Return this machine's C library, and programs that packages are built with, as externals of Spack."""
     found = {}
     name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
     if name == "glibc":

@@ -1,14 +1,14 @@
 """What recipes and systems are made of: pinned git repositories, and package additions of recipes."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.source import Node
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GitPin:
     """A git repository at a tag or commit.
 
@@ -26,7 +26,7 @@ class GitPin:
         return self.tag or self.commit or "HEAD"
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Addition:
     """A file of the recipe's own that an environment gets a copy of: a Spack package that `builtin` lacks or has older.
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
-
-from uenvtool.core.value import value_class
 
 MOST_CHARACTERS = 100_000
 """A longer text is cut: no line that a person reads is as long."""
@@ -15,7 +14,7 @@ MOST_MEMORY = 1 << 28
 """Bytes that one pattern may take. Where RE2's 8 MiB are too few it prints so, and goes on with a slower way."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True)
 class Pattern:
     """A regular expression of RE2 (https://github.com/google/re2/wiki/Syntax), compiled when it is first used."""
 

@@ -1,9 +1,9 @@
 """A published table: the packages, with versions, that a uenv is known to contain."""
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import PUBLISHED
@@ -11,7 +11,7 @@ from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.system import FACTS
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
     """One row of a published table.
 
@@ -32,7 +32,7 @@ class Row:
         object.__setattr__(self, "spack_version", self.spack_version or self.version)
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class PublishedTable:
     """A published table; `source` says where it was published."""
 

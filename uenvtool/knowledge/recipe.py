@@ -1,11 +1,10 @@
 """A recipe: the software of one uenv, by version."""
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.joins import package_of
@@ -28,7 +27,7 @@ MODULES_VIEW = "modules"
 Link = Literal["all", "run", "roots"]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Pin:
     """What a package must or should be: a version constraint, variants, or, for a virtual one, its provider."""
 
@@ -43,7 +42,7 @@ class Pin:
     provider: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RootSpec:
     """A spec that the recipe asks for by name."""
 
@@ -55,7 +54,7 @@ class RootSpec:
     when: Condition = ALWAYS
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Group:
     """Root specs that belong together."""
 
@@ -64,7 +63,7 @@ class Group:
     reason: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class VariantGroup:
     """Variants under a name."""
 
@@ -75,7 +74,7 @@ class VariantGroup:
     when: Condition = ALWAYS
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Coupling:
     """If the recipe asks for `when`, the packages of `then` must be at their versions."""
 
@@ -86,7 +85,7 @@ class Coupling:
     source: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Variable:
     """A variable that a view sets; `value` None unsets it."""
 
@@ -99,7 +98,7 @@ class Variable:
     when: Condition = ALWAYS
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class View:
     """The folder of links that users see.
 
@@ -117,7 +116,7 @@ class View:
     tuning: bool = False
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FurtherView:
     """Another folder of links to the same packages; fields as of View."""
 
@@ -129,7 +128,7 @@ class FurtherView:
     exclude: tuple[SpecText, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Vulnerability:
     """A known vulnerability of the versions of a package."""
 
@@ -140,7 +139,7 @@ class Vulnerability:
     source: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Yanked:
     """Versions of a package that their makers took back. reason: what is wrong with them."""
 
@@ -150,7 +149,7 @@ class Yanked:
     source: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
     """Why a package is not at its published version. prefer: the version to take instead, if any."""
 
@@ -160,7 +159,7 @@ class Difference:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Absence:
     """Why published packages are not in the environments of some systems."""
 
@@ -170,7 +169,7 @@ class Absence:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Published:
     """The published table that a recipe is compared with. prefer: whether its versions are soft pins."""
 
@@ -180,7 +179,7 @@ class Published:
     absent: tuple[Absence, ...] = ()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ReFrame:
     """What a site's ReFrame tests find in a view. cc, cxx, ftn: the commands of the compilers."""
 
@@ -190,7 +189,7 @@ class ReFrame:
     ftn: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
     """How a site that builds with Stackinator names, serves and tests the image.
 
@@ -205,7 +204,7 @@ class Deployment:
     source: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Recipe:
     """A recipe with everything that it inherits.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.kinds import SYSTEM
 from uenvtool.knowledge.locate import Location, available
 from uenvtool.knowledge.source import Node, content, parse, text
@@ -17,7 +17,7 @@ KEY = "recognise"
 _BLOCK = re.compile(rb"^recognise:.*\n(?:(?:[ \t#-].*)?\n)*", re.MULTILINE)
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Marker:
     """A sign that this machine is the system: a variable or a file's text."""
 

@@ -1,11 +1,10 @@
 """Rules of the check of batch scripts: where each looks, why it exists, what it costs, and how to mend it."""
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import RULES
@@ -21,7 +20,7 @@ KINDS = ("directive", "sbatch", "late", "variable", "command", "entry", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
     """A pattern for the parts of a file: of one of KINDS.
 
@@ -57,7 +56,7 @@ class Look:
         )
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Edit:
     """What --fix does to the text that was found: each match of a pattern is replaced, `\\1` is its first group."""
 
@@ -65,7 +64,7 @@ class Edit:
     replace: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
     """One flaw of a job.
 
@@ -100,7 +99,7 @@ class Rule:
         return page_of(self.id, self.position.file)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RuleFile:
     """The rules of one file by id."""
 

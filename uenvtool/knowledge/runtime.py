@@ -1,9 +1,8 @@
 """A runtime: how software is brought to a node, what shows that one is in it, and how it is used."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import Location, locate
@@ -14,7 +13,7 @@ VIEWS, SYSTEM = "views", "system"
 """Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Sign:
     """What shows a runtime or an image: a variable that is set and not empty, or a file that exists."""
 
@@ -22,7 +21,7 @@ class Sign:
     file: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Use:
     """The lines that load an image or overlay, with marks, and where they belong.
 
@@ -34,7 +33,7 @@ class Use:
     note: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BaseUse:
     """What makes the Python on PATH the base of an overlay, and the command that loads it; see its schema."""
 
@@ -43,7 +42,7 @@ class BaseUse:
     has: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class JobUse:
     """How a job uses a runtime, see its schema. scheduler: empty if no job is written for it."""
 
@@ -60,7 +59,7 @@ class JobUse:
     address: Verbatim = "hostname"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Runtime:
     """One runtime, as its file in `knowledge/runtimes/` describes it.
 

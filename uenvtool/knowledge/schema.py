@@ -117,7 +117,6 @@ def _unknown_keys(error: Any, node: Node) -> Iterator[Problem]:
 
 
 def _hint(error: Any) -> str | None:
-    """Return what the schema says of a value, or of the one that is missing."""
     if error.validator == "required":
         missing = _missing(error)
         about = _description(error.schema.get("properties", {}).get(missing, {})) or ""
@@ -130,13 +129,11 @@ def _hint(error: Any) -> str | None:
 
 
 def _has_controls(error: Any) -> bool:
-    """Tell if it is control characters, a line break among them, that keep a text from its pattern."""
     plain = _CONTROL.sub(" ", error.instance) if error.validator == "pattern" else error.instance
     return plain != error.instance and bool(re.search(error.validator_value, plain))
 
 
 def _missing(error: Any) -> str:
-    """Return the name that a schema error says is required."""
     return str(error.message).split(" is a required")[0].strip("'\"")
 
 

@@ -65,7 +65,6 @@ def _leaves(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 
 
 def _lines(node: Node, depth: int) -> Iterator[str]:
-    """Yield the lines of a mapping or list at an indentation."""
     space = "  " * depth
     entries = (
         [(f"{scalar(name)}:", child) for name, child in node.value.items()]

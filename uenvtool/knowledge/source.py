@@ -17,11 +17,11 @@ import stat
 import zlib
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 
 MAX_BYTES = 2_000_000
 """No recipe or system is as large; a larger file is a mistake (a lock, a log) or an attack."""
@@ -38,7 +38,7 @@ _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Node:
     """A value of a YAML file with its position: a mapping, a list, or a scalar.
 
@@ -214,7 +214,6 @@ def decoded(data: bytes, shown: str) -> str:
 
 
 def _end_of(text: str, shown: str) -> Position:
-    """Return the position right behind a text."""
     return Position(shown, text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 
@@ -231,7 +230,6 @@ _WAYS_OUT = {
 
 
 def _syntax_error(error: Any, shown: str) -> BadInput:
-    """Return the error of a YAML reader, in our form."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     position = Position(shown, mark.line + 1, mark.column + 1) if mark else Position(shown)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)

@@ -15,9 +15,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.version import Versions, versions
 
 _SPACE = re.compile(r"[ \t]+")
@@ -61,7 +60,7 @@ class SpecSyntaxError(ValueError):
         self.column = index + 1
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Edge:
     """A dependency that a spec constrains. text: with what stands before the name, such as `^` or `%`."""
 
@@ -69,7 +68,7 @@ class Edge:
     text: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
     """A package with constraints, as a recipe asks for it.
 

@@ -1,10 +1,9 @@
 """A system: where software is built for and runs."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
 from uenvtool.knowledge.extend import is_abstract
@@ -38,7 +37,7 @@ HOST = "host"
 """A value that stands for this machine's own: target, OS, compilers of the system `local`."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Gpu:
     """The GPUs of a node. memory: GB a GPU. arch: as the compiler names it (`90`), without dot."""
 
@@ -49,7 +48,7 @@ class Gpu:
     memory: int = 0
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Binding:
     """How a launcher gives a rank the cores beside its GPU: the value of its option.
 
@@ -62,7 +61,7 @@ class Binding:
     reason: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodeType:
     """One kind of node. target, os: as Spack names them. cores: of a node. memory: GB a node. binding: by launcher."""
 
@@ -84,7 +83,7 @@ class NodeType:
         return str(found.family.name) if found else ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class External:
     """An installation that the system brings. compilers: language (c, cxx, fortran) to path."""
 
@@ -95,7 +94,7 @@ class External:
     when: Condition = ALWAYS
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SystemPackage:
     """What the system says of one package.
 
@@ -123,7 +122,7 @@ class SystemPackage:
         return all(constraint is None or constraint.contains(Version(version)) for constraint in required)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Mpi:
     """The MPI of a system. versions: those that it has, the preferred first; none: whatever Spack knows."""
 
@@ -135,7 +134,7 @@ class Mpi:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Bandwidth:
     """A bus bandwidth, in GB/s, that was measured on the system, of messages of so many bytes on so many nodes."""
 
@@ -147,7 +146,7 @@ class Bandwidth:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Scheduler:
     """What starts jobs.
 
@@ -159,7 +158,7 @@ class Scheduler:
     defaults: dict[str, str] = field(default_factory=dict)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class System:
     """A system with everything that it inherits.
 

@@ -4,12 +4,11 @@ import contextlib
 import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from uenvtool.knowledge.recipe import Recipe
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Software:
     """A package whose version decides.
 
@@ -73,7 +72,7 @@ VALUELESS = (UNSET, EXPECTED)
 Value = str | None
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Source:
     """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
 
@@ -99,7 +98,7 @@ class Source:
         return f"{self.title}, {self.date}"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Need:
     """What another variable of a Slurm job must contain for a setting to work."""
 
@@ -108,7 +107,7 @@ class Need:
     hint: str
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Setting:
     """What one variable is set to under one condition.
 
@@ -161,7 +160,7 @@ class Setting:
         return value.rstrip("/") == wanted.rstrip("/")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TunedVariable:
     """A variable, what its values are, what each source says of it, and its settings.
 
@@ -184,7 +183,7 @@ class TunedVariable:
         return page_of(self.name, self.position.file)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Workaround:
     """Settings against a symptom, off unless they are asked for by name. cost: what one pays for them."""
 
@@ -197,7 +196,7 @@ class Workaround:
     position: Position
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WayOut:
     """Values that keep a danger away.
 
@@ -223,7 +222,7 @@ class WayOut:
         return all(given) and not any(found.search(environ.get(name, "")) for name, found in self.unless.items())
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Guard:
     """A danger under a condition, and the ways out of it, of which one must be taken; the first is the tuning's own.
 
@@ -256,7 +255,7 @@ class Guard:
         return ", or ".join(map(str, self.one_of))
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TuningSet:
     """Settings that belong together, and why. set_by: who sets them, if it is not this program."""
 
@@ -267,7 +266,7 @@ class TuningSet:
     set_by: str = ""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tuning:
     """One file of variables, or several as one."""
 
@@ -453,7 +452,6 @@ def _set_together(tuning: Tuning) -> Iterator[Setting]:
 
 
 def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
-    """Yield the variables that other files than these describe."""
     names = {SOURCES, *(part.name for part in parts)}
     for name, location in available(TUNING).items():
         if name not in names:
@@ -462,7 +460,6 @@ def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
 
 
 def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
-    """Yield guards, sets and workarounds with a variable that nobody describes, or a value that it cannot have."""
     known = {variable.name: variable for variable in described}
     for guard in tuning.guards:
         yield from (

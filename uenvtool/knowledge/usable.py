@@ -77,7 +77,6 @@ def check(kind: Kind, location: Location) -> None:
 
 
 def _broken(files: dict[str, Location], kind: Kind) -> dict[str, tuple[Location, tuple[Problem, ...]]]:
-    """Return the user's files in which something is wrong, and what."""
     return {
         location.name: (location, problems)
         for location in files.values()

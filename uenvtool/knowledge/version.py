@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import functools
 import re
-
-from uenvtool.core.value import value_class
+from dataclasses import dataclass
 
 _PARTS = re.compile(r"([0-9]+)|([A-Za-z]+)")
 _GROWING = ("stable", "nightly", "trunk", "head", "master", "main", "develop")
@@ -22,7 +21,7 @@ Key = tuple[tuple[Component, ...], tuple[int, ...]]
 
 
 @functools.total_ordering
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Version:
     """One version, such as `2.26.2-1`."""
 
@@ -59,7 +58,7 @@ class Version:
         return mine == theirs or (theirs[1] == _FINAL and mine[0][: len(theirs[0])] == theirs[0])
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Range:
     """From `low` to `high`, both with all their sub-versions; None is open; `exact` is low alone."""
 
@@ -84,7 +83,7 @@ class Range:
         return _reaches(self.low, other.high) and _reaches(other.low, self.high)
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Versions:
     """A version constraint: what may stand behind an `@` in a spec."""
 

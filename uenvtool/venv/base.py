@@ -6,12 +6,12 @@ import json
 import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import tools
 from uenvtool.core.errors import BadInput, ToolFailed
-from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
 
@@ -20,7 +20,7 @@ OLDEST = (3, 10)
 METADATA_SUFFIXES = (".dist-info", ".egg-info")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Distribution:
     """An installed distribution: its name as written, version, requirements and commands.
 
@@ -41,7 +41,7 @@ class Distribution:
         return canonical(self.name)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Base:
     """What an overlay lies on.
 

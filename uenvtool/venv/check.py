@@ -85,7 +85,6 @@ def as_releases(base: Base, new: Mapping[str, Distribution]) -> dict[str, list[s
 def _of_packages(
     askers: Iterable[Distribution], base: Base, new: Mapping[str, Distribution], environment: dict[str, str]
 ) -> Iterator[tuple[tuple[str, str], Problem]]:
-    """Find what packages ask for in vain, each with a key by which it is known again."""
     for asker in askers:
         for requirement in requirements(asker, environment):
             name = canonical(requirement.name)
@@ -102,7 +101,6 @@ def _of_packages(
 def _of_user(
     base: Base, new: Mapping[str, Distribution], request: UserRequest, environment: dict[str, str]
 ) -> Iterator[Problem]:
-    """Find what the user's own requirements, and constraints on what was installed, ask for in vain."""
     constrained = [constraint for constraint in request.constraints if constraint.name in new]
     for wanted in (*request.requirements, *constrained):
         requirement = wanted.requirement

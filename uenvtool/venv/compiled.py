@@ -153,7 +153,6 @@ def torch_problems(
 
 
 def _dependents(base: Mapping[str, Distribution], new: Mapping[str, Distribution]) -> Iterator[Distribution]:
-    """List the base's packages that ask for torch and stay."""
     for name, package in sorted(base.items()):
         if name not in new and any(canonical(found.name) == "torch" for found in requirements(package, None)):
             yield package

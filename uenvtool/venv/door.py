@@ -48,7 +48,6 @@ def opening_words(
 
 
 def _packed_words(path: Path, data: Mapping[str, Any]) -> list[str]:
-    """Load a packed overlay beside its base."""
     base, image = data["base"], path.absolute()
     if base.get("in_container"):
         uses = howto.lines(image, data["name"] or "", data["mount"] or "", base)

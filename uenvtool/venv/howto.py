@@ -11,20 +11,20 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.core.session import container_name, in_container
-from uenvtool.core.value import value_class
 from uenvtool.knowledge.runtime import Runtime, all_runtimes
 from uenvtool.venv.where import ENVIRONMENT
 
 VIEW = "venv"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
     """How one runtime uses an image. use: where the text belongs. caveat: what to know before it is used."""
 

@@ -91,7 +91,6 @@ def _tree(folder: Path, stem: str, mount: str, scratch: Path) -> Tree:
 
 
 def _meta(folder: Path, name: str, mount: str) -> dict[bytes, bytes]:
-    """Write the files that make the image a uenv, and those that describe it."""
     paths = [folder / RECORD_FOLDER / name for name in RECORDS]
     records = {
         f"{EXTRA}/{path.name}".encode(): files.read_bytes(path, LARGEST_TEXT)

@@ -88,7 +88,6 @@ def _facts(data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _warnings(path: Path, data: Mapping[str, Any]) -> Iterator[str]:
-    """Say what to do if an image is older than its overlay."""
     image, overlay = data.get("image"), data.get("overlay")
     if image and image["older"]:
         command = repack_command(path, Path(image["path"]))

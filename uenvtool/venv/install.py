@@ -6,13 +6,12 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uenvtool.core import files
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolFailed, UenvtoolError
 from uenvtool.core.result import Step
-from uenvtool.core.value import value_class
 from uenvtool.image.bytecode import compile_tree
 from uenvtool.venv import lock, overlay
 from uenvtool.venv.base import Distribution
@@ -34,7 +33,7 @@ RESERVED = (RECORD_FOLDER, "meta")
 """Names at the top of an overlay and of its image that no package may bring."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Installation:
     """What is installed: a lock. plan: what it is for. resolution: what it was made from, empty if it is a user's."""
 

@@ -58,7 +58,6 @@ def add(path: Path, name: str | None, environ: Mapping[str, str]) -> Result:
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    """Return where Jupyter looks for a user's kernels."""
     data = environ.get("JUPYTER_DATA_DIR") or os.path.join(
         environ.get("XDG_DATA_HOME") or os.path.join(environ.get("HOME", "~"), ".local", "share"), "jupyter"
     )

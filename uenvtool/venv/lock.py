@@ -181,7 +181,6 @@ def restrict_to_hashes(text: str, request: UserRequest, packages: Sequence[Resol
 def _unchecked(
     table: Mapping[str, Any], named: Sequence[UserRequirement], askers: Mapping[str, Sequence[str]]
 ) -> Iterator[Problem]:
-    """Say what keeps a package from being checked."""
     name = canonical(str(table["name"]))
     place = next((wanted.position for wanted in named if wanted.position), None)
     because = "hashes are checked, since one is given or required"
@@ -225,7 +224,6 @@ def _hashes(file: Mapping[str, Any]) -> list[str]:
 
 
 def _why(found: Sequence[str], allowed: set[str]) -> str:
-    """Say what to do about hashes that differ."""
     kinds = {value.partition(":")[0] for value in found}
     if found and not kinds & {value.partition(":")[0] for value in allowed}:
         return f"the index names its files by {', '.join(sorted(kinds))} alone: give that hash"

@@ -181,7 +181,6 @@ def _build(made: MadeOverlay, plan: Plan, folder: Path, work: Path | None, on_st
 
 
 def _base_warnings(plan: Plan) -> Iterator[str]:
-    """Say what a user should know of the base who may have meant to load another one."""
     base, before = plan.base, plan.previous.base if plan.previous else {}
     if base.is_plain and not plan.request.no_base and before.get("kind") != PLAIN:
         yield f"no base is loaded here: this is a plain environment on {base.python}, a torch in it is the index's"
@@ -190,7 +189,6 @@ def _base_warnings(plan: Plan) -> Iterator[str]:
 
 
 def _publish(made: MadeOverlay, plan: Plan, folder: Path, work: Path, on_step: Step) -> None:
-    """Bring the new overlay and the new image beside their places, then give both their names at once."""
     request, target, new = plan.request, made.target, work / "new"
     with contextlib.ExitStack() as stack:
         replacements = []
@@ -226,7 +224,6 @@ def _previous_name(target: Path) -> Path:
 
 
 def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> None:
-    """Pack what is there."""
     request, target = made.request, made.target
     if request.image is None or request.dry_run:
         made.notes.append(f"would pack {request.path} into {request.image}")

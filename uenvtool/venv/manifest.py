@@ -13,11 +13,11 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
-from uenvtool.core.value import value_class
 from uenvtool.venv.check import installed
 from uenvtool.venv.record import read_record
 from uenvtool.venv.where import RECORD_FOLDER
@@ -30,7 +30,7 @@ _CACHE = "__pycache__"
 _SITES = "lib/python3*/site-packages"
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class Foreign:
     """What in an overlay is not the tool's: packages, by name, with their version; names below the overlay."""
 
@@ -109,7 +109,6 @@ def _manifest(folder: Path) -> dict[str, str]:
 
 
 def _rows(folder: Path, metadata: Path) -> Iterator[tuple[str, str]]:
-    """Give the files of one RECORD that have a sum, relative to the overlay."""
     try:
         text = read_bytes(metadata / "RECORD", MAX_BYTES).decode("utf-8", "surrogateescape")
     except (FileNotFoundError, BadInput):
@@ -143,7 +142,6 @@ def _unknown(folder: Path, known: set[str], new: Path | None) -> Iterator[str]:
 
 
 def _differs(folder: Path, name: str, expected: str | None, new: Path | None) -> bool:
-    """Tell if a file is neither as the tool wrote it nor in the new overlay."""
     if name.endswith("/"):
         return True
     if _sum(folder / name, (expected or "").partition("=")[0]) == expected:

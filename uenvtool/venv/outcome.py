@@ -121,7 +121,6 @@ def _of_extras(
 
 
 def _row(in_base: Distribution | None, name: str, version: str, askers: Sequence[str]) -> PackageRow:
-    """Return the row of a package that lies in the overlay."""
     return PackageRow(
         name=name,
         version=version,

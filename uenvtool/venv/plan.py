@@ -6,13 +6,12 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import quoting
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem
-from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Base, read_base
 from uenvtool.venv.image import read_image_record, require_mountable
@@ -27,7 +26,7 @@ NO_RUNTIME = "none"
 """The runtime of a system where nothing is loaded before one works."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
     """What a request comes to here.
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+from dataclasses import dataclass
 from pathlib import Path
-
-from uenvtool.core.value import value_class
 
 DATA = Path(__file__).parent / "protected.yaml"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Rule:
     """One line of protected.yaml.
 

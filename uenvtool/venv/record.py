@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.files import read_bytes
-from uenvtool.core.value import value_class
 from uenvtool.image.metadata import EXTRA
 from uenvtool.venv.requirements import UserRequirement, names_of, parse
 from uenvtool.venv.where import RECORD_FOLDER
@@ -35,7 +34,7 @@ _DEFAULTS: dict[str, Any] = {"built_on_base": [], "note": ""}
 _KINDS: dict[type, str] = {dict: "a table", list: "a list", str: "a text"}
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PackageRow:
     """One package in effect.
 
@@ -56,7 +55,7 @@ class PackageRow:
         return data if self.change else {name: value for name, value in data.items() if name != "change"}
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OverlayRecord:
     """How an overlay was made.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from uenvtool.core.options import BEHIND
-from uenvtool.core.value import value_class
 
 IMAGE_SUFFIXES = (".squashfs", ".sqfs", ".sqsh", ".squash")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class VenvRequest:
     """A request for an overlay.
 
@@ -92,7 +92,7 @@ class VenvRequest:
         return bool(self.wants_packages or changes)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ShellRequest:
     """A request for a shell, or one command, in an overlay."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urljoin
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, Problem, ToolFailed, did_you_mean
-from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.projects import is_project, project_lines
 
@@ -51,7 +50,7 @@ _PASSED_ON = {
 }  # fmt: skip
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequirement:
     """One thing that the user wants.
 
@@ -84,7 +83,7 @@ class UserRequirement:
         return self.requirement is not None and not self.requirement.url
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UserRequest:
     """All that the user wants.
 
@@ -235,7 +234,6 @@ def _name_in_url(url: str) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    """Return what a parser says, with brackets as they are written in place of its names for them."""
     first = str(error).splitlines()[0]
     return re.sub(r"\b(LEFT|RIGHT)_(BRACKET|PARENTHESIS)\b", lambda name: _BRACKETS[name[0]], first)
 
@@ -343,7 +341,6 @@ class _Reader:
         return lines
 
     def _text(self, place: str, *, is_named: bool) -> str:
-        """Read a file, or a pipe that the user names."""
         read = files.read_named if is_named else files.read_bytes
         try:
             content = files.fetched(place, MAX_BYTES) if URL.match(place) else read(Path(place), MAX_BYTES)

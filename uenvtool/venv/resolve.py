@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.files import fill
-from uenvtool.core.value import value_class
 from uenvtool.core.words import canonical
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.check import conflict
@@ -32,7 +31,7 @@ _PINNED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?:==\s*([^
 _VIA = re.compile(r"\s*# (?!via\s*\Z)\s*(?:via\s+)?([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*\Z")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ResolvedPackage:
     """One package of a resolution. line: as uv wrote it; via: the packages that want it."""
 
@@ -43,7 +42,7 @@ class ResolvedPackage:
     from_base: bool = False
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Resolution:
     """What is installed.
 
@@ -211,7 +210,6 @@ class _Resolver:
         return ResolvedPackage(name=name, version=match[2] or wheel_version(match[3]), line=line, via=via)
 
     def _whose(self, explanation: str) -> Iterator[str]:
-        """Say who of the base is behind a constraint that uv's words name as the user's own."""
         from packaging.requirements import Requirement
         from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -315,7 +313,6 @@ def _replaceable(plan: Plan) -> frozenset[str]:
 
 
 def _fits(wanted: UserRequirement, package: Distribution, environment: dict[str, str]) -> bool:
-    """Tell if the base's package is what the user wants."""
     requirement = wanted.requirement
     if requirement is not None and requirement.marker and not requirement.marker.evaluate(environment):
         return True

@@ -10,13 +10,12 @@ from __future__ import annotations
 import configparser
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.core.value import value_class
 
 _LISTS = {"extra-index-url", "find-links", "constraint", "requirement", "trusted-host", "no-binary", "only-binary"}
 _NOT_FOR_UV = {
@@ -33,7 +32,7 @@ ALL = ":all:"
 """Stands for all packages, as pip's --no-binary has it."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """What uv gets.
 

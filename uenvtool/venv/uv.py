@@ -7,12 +7,11 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uenvtool.core import files, tools
 from uenvtool.core.errors import ToolFailed, ToolMissing, UenvtoolError
-from uenvtool.core.value import value_class
 from uenvtool.venv.base import Base
 from uenvtool.venv.requirements import UserRequest
 from uenvtool.venv.settings import ALL, Settings
@@ -27,7 +26,7 @@ packaging and setuptools, and compiles with ninja if it is there."""
 Words = Sequence[str | Path]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Uv:
     """uv with the user's settings, working in one folder of the tool's own.
 

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from uenvtool.core import tools
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
 from uenvtool.core.session import View, container_name, in_container, loaded_views
-from uenvtool.core.value import value_class
 
 UENV, CONTAINER, NAMED, ENVIRONMENT, PLAIN = "uenv", "container", "named", "environment", "plain"
 MAX_CONFIG = 1_000_000
@@ -31,7 +30,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 _LABEL_FORM = "{name}/{version}:{tag}@{system}%{uarch}"
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class FoundBase:
     """A Python to lie on: its path as a user calls it, what kind of base it is, and how to load it.
 

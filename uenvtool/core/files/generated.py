@@ -14,14 +14,13 @@ import importlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
 from uenvtool.core.files.atomic import as_bytes, locked, rewrite, write_errors
 from uenvtool.core.files.reading import is_open_ended, read_bytes
-from uenvtool.core.value import value_class
 
 RECORD = ".uenvtool.json"
 TOLERATED = {".gitignore", RECORD}
@@ -31,7 +30,7 @@ MOST_BYTES = 10_000_000
 _OWN = ("generator", "files", "writing")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Record:
     """What the tool wrote into a folder.
 
@@ -140,7 +139,6 @@ def check_generated(
 
 
 def _differences(expected: Mapping[str, str], folder: Path) -> Iterator[str]:
-    """Yield a unified diff of each expected file, relative name to text, that the folder has otherwise."""
     import difflib
 
     for name, text in expected.items():

@@ -149,7 +149,6 @@ def _held(folder: Path, shown: Path) -> int:
 
 
 def _refuse_of_others(folder: Path, status: os.stat_result) -> None:
-    """Raise BadInput if a folder is another user's, or if other users can write into it."""
     if status.st_uid != os.geteuid():
         raise _in_the_way(folder, "is another user's")
     if status.st_mode & 0o022:
@@ -162,7 +161,6 @@ def _in_the_way(folder: Path, why: str) -> BadInput:
 
 
 def _remove_dead(folder: Path, prefix: str) -> None:
-    """Remove this user's folders with a prefix whose lock nobody holds."""
     import fcntl
 
     for stray in folder.glob(f"{prefix}*"):

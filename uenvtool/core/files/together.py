@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.files.atomic import sync_folders, write_error
-from uenvtool.core.value import value_class
 
 Undo = Callable[[], None]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Replacement:
     """A finished file or folder that is to get its name.
 

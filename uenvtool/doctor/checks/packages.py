@@ -31,12 +31,10 @@ def check(here: Snapshot) -> Iterator[Fault]:
 
 
 def _is_explained(python: PythonHere, hidden: list[tuple[Package, Package]]) -> bool:
-    """Tell if a second torch was wanted, or is among the packages that are hidden."""
     return "torch" in python.chosen or any(package.name == "torch" for _, package in hidden)
 
 
 def _other_python(here: Snapshot, python: PythonHere) -> Iterator[Fault]:
-    """Yield entries of PYTHONPATH that are the package folder of another version of Python."""
     for entry in here.environ.get("PYTHONPATH", "").split(os.pathsep):
         match = _OF_PYTHON.search(entry)
         if match and match[1] != python.minor:
@@ -53,7 +51,6 @@ def _hidden(python: PythonHere) -> Iterator[tuple[Package, Package]]:
 
 
 def _from_user_site(python: PythonHere) -> Iterator[tuple[Package, Package]]:
-    """Yield the packages of the user's own folder that another folder has too."""
     for package in python.packages:
         if python.user_site and package.folder == python.user_site:
             others = [other for other in python.versions(package.name) if other.folder != package.folder]

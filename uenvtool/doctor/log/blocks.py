@@ -11,9 +11,8 @@ import itertools
 import re
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
-
-from uenvtool.core.value import value_class
 
 BLOCK_BYTES = 1 << 22
 AHEAD_BYTES = 1 << 15
@@ -26,7 +25,7 @@ _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0
 """What colours text and moves the cursor (ECMA-48, 5.4)."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
     """A part of a log.
 

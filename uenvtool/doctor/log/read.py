@@ -60,7 +60,6 @@ def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int]:
 
 
 def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:
-    """Yield each log's name and stream, open while it is read."""
     for file in files:
         if file == STANDARD_INPUT:
             yield "standard input", sys.stdin.buffer

@@ -9,10 +9,9 @@ import functools
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, Line, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
@@ -40,7 +39,7 @@ _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
 
 
-@value_class(kw_only=False)
+@dataclass(frozen=True, slots=True)
 class _Target:
     """What a line says: a finding, a fact, or that a finding is none."""
 
@@ -78,7 +77,6 @@ class Scanner:
         self._search = functools.lru_cache(maxsize=4)(self._search_without)
 
     def _search_without(self, settled: frozenset[int]) -> tuple[Search, list[int]]:
-        """Return a search for the texts that can still say something, and the number of each."""
         numbers = [number for number in range(len(self._texts)) if number not in settled]
         return self._search_for([self._texts[number] for number in numbers]), numbers
 
@@ -142,7 +140,6 @@ def _is_ignored(data: bytes, start: int) -> bool:
 
 
 def _end_of_traceback(data: bytes, start: int) -> int:
-    """Return where the line ends in which a traceback names its exception."""
     last = _UNINDENTED.search(data, start)
     return last.end() if last else len(data)
 
@@ -169,7 +166,7 @@ def _targets(known: Known) -> Iterator[_Target]:
         yield from (_Target(MISSING, finding.id, line) for line in finding.missing)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Around:
     """What stands around a text: before it in its line, the line, where that starts, and what lies behind that."""
 

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from uenvtool.core.value import value_class
 from uenvtool.doctor.log.bandwidth import Rows
 from uenvtool.doctor.log.tail import Tail
 from uenvtool.doctor.log.words import INFORMATION, Words
@@ -17,7 +16,7 @@ MOST_NAMES = 100_000
 MOST_DETAILS = 8
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Line:
     """The line that shows a finding first.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from uenvtool.core.value import value_class
 from uenvtool.doctor.log.blocks import Block
 from uenvtool.doctor.log.words import IGNORED, MANY, PLAIN, Words
 from uenvtool.doctor.secrets import without_secrets
@@ -22,7 +22,7 @@ SHOWN = 300
 _VARIES = re.compile(r"0x[\da-f]+|[\da-f]{8,}|\d+|\[[^\]]*\]|\s+")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Tail:
     """The end of a log, or another part of it. log: its name. line, offset: the numbers of its first line and byte."""
 
@@ -102,7 +102,7 @@ class Tail:
         return self.data[start:].decode("utf-8", "replace").splitlines()
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LastWords:
     """A line at the end of a log that speaks of a failure, where it stands, and how much it says.
 

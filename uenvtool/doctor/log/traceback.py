@@ -6,8 +6,7 @@ import io
 import itertools
 import re
 from collections.abc import Iterator
-
-from uenvtool.core.value import value_class
+from dataclasses import dataclass
 
 HEADER = "Traceback (most recent call last)"
 """Python's own words (Lib/traceback.py, all of 3.x); Rich and IPython print them too."""
@@ -32,7 +31,7 @@ _LIBRARY = re.compile(
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d+)?")
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Raised:
     """An exception: its type and message, and the file, line and function that it came from."""
 

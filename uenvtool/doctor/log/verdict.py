@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from uenvtool.core.value import value_class
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
 from uenvtool.doctor.log.tail import ENOUGH, Tail, is_told, kind_of, last_words, quotes
@@ -112,7 +111,7 @@ def _runs(
         yield Run(test=test, rows=ordered, figures=figures_for(reference, test, nodes), **shared)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class _Held:
     """A finding that the log shows, its lines, the number of the first, and the ends of logs from the last on."""
 
@@ -232,7 +231,6 @@ def _finding(known: KnownFinding, sighting: Sighting, seen: Sightings) -> Findin
 
 
 def _first_to_fail(sighting: Sighting) -> str:
-    """Return who ended first and with what, and whether others followed."""
     first, others = sighting.first, sighting.ranks - {sighting.first.rank}
     who = f"rank {first.rank}" if first.rank is not None else "the run"
     where = f" on {first.node}" if first.node else ""
@@ -267,7 +265,6 @@ def _alternatives(seen: Sightings) -> list[Facts]:
 
 
 def _facts(seen: Sightings, known: Known) -> Iterator[tuple[str, str]]:
-    """Yield each fact that is shown with its values, and the nodes of each if the nodes differ."""
     for name, fact in known.facts.items():
         values: Mapping[str, set[str]] = seen.facts.get(name) or {}
         if fact.label and values:

@@ -100,13 +100,11 @@ def _numbered(entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _together(entries: list[Mapping[str, Any]]) -> list[Any]:
-    """Return the call that several entries of one number are, as those of a coalesced group."""
     calls = [_operation(entry) for entry in entries[:MOST_SIZES]]
     return [" + ".join(call[0] for call in calls), *calls[-1][1:]] if len(calls) > 1 else calls[0]
 
 
 def _operation(entry: Mapping[str, Any]) -> list[Any]:
-    """Return the name, what goes in and comes out, the line of the user's that called it, and how far it is."""
     _, _, name = (shown := _text(entry["profiling_name"])).partition(":")
     sides = [
         [

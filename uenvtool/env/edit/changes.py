@@ -135,7 +135,6 @@ def _moved(document: Document, package: str, version: str, reason: str, inherite
 
 
 def _roots(document: Document) -> dict[str, tuple[str, int]]:
-    """Return the packages among the root specs of the file itself, each with its group and its index there."""
     found: dict[str, tuple[str, int]] = {}
     groups = document.at("groups")
     for key, _ in groups.value if groups is not None else ():
@@ -149,7 +148,6 @@ def _roots(document: Document) -> dict[str, tuple[str, int]]:
 
 
 def _with_reason(document: Document, item: Any, reason: str) -> Document:
-    """Return with another reason in an entry that is a mapping."""
     if not reason:
         return document
     known = next((value for key, value in item.value if key.value == "reason"), None)

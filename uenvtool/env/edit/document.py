@@ -102,7 +102,6 @@ class Document:
         return start + len(self.text[start:end].rstrip())
 
     def _behind_colon(self, names: tuple[str, ...]) -> int:
-        """Return the index behind the colon of the name that names lead to."""
         key = next(key for key, _ in _pairs(self.at(*names[:-1])) if key.value == names[-1])
         return self.text.index(":", self.end(key)) + 1
 
@@ -110,7 +109,6 @@ class Document:
         return Document(self.text[:start] + text + self.text[end:])
 
     def _with_line(self, behind: int, line: str) -> Document:
-        """Return with a line, or several, below the line of an index."""
         at = self._line_end(behind)
         before = "" if self.text[:at].endswith("\n") else self.newline
         return self._with(at, at, f"{before}{line}{self.newline}")

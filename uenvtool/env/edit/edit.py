@@ -81,7 +81,6 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
 
 
 def _places(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[tuple[str, ...]]]:
-    """Return where a recipe, or what it extends, holds a package at another version than its pin, by package."""
     if not pins:
         return {}
     with instead_of_file(path, text.encode()):

@@ -127,7 +127,6 @@ def _first_process(command: list[str]) -> int:
 
 
 def _ended(status: int) -> int:
-    """Return the exit code of a process that has ended, as a shell gives it."""
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 

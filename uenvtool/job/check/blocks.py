@@ -81,7 +81,6 @@ class Blocks:
             self._open[-1] = (kind, block, arm + 1)
 
     def _close(self, kinds: Sequence[str]) -> None:
-        """Close the innermost block of one of these kinds, with what is open in it."""
         for i in range(len(self._open) - 1, -1, -1):
             if self._open[i][0] in kinds:
                 del self._open[i:]

@@ -57,7 +57,6 @@ def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
 
 
 def _syntax(text: str) -> tuple[int, str] | None:
-    """Return the first error of TOML, as offset and message."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 

@@ -213,7 +213,6 @@ _OWN_ON_EACH = re.compile(
 
 
 def _on_several_nodes(launch: Launch) -> bool:
-    """Tell if a step runs a program on several nodes."""
     return launch.step is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
 
 
@@ -588,7 +587,6 @@ def hook_variant(context: Context) -> Iterator[Found]:
 
 
 def _cuda_of(image: str) -> str | None:
-    """Return the major version of CUDA that an image's name shows."""
     named, release = _CUDA.search(image), _NGC.search(image)
     if named:
         return named[1] or named[2] or named[3]

@@ -6,11 +6,10 @@ import bisect
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from uenvtool.core.errors import Position
-from uenvtool.core.value import value_class
 from uenvtool.core.words import grouped
 from uenvtool.job.check.edf import read_edf
 from uenvtool.job.check.finders import FINDERS, Context
@@ -27,7 +26,7 @@ HIDDEN = "********"
 """What is shown in place of a secret."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
     """A flaw at its place.
 
@@ -105,7 +104,6 @@ def _apart(found: Iterable[Finding]) -> list[Finding]:
 
 
 def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Finding:
-    """Return what was found, as it is shown."""
     line, column = lines(found.offset)
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
@@ -164,7 +162,6 @@ def fixed(text: str, found: Iterable[Finding]) -> str:
 
 
 def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return what --fix changes in the text that was found."""
     if rule.edit is None:
         return ()
     edit = rule.edit
@@ -175,7 +172,6 @@ def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], .
 
 
 def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) -> str:
-    """Return the first line of what was found, as it is after the edits."""
     start, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
     line = text[start : end if end >= 0 else len(text)]
     for begin, stop, new in sorted(edits, reverse=True):
@@ -185,7 +181,6 @@ def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) 
 
 
 def _of_rule(rule: Rule, index: Mapping[str, Sequence[Part]], context: Context) -> Iterator[Found]:
-    """Yield what a rule finds."""
     if rule.when.terms and rule.when.holds(context.facts) is False:
         return
     first = [next(_matching(look, index), None) for look in rule.with_]

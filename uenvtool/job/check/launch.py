@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from uenvtool.core.value import value_class
 from uenvtool.job.check.parts import OUTER, Part, Source
 from uenvtool.job.check.script import SHORT_OPTIONS
 from uenvtool.job.check.values import Values
@@ -32,7 +32,7 @@ _SRUN_FLAGS = re.compile(
 """Options of srun and its container plugin that have no value in the next word (srun(1), pyxis)."""
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Shape:
     """What a job or a step gets; None: not known. gpus, tasks: of a node. requested: the options that it names."""
 
@@ -43,7 +43,7 @@ class Shape:
     requested: Mapping[str, str]
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Launch:
     """A program that computes, with what starts it.
 
@@ -174,7 +174,6 @@ def _starts_script(words: Sequence[str]) -> bool:
 
 
 def _program(words: Sequence[str]) -> tuple[str, int] | None:
-    """Return what computes, among the words of a command, and where its name stands."""
     for i, word in enumerate(words):
         is_python = PYTHON_NAME.fullmatch(word.rpartition("/")[2])
         launcher = launcher_of(words[i:])

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from uenvtool.core.value import value_class
-
 BATCH: Final = "batch"
 STEP: Final = "step"
 """Scopes: the batch script itself, and what srun or a container runs."""
@@ -58,7 +56,7 @@ class Command:
     body: Piece | None = None
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
     """One part of a file.
 
@@ -84,7 +82,7 @@ class Part:
     piped: bool = False
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
     """What a search found: where it stands, and what is to be said of it.
 
@@ -105,7 +103,7 @@ def at(part: Part, detail: str = "", fix: str = "") -> Found:
     return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
     """A file as it was read: its parts in order, and what is known of it.
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
-from uenvtool.core.value import value_class
 
-
-@value_class
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CheckRequest:
     """What a user asks of `uenvtool job check`."""
 

@@ -52,7 +52,6 @@ def read_script(text: str, shown: str) -> Source:
 
 
 def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
-    """Return a script that stands in a file, each character at its offset there."""
     written = list(commands(text))
     heredocs = [piece for command in written for piece in _scripts(text, command)]
     parts = [part for command in written for part in _command(text, offsets, Where(), 0, command)]
@@ -84,7 +83,6 @@ def _scripts(text: str, command: Command) -> Iterator[Piece]:
 
 
 def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> Source:
-    """Return a batch script within a script, each of its characters at its offset in the file."""
     if piece.kind == "quoted":
         return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown)
     kind = "double" if piece.kind == "heredoc" else piece.kind
@@ -93,7 +91,6 @@ def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str,
 
 
 def _blanked(text: str, pieces: Sequence[Piece]) -> str:
-    """Return the text with what stands in these places as spaces."""
     kept: list[str] = []
     position = 0
     for piece in sorted(pieces, key=lambda piece: piece.start):
@@ -162,7 +159,6 @@ class Where(NamedTuple):
 
 
 def _command(text: str, offsets: Sequence[int], around: Where, depth: int, command: Command) -> Iterator[Part]:
-    """Yield the variables that a command sets, itself, and what it has another shell run."""
     words = command.words
     spellings = command.spellings
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]
@@ -261,7 +257,6 @@ def _given(spellings: Sequence[str], places: Sequence[tuple[int, int]], where: W
 
 
 def _kinds(text: str, parts: Sequence[Part]) -> frozenset[str]:
-    """Return what a script is, and the runtimes that it uses."""
     found = {"script"}
     for part in parts:
         if part.kind == "directive":

@@ -44,7 +44,6 @@ def _block(finding: Finding, width: int) -> Iterator[Line]:
 
 
 def _window(finding: Finding, width: int) -> tuple[str, int, int]:
-    """Return as much of the script's line as fits, and where in it what was found begins and how wide it is."""
     line = finding.line.expandtabs(1)
     indent = len(line) - len(line.lstrip())
     start = finding.position.column - 1

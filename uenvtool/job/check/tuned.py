@@ -148,7 +148,6 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
 
 
 def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
-    """Yield the fixed values that a file sets, each with the settings that can hold for it in its one runtime."""
     parts = [part for part in _set_parts(source) if "$" not in part.text and OUTER not in part.text]
     tuned = knowledge() if parts else None
     if tuned is None or len(tuned.runtimes) != 1:

@@ -160,7 +160,6 @@ def _inside(text: str, piece: Piece) -> tuple[int, int]:
 
 
 def _meant(escape: str) -> str:
-    """Return what a backslash and a character stand for."""
     return "" if escape == "\\\n" else escape[1:]
 
 
