@@ -80,7 +80,7 @@ KNOWS = {
     "venv": {"core", "knowledge", "image"},
     "job": {"core", "knowledge", "settings", "activation", "venv"},
     "container": {"core", "knowledge", "settings", "activation", "job", "venv"},
-    "doctor": {"core", "knowledge", "settings", "activation", "image", "venv", "job"},
+    "doctor": {"core", "knowledge", "settings", "activation", "venv", "job"},
 }
 """Which rooms a room may import from."""
 

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Cli, Loaded
 from tests.support.needs import skip_without
 from tests.support.overlays import BaseHere, install, wheel
-from uenvtool.image.elf import Needs, needs_of
+from uenvtool.core.elf import Needs, needs_of
 from uenvtool.venv.compiled import readable
 
 HELLO = "_ZN3c105helloEv"

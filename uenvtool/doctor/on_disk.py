@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uenvtool.core import tools
+from uenvtool.core.elf import Needs, needs_of
 from uenvtool.core.errors import UenvtoolError
 from uenvtool.doctor import machine
 from uenvtool.doctor.checks import disks, libraries
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, PythonHere
-from uenvtool.image.elf import Needs, needs_of
 
 LIBRARIES = {libraries.PLUGIN: "libnccl-net*.so*", libraries.MPI: "libmpi.so*"}
 MOUNTS = Path("/proc/self/mountinfo")

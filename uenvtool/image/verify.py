@@ -11,10 +11,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from uenvtool.core import elf
 from uenvtool.core.errors import ExitCode, Problem
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped, listed
-from uenvtool.image import elf
 from uenvtool.image.contents import Contents
 from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV, RECIPE

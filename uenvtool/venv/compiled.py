@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from uenvtool.core.elf import Needs, needs_of
 from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.files import read_bytes
 from uenvtool.core.words import canonical
-from uenvtool.image.elf import Needs, needs_of
 from uenvtool.venv.base import Distribution
 from uenvtool.venv.versions import requirements
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.image import elf
+from uenvtool.core import elf
 
 LIBRARIES = [
     Path(sys.executable).resolve(),
