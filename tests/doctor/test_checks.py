@@ -17,6 +17,7 @@ from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHer
 from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.system import concrete_systems, load_system
 from uenvtool.settings import settings_for
+from uenvtool.venv.health import Health
 
 KNOWN = load_findings().findings
 JOB = Job(scheduler="slurm", id="17")
@@ -180,7 +181,7 @@ SILENT = {
     "host-variable-left: folders": job(),
     "two-torches": job(python=python(
         ("torch", "2.9.0", OVERLAY), ("torch", "2.6.0", BASE), environment="/v", its_folder=OVERLAY,
-        chosen=frozenset({"torch"}),
+        overlay=Health(overrides=frozenset({"torch"})),
     )),
     "base-hides-overlay": job(python=python(
         ("transformers", "4.57.0", OVERLAY), ("transformers", "4.48.3", BASE), environment="/v", its_folder=OVERLAY

@@ -6,7 +6,6 @@ import io
 import os
 import platform
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 
 from uenvtool.core.session import current_job, in_container, loaded_views
 from uenvtool.doctor import machine
@@ -18,8 +17,6 @@ from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import PythonHere, Snapshot
 from uenvtool.doctor.tuned import tuned_here
 from uenvtool.knowledge.finding import Known, load_findings
-from uenvtool.venv.base import Distribution
-from uenvtool.venv.where import RECORD_FOLDER
 
 
 def examine_here(
@@ -57,9 +54,7 @@ def examine_here(
         on_disk=on_disk(environ, python, folders, gone),
     )
     facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
-    found = [*faults(snapshot), *_stale(python)]
-    if "SLURM_PROCID" not in environ:  # not on each of many ranks: it reads the libraries whole
-        found += _misfits(python)
+    found = [*faults(snapshot), *_of_overlay(python)]
     if not found and not printed:  # the usual case does not wait for what is known of findings
         return Examination(facts=facts, unseen=unseen)
     known = load_findings()
@@ -82,15 +77,14 @@ def _printed_by_python(python: PythonHere | None, printed: str, known: Known) ->
         yield Finding(known=broken, detail=without_secrets(printed.strip().splitlines()[-1]))
 
 
-def _stale(python: PythonHere | None) -> Iterator[Fault]:
-    if python is None or not python.environment or not os.path.isdir(os.path.join(python.environment, RECORD_FOLDER)):
+def _of_overlay(python: PythonHere | None) -> Iterator[Fault]:
+    if python is None:
         return
-    from uenvtool.venv.image import image_of, is_older, repack_command
-
-    overlay = Path(python.environment)
-    image = image_of(overlay)
-    if image is not None and is_older(image, overlay):
-        yield Fault("image-older", str(image), (repack_command(overlay, image),))
+    overlay = python.overlay
+    if overlay.older_image:
+        yield Fault("image-older", overlay.older_image, (overlay.repack,))
+    yield from (Fault("numpy-abi", text) for text in overlay.for_other_numpy)
+    yield from (Fault("import-abi", text) for text in overlay.for_other_torch)
 
 
 def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
@@ -115,25 +109,3 @@ def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
         yield "packages: no Python on PATH, or it does not start"
     if not here.is_at_work:
         yield "network, ports, memory: not in a job"
-
-
-def _misfits(python: PythonHere | None) -> Iterator[Fault]:
-    """Yield the packages of an environment on a base that do not fit, and those of the base that no longer do.
-
-    An environment without a base is left to the tool that made it. Libraries are read, and nothing is imported.
-    """
-    below = [folder for folder in python.folders if folder != python.its_folder] if python else []
-    if python is None or not python.its_folder or not any(package.folder in below for package in python.packages):
-        return
-    from uenvtool.venv.check import installed
-    from uenvtool.venv.compiled import numpy_problems, torch_problems
-
-    before: dict[str, Distribution] = {}
-    try:
-        new = installed(Path(python.its_folder))
-        for folder in below:
-            before = {**installed(Path(folder)), **before}
-    except (OSError, ValueError, TypeError, KeyError):  # metadata that is damaged, as a half removed package leaves it
-        return
-    yield from (Fault("numpy-abi", problem.message) for problem in numpy_problems(before, new))
-    yield from (Fault("import-abi", problem.message) for problem in torch_problems(before, new, python.chosen))

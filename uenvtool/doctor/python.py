@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.core.errors import BadInput, UenvtoolError
+from uenvtool.core.errors import UenvtoolError
 from uenvtool.core.words import canonical
 from uenvtool.doctor.snapshot import Package, PythonHere
 from uenvtool.venv.base import METADATA_SUFFIXES, probe
+from uenvtool.venv.health import Health, health
 
 Answer = tuple[PythonHere | None, str]
 """The Python of a shell, None if it does not start, and what it prints when it starts."""
@@ -62,9 +63,16 @@ def python_here(environ: Mapping[str, str]) -> Answer:
         user_site=str(data["user_site"] or ""),
         environment=str(environment),
         its_folder=next((folder for folder in folders if environment and folder.startswith(f"{environment}/")), ""),
-        chosen=frozenset(_chosen(Path(environment))) if environment else frozenset(),
+        overlay=_overlay(str(environment), folders, environ),
     )
     return here, completed.stderr
+
+
+def _overlay(environment: str, folders: Sequence[str], environ: Mapping[str, str]) -> Health:
+    if not environment:
+        return Health()
+    is_rank = "SLURM_PROCID" in environ  # each of many would read the libraries whole
+    return health(Path(environment), folders, read_libraries=not is_rank)
 
 
 def _packages(folders: Sequence[str]) -> Iterator[Package]:
@@ -80,17 +88,3 @@ def _packages(folders: Sequence[str]) -> Iterator[Package]:
                 distribution, _, version = stem.partition("-")
                 version = version.partition("-py")[0] if suffix == ".egg-info" else version
                 yield Package(name=canonical(distribution), version=version, folder=folder)
-
-
-def _chosen(environment: Path) -> Iterator[str]:
-    """Yield the packages that an overlay, loose or mounted, replaces because its maker said so."""
-    try:
-        if "uenvtool-base" not in (environment / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace"):
-            return
-        from uenvtool.venv.record import RECORD_IN_IMAGE, parse_record, read_record
-
-        packed = environment / RECORD_IN_IMAGE
-        record = read_record(environment) or parse_record(packed.read_text(encoding="utf-8"), str(packed))
-    except (BadInput, OSError, UnicodeDecodeError):
-        return
-    yield from (canonical(name) for name in record.overrides)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from uenvtool.core.session import Job, View
+from uenvtool.venv.health import Health
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.tuning import Guard, Need, Setting
@@ -27,7 +28,7 @@ class PythonHere:
 
     folders: its package folders in their order. packages: in that order, hidden ones too. user_site: the user's own
     folder, if it counts. environment: the virtual environment, if it is one; its_folder: where that has its packages.
-    chosen: the packages of the base that an overlay replaces because its maker said so.
+    overlay: what is wrong with that environment.
     """
 
     version: str
@@ -36,7 +37,7 @@ class PythonHere:
     user_site: str = ""
     environment: str = ""
     its_folder: str = ""
-    chosen: frozenset[str] = frozenset()
+    overlay: Health = field(default_factory=Health)
 
     @property
     def minor(self) -> str:

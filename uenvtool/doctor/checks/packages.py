@@ -31,7 +31,7 @@ def check(here: Snapshot) -> Iterator[Fault]:
 
 
 def _is_explained(python: PythonHere, hidden: list[tuple[Package, Package]]) -> bool:
-    return "torch" in python.chosen or any(package.name == "torch" for _, package in hidden)
+    return "torch" in python.overlay.overrides or any(package.name == "torch" for _, package in hidden)
 
 
 def _other_python(here: Snapshot, python: PythonHere) -> Iterator[Fault]:
