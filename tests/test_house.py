@@ -78,9 +78,10 @@ KNOWS = {
     "activation": {"core", "knowledge", "settings"},
     "image": {"core", "knowledge", "env"},
     "venv": {"core", "knowledge", "image"},
-    "job": {"core", "knowledge", "settings", "activation", "venv"},
+    "check": {"core", "knowledge", "settings"},
+    "job": {"core", "knowledge", "settings", "activation", "venv", "check"},
     "container": {"core", "knowledge", "settings", "activation", "job", "venv"},
-    "doctor": {"core", "knowledge", "settings", "activation", "venv", "job"},
+    "doctor": {"core", "knowledge", "settings", "activation", "venv", "check", "job"},
 }
 """Which rooms a room may import from."""
 

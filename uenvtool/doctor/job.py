@@ -10,6 +10,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+from uenvtool.check.findings import read_source
+from uenvtool.check.lint import flaws, recipe_of, runtime_of
+from uenvtool.check.parts import Source
+from uenvtool.check.script import options_of
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.checks import faults
 from uenvtool.doctor.files import examine_files
@@ -20,10 +24,6 @@ from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
 from uenvtool.doctor.tuned import tuned_here
-from uenvtool.job.check.findings import read_source
-from uenvtool.job.check.lint import flaws, recipe_of, runtime_of
-from uenvtool.job.check.parts import Source
-from uenvtool.job.check.script import options_of
 from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT

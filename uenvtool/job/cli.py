@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from uenvtool.check.request import CheckRequest
 from uenvtool.core.options import command, with_verbs
 from uenvtool.core.result import Result
-from uenvtool.job.check.request import CheckRequest
 from uenvtool.job.request import JobRequest
 
 
@@ -32,7 +32,7 @@ def check(request: CheckRequest) -> Result:
 
     Exit code 1 if one is an error or a warning. A rule is kept from a line by the comment `# uenvtool: ignore=RULE`.
     """
-    from uenvtool.job.check.lint import check as work
+    from uenvtool.check.lint import check as work
 
     return work(request)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shlex
@@ -11,52 +10,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from uenvtool.check.launchers import (
+    NONE,
+    PYTHON_NAME,
+    SRUN,
+    STARTERS,
+    TORCHRUN,
+    alone,
+    has_unknown,
+    known_launchers,
+    launcher_named,
+    launcher_of,
+    launchers,
+    matched,
+    option,
+    program_name,
+    spelled,
+)
 from uenvtool.core.errors import BadInput, Position
-from uenvtool.job.request import NONE, SRUN, TORCHRUN
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.launcher import Launcher
 
 MAX_SCRIPT = 1_000_000
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-PYTHON_NAME = re.compile(r"python(3(\.\d+)?)?")
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
-STARTERS = frozenset(("srun", "mpirun", "mpiexec", "jsrun", "aprun", "flux"))
-"""What starts programs on the nodes of a job."""
 _REFUSED = STARTERS | {"sbatch", "salloc"}
 _OF_THE_SHELL = frozenset(("cd", "source", ".", "export", "module", "ml", "set", "unset", "ulimit", "alias", "pushd"))
 """What changes the shell that it is typed in, and does nothing in a process of its own."""
 _MODULE = frozenset(("-m", "--module"))
 _PROGRAM_OPTIONS = _MODULE | {"--no-python", "--no_python"}
-_THIS_NODE = re.compile(r"(localhost|127\.0\.0\.1)(:.*)?")
-
-
-@functools.cache
-def _all() -> dict[str, Launcher]:
-    from uenvtool.knowledge.launcher import all_launchers
-
-    return all_launchers()
-
-
-@functools.cache
-def launchers() -> dict[str, Launcher]:
-    """Return the launchers that can be told where the other nodes are, by name."""
-    return {name: launcher for name, launcher in _all().items() if launcher.meets}
-
-
-def launcher_named(name: str) -> Launcher | None:
-    """Return the launcher of that name; None for srun and none, for which nothing is read."""
-    return None if name in (SRUN, NONE) else launchers().get(name)
-
-
-@functools.cache
-def _commands() -> dict[str, list[tuple[list[str], str]]]:
-    found: dict[str, list[tuple[list[str], str]]] = {}
-    for name, launcher in launchers().items():
-        for words in map(str.split, launcher.commands):
-            found.setdefault(words[0], []).append((words, name))
-    return found
 
 
 def options_line(launcher: Launcher, ranks: int | str) -> str:
@@ -82,13 +66,13 @@ def _own(launcher: Launcher, program: Sequence[str], words: Sequence[str], ranks
 
     An option is also known by a part of its name, as argparse takes `--nnode` for `--nnodes`.
     """
-    known = {_spelled(name) for name in (*launcher.options, *launcher.further)} - {*map(_spelled, launcher.ranks)}
+    known = {spelled(name) for name in (*launcher.options, *launcher.further)} - {*map(spelled, launcher.ranks)}
     options = (word.partition("=")[0] for word in words if word.startswith("--"))
     wanted = {name: value.replace("@RANKS@", str(ranks)) for name, value in launcher.variables.items()}
     given = (word.partition("=") for word in program if "=" in word)
     return [
         *(name for name, _, value in given if wanted.get(name, value) != value),
-        *dict.fromkeys(name for name in options if any(one.startswith(_spelled(name[2:])) for one in known)),
+        *dict.fromkeys(name for name in options if any(one.startswith(spelled(name[2:])) for one in known)),
     ]
 
 
@@ -96,28 +80,10 @@ def told_ranks(command: Command) -> tuple[str, int]:
     """Return the ranks of a node that the options of a command name, and the option; "" and 0 if they name none."""
     launcher = launcher_named(command.launcher)
     for name in launcher.ranks if launcher else ():
-        value = option(command.words, _spelled(name)) or ""
+        value = option(command.words, spelled(name)) or ""
         if value.isascii() and value.isdigit():
             return f"-{name}" if len(name) == 1 else f"--{name}", int(value)
     return "", 0
-
-
-def alone(launcher: Launcher, words: Sequence[str]) -> str:
-    """Return what keeps a node from the others, in words with a launcher's options; empty if it has their address."""
-    name = launcher.command
-    if launcher.variables:
-        return ""
-    if "--standalone" in words:
-        return f"--standalone of {name} is for one node"
-    nodes = option(words, "nnodes", "num_machines", "num_nodes")
-    if nodes in ("1", "1:1"):
-        return f"{name} is told of one node"
-    address = option(words, "rdzv_endpoint", "master_addr", "main_process_ip", "main_address", "hostfile", "host")
-    if address and _THIS_NODE.fullmatch(address):
-        return f"{address} is the address of each node itself"
-    if address and nodes is None and "nnodes" in launcher.options:  # the others have a hostfile, or a file of theirs
-        return f"{name} is for one node without --nnodes"
-    return "" if address else f"{name} gets no address of the other nodes"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,14 +149,14 @@ def command_of(words: Sequence[str], *, launcher: str, default: str, nodes: int,
 
 def _itself(line: str) -> str:
     """Return what starts the processes of a node itself and cannot be told of other nodes; empty if a line has none."""
-    commands = (command for known in _all().values() if not known.meets for command in known.commands)
+    commands = (command for known in known_launchers().values() if not known.meets for command in known.commands)
     return next((command for command in commands if f"{line} ".startswith(f"{command} ")), "")
 
 
 def _with_launcher(words: tuple[str, ...], start: int, name: str, *, launcher: str, nodes: int, ranks: int) -> Command:
     """Return a command that brings its launcher: its options stay, those of the rendezvous are the job's."""
     table = launchers()[name]
-    end = start + _matched(words[start:])[1]
+    end = start + matched(words[start:])[1]
     rest = words[end:]
     if not rest:
         raise BadInput(f"{name} has nothing to start", hint=f"for example -- {table.command} train.py")
@@ -243,71 +209,17 @@ def _program(words: Sequence[str]) -> tuple[int, str, str | None]:
     """
     start = 0
     while start < len(words) - 1 and (
-        _base(words[start]) in ("env", "time", "exec") or _ASSIGNMENT.match(words[start])
+        program_name(words[start]) in ("env", "time", "exec") or _ASSIGNMENT.match(words[start])
     ):
         start += 1
     for i in range(start, len(words)):
         found = launcher_of(words[i:])
         is_started = i == start or "run" in words[start:i]  # by `uv run`, `conda run`
         if found and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
-            return i, _base(words[i]), found
-        if words[i].endswith(".py") or PYTHON_NAME.fullmatch(_base(words[i])):
+            return i, program_name(words[i]), found
+        if words[i].endswith(".py") or PYTHON_NAME.fullmatch(program_name(words[i])):
             break
-    return start, _base(words[start]), None
-
-
-def launcher_of(words: Sequence[str]) -> str | None:
-    """Return the launcher that words start; None if they start none."""
-    return _matched(words)[0] or None
-
-
-def _matched(words: Sequence[str]) -> tuple[str, int]:
-    """Return the launcher that words start, and how many of them do; "" and 0 if they start none."""
-    name = _base(words[0])
-    if PYTHON_NAME.fullmatch(name):
-        at = behind_python(words)
-        if at + 1 >= len(words) or not words[at].endswith("m"):
-            return "", 0
-        of_module = (launcher for launcher, known in launchers().items() if words[at + 1] in known.modules)
-        return next(of_module, ""), at + 2
-    for command, launcher in _commands().get(name, ()):
-        if list(words[1 : len(command)]) == command[1:]:
-            return launcher, len(command)
-    return "", 0
-
-
-def behind_python(words: Sequence[str]) -> int:
-    """Return the index of what a Python at the start of words runs, behind its options: a file, -m or -c."""
-    i = 1
-    while i < len(words) and words[i].startswith("-") and not re.fullmatch(r"-[a-zA-Z]*[mc]", words[i]):
-        i += 2 if words[i] in ("-X", "-W") else 1
-    return i
-
-
-def option(words: Sequence[str], *names: str) -> str | None:
-    """Return the value of an option of a launcher; `-` and `_` are one to them, and one letter stands behind `-`."""
-    for i, word in enumerate(words):
-        name, given, value = word.partition("=")
-        dashes = "-" if len(name) == 2 else "--"
-        if name.startswith(dashes) and _spelled(name.removeprefix(dashes)) in names:
-            return value if given else words[i + 1] if i + 1 < len(words) else ""
-        if word.endswith(".py"):
-            return None
-    return None
-
-
-def has_unknown(words: Sequence[str]) -> bool:
-    """Tell if a word before the program may hold any options: a variable that is no option's value."""
-    from uenvtool.job.check.parts import OUTER
-
-    before = ""
-    for word in words:
-        if word.endswith(".py"):
-            return False
-        if word.startswith(("$", OUTER)) and (not before.startswith("--") or "=" in before):
-            return True
-        before = word
-    return False
+    return start, program_name(words[start]), None
 
 
 def _alone(name: str, words: Sequence[str], *, by_user: bool) -> str:
@@ -318,7 +230,7 @@ def _alone(name: str, words: Sequence[str], *, by_user: bool) -> str:
 
 def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ...]]]:
     """Yield the launchers that a shell script or `bash -c` starts: the place, the name, and the words behind."""
-    name = _base(words[0])
+    name = program_name(words[0])
     arguments = [word for word in words[1:] if not word.startswith("-")]
     if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]):
         shown, script = "-c", words[2]
@@ -329,9 +241,9 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
         from uenvtool.core.files import read_named
 
         shown, script = file, read_named(Path(file), MAX_SCRIPT).decode("utf-8", "replace")
-    from uenvtool.job.check.script import read_script
-    from uenvtool.job.check.values import Values
-    from uenvtool.job.check.words import commands, spelling
+    from uenvtool.check.script import read_script
+    from uenvtool.check.values import Values
+    from uenvtool.check.words import commands, spelling
 
     values = Values(read_script(script, shown))
     for command in commands(script):
@@ -346,17 +258,9 @@ def _inside(words: Sequence[str]) -> Iterator[tuple[Position, str, tuple[str, ..
 
 def torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
     """Return what torchrun takes in place of a command: a script, a module, or a program with --no-python."""
-    if PYTHON_NAME.fullmatch(_base(words[0])) and len(words) > 1:
+    if PYTHON_NAME.fullmatch(program_name(words[0])) and len(words) > 1:
         if words[1] == "-m" or not words[1].startswith("-"):
             return tuple(words[1:])
     elif words[0].endswith(".py"):
         return tuple(words)
     return ("--no-python", *words)
-
-
-def _spelled(name: str) -> str:
-    return name.replace("-", "_")
-
-
-def _base(word: str) -> str:
-    return word.rsplit("/", 1)[-1]

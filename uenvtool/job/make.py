@@ -11,6 +11,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from uenvtool.check.launchers import SRUN, TORCHRUN
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.lines import beside
@@ -35,7 +36,7 @@ from uenvtool.job.plan import (
     uarch_of,
 )
 from uenvtool.job.render import SUBMIT, job_files
-from uenvtool.job.request import SRUN, TORCHRUN, JobRequest, check
+from uenvtool.job.request import JobRequest, check
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
 from uenvtool.knowledge.machine import on_this_machine

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from uenvtool.check.launchers import NONE, SRUN, TORCHRUN
 from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled_where_marked
 from uenvtool.job.launch import Command, command_of, told_ranks
-from uenvtool.job.request import NONE, SRUN, TORCHRUN, JobRequest
+from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.jobs import Explained, Local, Partition, RuntimeJob
 from uenvtool.knowledge.runtime import JobUse, Runtime

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
+from uenvtool.check.launchers import SRUN, TORCHRUN, launcher_named
 from uenvtool.core import quoting, rendezvous
 from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled, filled_where_marked
 from uenvtool.core.lines import aligned, bash_words, beside, mountable, yaml_mapping
-from uenvtool.job.launch import launcher_named, options_line, variables_line
+from uenvtool.job.launch import options_line, variables_line
 from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, KUBERNETES, UENV, JobPlan
-from uenvtool.job.request import SRUN, TORCHRUN
 from uenvtool.knowledge.jobs import Explained, RuntimeJob
 from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
 
@@ -61,7 +61,7 @@ def edf_name(plan: JobPlan) -> str:
 
 def _made_for(plan: JobPlan) -> str:
     """Return the line by which `job check` knows the recipe of the uenv."""
-    from uenvtool.job.check.parts import MADE_FOR
+    from uenvtool.check.parts import MADE_FOR
 
     return quoting.comment(MADE_FOR.format(plan.recipe, plan.image)) + "\n"
 

@@ -12,7 +12,6 @@ from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.options import BEHIND
 from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
 
-SRUN, TORCHRUN, NONE = "srun", "torchrun", "none"
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
 _TIME = r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}"
 _FORMS = {

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from uenvtool.job.check import tuned
-from uenvtool.job.check.launch import (
+from uenvtool.check import tuned
+from uenvtool.check.launch import (
     ACCELERATE,
     MANY,
     PYTHON,
@@ -18,12 +18,11 @@ from uenvtool.job.check.launch import (
     launches,
     options,
 )
-from uenvtool.job.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
-from uenvtool.job.check.script import BYTE_ORDER_MARK
-from uenvtool.job.check.values import Values
-from uenvtool.job.launch import PYTHON_NAME, STARTERS, alone, behind_python, has_unknown, launchers
-from uenvtool.job.launch import option as option_of
-from uenvtool.job.request import TORCHRUN
+from uenvtool.check.launchers import PYTHON_NAME, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
+from uenvtool.check.launchers import option as option_of
+from uenvtool.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
+from uenvtool.check.script import BYTE_ORDER_MARK
+from uenvtool.check.values import Values
 from uenvtool.knowledge.condition import Facts
 
 WHOLE_NODE = 4

@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.job.check.parts import OUTER, Part, Source
-from uenvtool.job.check.script import SHORT_OPTIONS
-from uenvtool.job.check.values import Values
-from uenvtool.job.launch import PYTHON_NAME, STARTERS, behind_python, has_unknown, launcher_of, launchers, option
-from uenvtool.job.request import TORCHRUN
+from uenvtool.check.launchers import (
+    PYTHON_NAME,
+    STARTERS,
+    TORCHRUN,
+    behind_python,
+    has_unknown,
+    launcher_of,
+    launchers,
+    option,
+)
+from uenvtool.check.parts import OUTER, Part, Source
+from uenvtool.check.script import SHORT_OPTIONS
+from uenvtool.check.values import Values
 
 ACCELERATE, DEEPSPEED, PYTHON = "accelerate", "deepspeed", "python"
 _LEADING = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uenvtool.job.check.parts import Command, Path
+from uenvtool.check.parts import Command, Path
 
 IF, LOOP, CASE, GROUP, FUNCTION, SUBSHELL, AND = "if", "loop", "case", "group", "function", "subshell", "and"
 _OPENS = {"if": IF, "while": LOOP, "until": LOOP, "for": LOOP, "select": LOOP, "case": CASE}

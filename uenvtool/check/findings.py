@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from uenvtool.check.edf import read_edf
+from uenvtool.check.finders import FINDERS, Context
+from uenvtool.check.parts import OUTER, Found, Lines, Part, Source, at, lines_of
+from uenvtool.check.script import read_script
 from uenvtool.core.errors import Position
 from uenvtool.core.words import grouped
-from uenvtool.job.check.edf import read_edf
-from uenvtool.job.check.finders import FINDERS, Context
-from uenvtool.job.check.parts import OUTER, Found, Lines, Part, Source, at, lines_of
-from uenvtool.job.check.script import read_script
 from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
 
 IGNORE = "uenvtool: ignore"

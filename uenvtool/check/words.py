@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from uenvtool.job.check.blocks import Blocks
-from uenvtool.job.check.parts import OUTER, Command, Piece
+from uenvtool.check.blocks import Blocks
+from uenvtool.check.parts import OUTER, Command, Piece
 
 _TOKEN = re.compile(
     r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)

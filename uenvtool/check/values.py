@@ -6,8 +6,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from uenvtool.check.parts import OUTER, Source
 from uenvtool.core.words import grouped
-from uenvtool.job.check.parts import OUTER, Source
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
 _ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")

@@ -8,14 +8,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from uenvtool.check.finders import Context
+from uenvtool.check.findings import Finding, findings, fixed, read_source, secrets, without, without_secrets
+from uenvtool.check.parts import Source
+from uenvtool.check.request import CheckRequest
+from uenvtool.check.show import difference, report, summary
 from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
 from uenvtool.core.files import is_stream, read_named, write
 from uenvtool.core.result import Result
-from uenvtool.job.check.finders import Context
-from uenvtool.job.check.findings import Finding, findings, fixed, read_source, secrets, without, without_secrets
-from uenvtool.job.check.parts import Source
-from uenvtool.job.check.request import CheckRequest
-from uenvtool.job.check.show import difference, report, summary
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RECIPE, RULES
 from uenvtool.knowledge.locate import available, shown

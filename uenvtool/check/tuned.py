@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from uenvtool.check.launch import job_shape
+from uenvtool.check.parts import OUTER, Found, Part, Source, at
+from uenvtool.check.values import Values
 from uenvtool.core.words import grouped, listed
-from uenvtool.job.check.launch import job_shape
-from uenvtool.job.check.parts import OUTER, Found, Part, Source, at
-from uenvtool.job.check.values import Values
 from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
 from uenvtool.settings import ConditionalSetting, Settings
 

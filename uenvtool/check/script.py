@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from uenvtool.job.check.parts import BATCH, STEP, Command, Part, Path, Piece, Source
-from uenvtool.job.check.words import body, commands
+from uenvtool.check.parts import BATCH, STEP, Command, Part, Path, Piece, Source
+from uenvtool.check.words import body, commands
 
 SHORT_OPTIONS = {
     "A": "account",

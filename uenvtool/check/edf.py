@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from uenvtool.job.check.parts import Part, Source
+from uenvtool.check.parts import Part, Source
 
 _LINE = re.compile(r"^[ \t]*(?:\[(?P<table>[^\]\n]+)\]|(?P<key>[\w.\"-]+)[ \t]*=[ \t]*)", re.MULTILINE)
 _STRING = re.compile(r"\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")

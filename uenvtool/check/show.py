@@ -6,9 +6,9 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from uenvtool.check.findings import Finding
 from uenvtool.core.result import Line
 from uenvtool.core.words import wrapped
-from uenvtool.job.check.findings import Finding
 from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 
 COLOURS = {ERROR: "red", WARNING: "yellow", HINT: "blue"}
