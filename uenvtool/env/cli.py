@@ -23,7 +23,7 @@ def build(request: BuildRequest) -> Result:
 @command(EditRequest)
 def edit(request: EditRequest) -> Result:
     """Change a recipe's packages in its file, and show the change."""
-    from uenvtool.env.edit import edit as work
+    from uenvtool.env import edit as work
 
     return work.edit(request)
 
