@@ -130,6 +130,15 @@ def test_further_compilers_are_built_by_the_gcc_that_is_built_first(write: Write
     assert main["env_vars"]["prepend_path"]["PATH"] == f"{built}/gcc-13.3.0/bin:{built}/llvm-19.1.7/bin:{nvc}"
 
 
+def test_a_language_of_one_compiler_has_as_many_as_spack_allows(write: Write) -> None:
+    text = SMALL.replace("groups:", "compiler: gcc@13.3.0\ncompilers: {llvm: 19.1.7}\ngroups:", 1)
+    write("recipes/mine/recipe.yaml", text)
+
+    duplicates = data(planned("mine", "clariden", "gh200"))["concretizer"]["duplicates"]
+
+    assert duplicates == {"max_dupes": {"c": 2, "cxx": 2}}  # without flang there is one Fortran
+
+
 def test_without_a_compiler_of_its_own_a_recipe_leaves_the_choice_where_no_spec_names_one(write: Write) -> None:
     write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compilers: {llvm: 19.1.7}\ngroups:", 1))
 
