@@ -268,19 +268,6 @@ def test_a_view_that_a_killed_run_left_half_made_is_not_in_the_way(
     assert [sorted(names) for names in seen] == [sorted(["half-made", *rest]), rest]
 
 
-def test_a_build_has_the_same_name_whoever_runs_it(place: Path) -> None:
-    stood_in(place)
-    (place / "passwd").write_text(f"builder:x:{os.geteuid()}:0::/:/bin/sh\n")
-    shown = ["--show", place / "passwd", "--at", "/etc/passwd"]
-    words = [sys.executable, WITH_MOUNT, *shown, place / "store", place / "mount", "id", "-un"]
-
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-
-    if "a private mount namespace" in done.stderr:
-        pytest.skip("needs a mount namespace, which this container forbids")
-    assert done.stdout == "builder\n", done.stderr
-
-
 def test_a_failed_build_of_spack_1_2_says_which_package_and_how_its_log_ends(place: Path) -> None:
     log = place / f"spack-stage-zlib-ng-2.2.2-{HASH}-2c9h_5rn.log"
     log.write_text("make: *** [all] Error 1\n")

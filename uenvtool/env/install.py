@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -28,13 +28,9 @@ STAGE = f"{WORK}/stage"
 LOG = "spack.log"
 """The file in WORK with all that Spack printed in a run that failed; a run that does not removes it."""
 BUILDER = "uenvtool"
-"""The user's name for a build, whoever runs it. Spack puts the name into the path that packages are built in, which
-gets into them, unless the path has it already (stage.py, _resolve_paths): STAGE has this one. Spack 1.1 asks the
-environment for the name, 1.2 the list of users."""
-USERS, SWITCH = "passwd", "nsswitch.conf"
-"""Files in WORK that a build sees in /etc: this user has BUILDER's name, and names come from that file alone."""
-DAEMON = Path("/run/nscd")
-"""Where a daemon answers before any file does."""
+"""The user's name for a build, whoever runs it. Spack 1.1 takes the name from LOGNAME and puts it into the path that
+packages are built in, which gets into them, unless the path has it already (stage.py, _resolve_paths): STAGE has this
+one."""
 ENVIRONMENT = f"{WORK}/environment"
 """The folder in a store with the copies of the environments that Spack installs."""
 LOCK_RACE = "LockUpgradeError"
@@ -254,25 +250,10 @@ def sandboxed(
     keys = Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
     words = [word for folder in sorted(named) for word in ("--writable", os.fspath(folder))]
-    words += [os.fspath(word) for shown, at in _other_name(work) for word in ("--show", shown, "--at", at)]
     prefix = (sys.executable, os.fspath(WITH_MOUNT), *words, os.fspath(store), environment.mount)
     variables = {"LOGNAME": BUILDER, "USER": BUILDER}
     scope = work / "configuration"
     return Runner(spack=spack, folder=folder, scope=scope, below=options.scope, prefix=prefix, variables=variables)
-
-
-def _other_name(work: Path) -> Iterator[tuple[Path, Path]]:
-    """Write the files that give this user the name BUILDER; yield each with the place where a build sees it."""
-    user = f"{BUILDER}:x:{os.geteuid()}:{os.getegid()}::{os.path.expanduser('~')}:/bin/sh\n"
-    paths = {name: path for name in (USERS, SWITCH) if (path := Path("/etc", name)).is_file()}
-    texts = {name: path.read_text(errors="replace") for name, path in paths.items()}
-    texts[USERS] = user + texts.get(USERS, "")
-    texts[SWITCH] = re.sub(r"(?m)^passwd:.*$", "passwd: files", texts.get(SWITCH, ""))
-    write_all(work, texts)
-    yield from ((work / name, path) for name, path in paths.items())
-    if DAEMON.is_dir():
-        make_folder(work / "no-daemon")
-        yield work / "no-daemon", DAEMON
 
 
 def _install(

@@ -1,5 +1,5 @@
 """Runs a command that alone sees one folder at another place:
-[--read-only] [--in DIR] [--writable DIR]... [--show PATH --at PLACE]... STORE MOUNT COMMAND...
+[--read-only] [--in DIR] [--writable DIR]... STORE MOUNT COMMAND...
 
 In a mount namespace of its own, and without rights in a user namespace too, see mount_namespaces(7)
 and user_namespaces(7). The folder MOUNT must exist; nobody else sees what is mounted there.
@@ -8,7 +8,7 @@ Everything else is read-only for the command, since a build can do what it likes
 folders that --writable names, and those for temporary files and devices. With --read-only the store is it
 too, but for folders in it that --writable names. The home folder is, wherever it lies. On a kernel before
 5.12, which cannot do this (mount_setattr(2)), the command is not kept in. --in names the folder that the
-command starts in; --show has it see a file or folder in the place of another.
+command starts in.
 
 The command and all that it starts live in a process namespace of their own, see pid_namespaces(7): when
 this process ends, also by SIGKILL, the kernel ends them all. So no build goes on in a store that the
@@ -39,7 +39,7 @@ CANNOT = 125
 
 def main(*words: str) -> None:
     """Mount, run the command, and end as it does."""
-    options: dict[str, list[str]] = {"--writable": [], "--in": [], "--show": [], "--at": []}
+    options: dict[str, list[str]] = {"--writable": [], "--in": []}
     is_read_only = words[0] == "--read-only"
     words = words[1:] if is_read_only else words
     while words[0] in options:
@@ -55,9 +55,8 @@ def main(*words: str) -> None:
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
     _call(libc.mount, None, b"/", None, ctypes.c_ulong(MS_REC | MS_PRIVATE), None, step="a private mount namespace")
-    for source, target in [(store, mount), *zip(options["--show"], options["--at"], strict=True)]:
-        names = os.fsencode(source), os.fsencode(target)
-        _call(libc.mount, *names, None, ctypes.c_ulong(MS_BIND), None, step=f"{source} at {target}")
+    names = os.fsencode(store), os.fsencode(mount)
+    _call(libc.mount, *names, None, ctypes.c_ulong(MS_BIND), None, step=f"{store} at {mount}")
     temporary, named = [*SHARED, os.environ.get("TMPDIR", SHARED[0])], options["--writable"]
     if is_read_only:
         _keep_in(libc, [*temporary, store, mount, *named], read_only=(store, mount))
