@@ -1,4 +1,4 @@
-"""Adds to a wheel, when it is built, what is made from the program: man pages, a bill of materials, and trees."""
+"""Adds to a wheel, when it is built, what is made from the program: man pages and a bill of materials."""
 
 from __future__ import annotations
 
@@ -18,16 +18,12 @@ BILL = "uenvtool.cdx.json"
 
 
 class Made(BuildHookInterface):  # type: ignore[misc]  # hatchling has types only where it is installed
-    """Puts the pages into share/man/man1, and the bill into .dist-info/sboms (https://peps.python.org/pep-0770).
-
-    The trees go into the package; with `pip install -e` into that of the checkout, where git ignores them.
-    """
+    """Puts the pages into share/man/man1, and the bill into .dist-info/sboms (https://peps.python.org/pep-0770)."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Write them before the wheel is packed."""
         sys.path.insert(0, str(Path(__file__).parent))
         import man
-        import trees
 
         self.folder = tempfile.TemporaryDirectory()
         folder, core = Path(self.folder.name), self.metadata.core
@@ -35,11 +31,6 @@ class Made(BuildHookInterface):  # type: ignore[misc]  # hatchling has types onl
             build_data["shared_data"][str(path)] = f"share/man/man1/{path.name}"
         (folder / BILL).write_text(bill(self.metadata.version, core.license_expression, core.dependencies))
         build_data["sbom_files"].append(str(folder / BILL))
-        if version == "editable":
-            trees.write(Path(__file__).parent.parent / trees.PLACE)
-        else:
-            trees.write(folder / "trees")
-            build_data["force_include"][str(folder / "trees")] = trees.PLACE
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Remove what they were written into."""

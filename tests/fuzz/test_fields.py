@@ -23,8 +23,8 @@ from tests.support.samples import WHOLE
 from uenvtool.core.errors import BadInput
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import SYSTEM
+from uenvtool.knowledge.load import load_extended
 from uenvtool.knowledge.locate import locate
 
 RUN = "touch ran"

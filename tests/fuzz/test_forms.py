@@ -35,7 +35,6 @@ from uenvtool.job import launch
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import (
     COMPONENT,
     CONTAINER,
@@ -49,6 +48,7 @@ from uenvtool.knowledge.kinds import (
     Kind,
 )
 from uenvtool.knowledge.launcher import load_launcher
+from uenvtool.knowledge.load import load_extended
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.schema import schema_text
 from uenvtool.knowledge.system import load_system

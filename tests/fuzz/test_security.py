@@ -321,10 +321,9 @@ TESTED_BY = {
     30: "tests/faults/test_kills.py::test_job",
     31: "tests/fuzz/test_security.py::test_knowledge_of_the_current_folder_changes_no_script_and_gives_no_command",
     32: "tests/image/test_post_install.py::test_it_writes_into_its_own_folder_alone_and_that_is_packed",
-    33: "tests/knowledge/test_compiled.py::test_a_changed_file_is_read_anew_although_a_tree_of_its_name_is_there",
-    34: "tests/faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before",
-    35: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
-    36: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
+    33: "tests/faults/test_limits.py::test_a_full_disk_keeps_what_was_written_before",
+    34: "tests/venv/test_uv_settings.py::test_what_lies_in_a_folder_above_or_here_decides_nothing",
+    35: "tests/venv/test_howto.py::test_commands_of_somebody_elses_image_run_nothing_of_its_own_when_they_are_pasted",
 }
 """The test of each numbered sentence."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import SMALL, Cli, Write
 from tests.support.samples import sampled
-from uenvtool.knowledge import extend
+from uenvtool.knowledge import load
 
 TEXTS = {
     "deep flow list": "a: " + "[" * 20_000 + "]" * 20_000,
@@ -88,8 +88,10 @@ def test_files_that_many_others_extend_are_checked_once(
 ) -> None:
     """`list` reads each file with the 16 below it: 500 took a minute."""
     checked: list[str] = []
-    check = extend.check
-    monkeypatch.setattr(extend, "check", lambda tree, kind: (checked.append(tree.position.file), check(tree, kind)))
+    check = load.check_schema
+    monkeypatch.setattr(
+        load, "check_schema", lambda tree, kind: (checked.append(tree.position.file), check(tree, kind))
+    )
     write("systems/r0.yaml", "extends: rcp\ndescription: x\n")
     for number in range(1, 100):
         write(f"systems/r{number}.yaml", f"extends: r{number - 1}\ndescription: x\n")

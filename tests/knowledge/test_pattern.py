@@ -12,7 +12,7 @@ from tests.conftest import ROOT, Cli, Write
 from uenvtool.knowledge.kinds import KINDS
 from uenvtool.knowledge.pattern import MOST_CHARACTERS, Pattern
 from uenvtool.knowledge.schema import schema_text
-from uenvtool.knowledge.source import Node, read
+from uenvtool.knowledge.yamltree import Node, read
 
 LONG = 30_000
 RULES = "description: d\nrules:\n  a:\n    what: w\n    severity: hint\n    cost: c\n    fix: f\n    source: s\n"

@@ -16,12 +16,12 @@ from tests.support.project import ROOT
 from uenvtool.env.environment import plan_environment
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.knowledge.choice import load_recipe
-from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
+from uenvtool.knowledge.load import is_abstract
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.lock import read_lock
-from uenvtool.knowledge.source import read
 from uenvtool.knowledge.system import load_system
+from uenvtool.knowledge.yamltree import read
 
 pytestmark = pytest.mark.real
 GROWTH = Path(__file__).parent / "growth"

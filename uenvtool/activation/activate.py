@@ -15,8 +15,8 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import SYSTEM
+from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.system import concrete_systems
-from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, known_facts, settings_for
 
 JSON = "json"

@@ -11,6 +11,7 @@ from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
+from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
 from uenvtool.knowledge.tuning import (
@@ -28,7 +29,6 @@ from uenvtool.knowledge.tuning import (
     load_all,
     load_sources,
 )
-from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, known_facts, settings_for, value_text
 
 POLICIES = {

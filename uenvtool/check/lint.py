@@ -18,12 +18,12 @@ from uenvtool.core.files import is_stream, read_named, write
 from uenvtool.core.result import Result
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.kinds import RECIPE, RULES
+from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.system import System, concrete_systems, load_system
-from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, facts_of, recipe_of_label, runtimes_of, settings_of
 
 RUNTIMES = ("ce", "uenv", "apptainer", "runai")

@@ -13,7 +13,7 @@ from uenvtool.doctor.network import table
 from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
 from uenvtool.knowledge.kinds import FINDINGS
-from uenvtool.knowledge.usable import skipped_file_notes
+from uenvtool.knowledge.load import skipped_file_notes
 
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}

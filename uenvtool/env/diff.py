@@ -16,8 +16,8 @@ from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.lock import LOCK, read_lock, require_installable
 from uenvtool.knowledge.published import load_published
 from uenvtool.knowledge.recipe import Recipe
-from uenvtool.knowledge.source import read
 from uenvtool.knowledge.version import Version, versions
+from uenvtool.knowledge.yamltree import read
 
 ONLY_NAMED = (
     "a recipe names only what it asks for: a package that it does not name may still be in its lock, as a dependency; "

@@ -22,16 +22,15 @@ from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import remark, scalar
 from uenvtool.env.request import Changes, EditRequest
 from uenvtool.knowledge.checks import applied_couplings, load_recipe
-from uenvtool.knowledge.extend import load_extended
-from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.load import load_extended, package_of
 from uenvtool.knowledge.locate import Location, available, data_root, locate, shown
 from uenvtool.knowledge.new import OWNED, extending
 from uenvtool.knowledge.options import named_paths
 from uenvtool.knowledge.recipe import Recipe, read_recipe
-from uenvtool.knowledge.source import content, decoded, instead_of_file
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Versions
+from uenvtool.knowledge.yamltree import content, decoded
 
 OWN = "my-"
 """What stands before the name of a built-in recipe in the name of the one that extends it."""
@@ -60,8 +59,7 @@ def edit(request: EditRequest) -> Result:
         was = _text(path) if path.is_file() else ""
         before = was or start
         after = edited(before, request, _inherited(path, before), _places(path, before, request.pin))
-        with instead_of_file(path, after.encode()):
-            changed = load_recipe(str(path.absolute()))
+        changed = load_recipe(str(path.absolute()), after.encode())
         if not dry_run:
             files.write(path, after, keep_mode=True)
     return Result(
@@ -80,8 +78,7 @@ def is_built_in(location: Location) -> bool:
 
 def _inherited(path: Path, text: str) -> dict[str, str]:
     """Return the packages that a recipe has from what it extends, each with its group; an empty one for a pin."""
-    with instead_of_file(path, text.encode()):
-        tree = load_extended(Location(RECIPE.name_of(path), path, ""), RECIPE).tree
+    tree = load_extended(Location(RECIPE.name_of(path), path, "", text.encode()), RECIPE).tree
     own = shown(path)
     found: dict[str, str] = {}
     for pins in filter(None, (tree.get("require"), tree.get("prefer"))):
@@ -96,8 +93,7 @@ def _inherited(path: Path, text: str) -> dict[str, str]:
 def _places(path: Path, text: str, pins: Sequence[str]) -> dict[str, list[Names]]:
     if not pins:
         return {}
-    with instead_of_file(path, text.encode()):
-        recipe = read_recipe(str(path.absolute()))
+    recipe = read_recipe(str(path.absolute()), text.encode())
     held: list[tuple[str, Names, Versions | None]] = [
         *((root.spec.package, ("groups",), root.spec.versions) for root in recipe.roots),
         *((name, ("require", name), pin.version) for name, pin in recipe.require.items()),

@@ -39,11 +39,11 @@ from uenvtool.job.render import SUBMIT, job_files
 from uenvtool.job.request import JobRequest, check
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.kinds import LAUNCHER, RUNTIME
+from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
-from uenvtool.knowledge.usable import skipped_file_notes
 from uenvtool.settings import Settings, recipe_of_label, settings_for, settings_of
 
 _IS_PATH = re.compile(r"[/.]")

@@ -23,15 +23,15 @@ from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union
 
 from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.knowledge import schema
 from uenvtool.knowledge.condition import ALWAYS, Condition, ConditionSyntaxError, parse_condition
-from uenvtool.knowledge.extend import NOT_INHERITED, is_abstract, load_extended
 from uenvtool.knowledge.kinds import Kind
+from uenvtool.knowledge.load import NOT_INHERITED, is_abstract, load_extended
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.source import Node, read
+from uenvtool.knowledge.schema import check_schema
 from uenvtool.knowledge.spec import Spec, SpecSyntaxError, parse_spec
 from uenvtool.knowledge.version import Version, Versions, versions
+from uenvtool.knowledge.yamltree import Node, read
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class Binder:
             raise
         except Exception:
             for location in self.chain:
-                schema.check(read(location.path, location.shown), self.kind)
+                check_schema(read(location.path, location.shown), self.kind)
             raise
 
     def fill(self, kind: type[T], node: Node, key: str = "", /, **known: Any) -> T:

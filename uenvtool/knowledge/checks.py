@@ -67,9 +67,12 @@ def coupled_pins(recipe: Recipe, facts: Facts | None = None) -> dict[str, tuple[
     return found
 
 
-def load_recipe(name: str) -> Recipe:
-    """Return the recipe of that name or path, checked. Raises BadInput with everything that is wrong in it."""
-    recipe = read_recipe(name)
+def load_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
+    """Return the recipe of that name or path, checked. unwritten: what stands for a file that is not there yet.
+
+    Raises BadInput with everything that is wrong in it.
+    """
+    recipe = read_recipe(name, unwritten)
     checks = (_python_names, _roots_named_twice, _contradictions, _broken_couplings)
     BadInput.raise_any(problem for check in checks for problem in check(recipe))
     return recipe

@@ -12,7 +12,7 @@ from uenvtool.knowledge.bind import Binder, Key, Verbatim, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.yamltree import Node
 
 OPTIONS = "@options@"
 """The word of a build step that stands for the options that hold."""

@@ -13,8 +13,8 @@ from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.component import DebianPackages, PlacedText
 from uenvtool.knowledge.kinds import CONTAINER
 from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.schema import check
-from uenvtool.knowledge.source import parse, text
+from uenvtool.knowledge.schema import check_schema
+from uenvtool.knowledge.yamltree import parse, text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +114,7 @@ def container_of(values: Mapping[str, Any], name: str, shown: str) -> Container:
     Raises BadInput with every problem, as a file with these values would.
     """
     tree = parse(json.dumps(values, ensure_ascii=False).encode(), shown)
-    check(tree, CONTAINER.name)
+    check_schema(tree, CONTAINER.name)
     return _bound(Binder(tree, (Location(name, Path(shown), shown),), kind=CONTAINER.name))
 
 

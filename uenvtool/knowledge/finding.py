@@ -9,10 +9,10 @@ from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
+from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, usable_files
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern, any_of
-from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"
 SEVERITIES = (BROKEN, SLOW, RISK, NOTE)

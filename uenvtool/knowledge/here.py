@@ -15,8 +15,8 @@ from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.machine import this_operating_system, this_target
-from uenvtool.knowledge.source import read, text
 from uenvtool.knowledge.system import Gpu
+from uenvtool.knowledge.yamltree import read, text
 
 GPUS = Path(__file__).parent / "gpus.yaml"
 """Models of GPUs with the architecture that compilers name, for what a scheduler says of nodes elsewhere."""

@@ -12,10 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
-from uenvtool.knowledge import joins
-from uenvtool.knowledge.joins import Join, by
 from uenvtool.knowledge.schema import schema_text
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.yamltree import Node
 
 Reader = Callable[[str], object]
 """Reads the file of a name or path. Raises BadInput with everything that is wrong in it."""
@@ -29,7 +27,8 @@ class Kind:
     it; the star is the name. reader: MODULE:FUNCTION, imported when it is used, since readers need this table.
     heading: of what `list` shows beside the description; none: not listed. column: the field, if its name is another.
     listed_as: the name under which `list` shows the kind; default: its folder.
-    joined: the lists that `extends` joins, and how. pins: the mappings in which `null` drops what is inherited.
+    joined: the lists that `extends` joins, each with the fields that tell its entries apart; none: they are specs,
+    which their package tells apart. pins: the mappings in which `null` drops what is inherited.
     """
 
     name: str
@@ -39,7 +38,7 @@ class Kind:
     heading: str = ""
     column: str = ""
     listed_as: str = ""
-    joined: Mapping[str, Join] = field(default_factory=dict)
+    joined: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     pins: tuple[str, ...] = ()
 
     @property
@@ -79,11 +78,11 @@ RECIPE = Kind(
     heading="for",
     column="uarchs",
     joined={
-        "specs": joins.specs,
-        "couplings": by("when"),
-        "cves": by("id", "package"),
-        "yanked": by("package", "versions"),
-        "absent": by("reason"),
+        "specs": (),
+        "couplings": ("when",),
+        "cves": ("id", "package"),
+        "yanked": ("package", "versions"),
+        "absent": ("reason",),
     },
     pins=("require", "prefer"),
 )

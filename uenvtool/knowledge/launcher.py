@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.kinds import LAUNCHER
+from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import locate
-from uenvtool.knowledge.usable import usable_files
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

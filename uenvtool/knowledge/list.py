@@ -5,10 +5,10 @@ from __future__ import annotations
 from uenvtool.core.errors import BadInput, require_known
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import listed, wrapped
-from uenvtool.knowledge.extend import is_abstract, load_extended
 from uenvtool.knowledge.kinds import LISTED, RECIPE, SYSTEM, Kind
+from uenvtool.knowledge.load import is_abstract, load_extended
 from uenvtool.knowledge.locate import Location, available
-from uenvtool.knowledge.source import Node, read, text
+from uenvtool.knowledge.yamltree import Node, read, text
 
 MOST_NAMES = 3
 FIRST = (RECIPE.title, SYSTEM.title)

@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
-from uenvtool.knowledge.source import content, is_file
+from uenvtool.knowledge.yamltree import content
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
@@ -23,12 +23,13 @@ class Location:
 
     shown: the path as messages give it, one that can be opened from the current folder.
     logical: the path below the folder that holds a user's `recipes/` and `systems/`, or below the top of what ships:
-    the same on every machine, for generated files.
+    the same on every machine, for generated files. unwritten: what stands for the file before it is written.
     """
 
     name: str
     path: Path
     logical: str
+    unwritten: bytes | None = None
 
     @property
     def shown(self) -> str:
@@ -110,16 +111,18 @@ def available(kind: Kind, *, own: bool = True) -> dict[str, Location]:
     return dict(sorted(found.items()))
 
 
-def locate(kind: Kind, name: str, origin: Position | None = None) -> Location:
+def locate(kind: Kind, name: str, origin: Position | None = None, unwritten: bytes | None = None) -> Location:
     """Return the file of that kind and name; a name with a `/` or `.yaml` is a path. origin: the place that names it.
+
+    unwritten: what stands for the file of a path, which need not be there yet.
 
     Raises BadInput if there is none, with the nearest name and all that exist.
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
-        return _by_path(kind, Path(name), origin)
+        return _by_path(kind, Path(name), origin, unwritten)
     file = kind.pattern.replace("*", name)
     for folder, logical in search_folders(kind):
-        if is_file(folder / file):
+        if os.path.isfile(folder / file):
             return _refuse_odd(kind, Location(name, folder / file, f"{logical}/{file}"), origin)
     for folder, _ in search_folders(kind):
         path = folder / file
@@ -141,17 +144,17 @@ def _refuse_odd(kind: Kind, location: Location, origin: Position | None) -> Loca
     raise BadInput(f"{location.name!r} cannot be the name of a {kind.name}", origin, hint)
 
 
-def _by_path(kind: Kind, path: Path, origin: Position | None) -> Location:
+def _by_path(kind: Kind, path: Path, origin: Position | None, unwritten: bytes | None) -> Location:
     file = PurePath(kind.pattern).name
     in_folder = "/" in kind.pattern
     if in_folder and os.path.isdir(path):
         path = path / file
-    if not is_file(path):
+    if unwritten is None and not os.path.isfile(path):
         raise BadInput(f"{path} is not there", origin, f"name a {kind.name} or the path of its file")
     if in_folder and path.name == file:
         name = Path(os.path.abspath(path)).parent.name
-        return _refuse_odd(kind, Location(name, path, kind.file(name)), origin)
-    return _refuse_odd(kind, Location(path.stem, path, f"{kind.folder}/{path.name}"), origin)
+        return _refuse_odd(kind, Location(name, path, kind.file(name), unwritten), origin)
+    return _refuse_odd(kind, Location(path.stem, path, f"{kind.folder}/{path.name}", unwritten), origin)
 
 
 def _below(folder: Path, logical: str, kind: Kind) -> Iterator[Location]:

@@ -12,9 +12,9 @@ from pathlib import Path
 from uenvtool.core import tools
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.knowledge.bind import children
-from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
+from uenvtool.knowledge.yamltree import Node
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

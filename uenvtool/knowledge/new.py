@@ -14,13 +14,14 @@ from uenvtool.core.errors import BadInput
 from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.here import Found
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.schema import SCHEMA_FOLDER, schema_text
-from uenvtool.knowledge.source import instead_of_file
+from uenvtool.knowledge.system import load_system
 
 OWNED = "# Yours to change; made by uenvtool."
 """The first line of files that the tool makes for a user: in a checkout they lie beside the built-in ones."""
@@ -60,8 +61,8 @@ def _written(kind: Kind, name: str, lines: Sequence[str], build: str) -> Result:
         if os.path.lexists(path):
             raise BadInput(f"{path} exists", hint="choose another name, or edit that file")
         text = "\n".join([_schema_line(kind, path), OWNED, *lines, "", *_further(kind, lines)]) + "\n"
-        with instead_of_file(path, text.encode()):
-            kind.load(str(path.absolute()))
+        read = load_recipe if kind is RECIPE else load_system
+        read(str(path.absolute()), text.encode())
         files.write(path, text)
     return Result(
         data={"file": str(path)},

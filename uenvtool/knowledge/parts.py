@@ -5,7 +5,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.knowledge.locate import shown
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.yamltree import Node
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

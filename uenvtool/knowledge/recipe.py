@@ -7,15 +7,15 @@ from typing import ClassVar, Literal
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
-from uenvtool.knowledge.joins import package_of
 from uenvtool.knowledge.kinds import RECIPE
+from uenvtool.knowledge.load import package_of
 from uenvtool.knowledge.locate import Location, locate, shown
 from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
 from uenvtool.knowledge.published import PublishedTable, load_published
-from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec
 from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
+from uenvtool.knowledge.yamltree import Node, read
 
 ANY_UARCH = "any"
 MODULES = ("lmod", "tcl")
@@ -252,12 +252,14 @@ class Recipe:
         return ANY_UARCH in self.uarchs or uarch in self.uarchs
 
 
-def read_recipe(name: str) -> Recipe:
+def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
     """Return the recipe of that name or path, resolved through `extends`; its versions are not checked together.
+
+    unwritten: what stands for a file that is not there yet.
 
     Raises BadInput with every problem found, each with its position.
     """
-    binder = Binder.of(locate(RECIPE, name), RECIPE, facts=FACTS)
+    binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=FACTS)
     tree = binder.tree
     binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
     pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.kinds import SYSTEM
-from uenvtool.knowledge.locate import Location, available
-from uenvtool.knowledge.source import Node, content, parse, text
-
-KEY = "recognise"
-_BLOCK = re.compile(rb"^recognise:.*\n(?:(?:[ \t#-].*)?\n)*", re.MULTILINE)
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.yamltree import Node, read, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | Non
     """
     for name, location in available(SYSTEM).items():
         try:
-            found = list(markers(_tree(location)))
+            found = list(markers(read(location.path, location.shown)))
         except (BadInput, AttributeError, TypeError):
             continue  # its problems are shown when somebody names it or validates it
         for marker in found:
@@ -56,23 +52,8 @@ def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | Non
     return None
 
 
-def markers(tree: Node | None) -> Iterator[Marker]:
+def markers(tree: Node) -> Iterator[Marker]:
     """Yield the signs that a file names."""
-    node = tree.get(KEY) if tree else None
+    node = tree.get("recognise")
     for child in node.value if node else ():
         yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))
-
-
-def _tree(location: Location) -> Node | None:
-    """Return a file's tree; of one that ships, which is known to be sound, the part with the signs alone, if any."""
-    data = content(location.path, location.shown)
-    if not location.is_built_in:
-        return parse(data, location.shown)
-    signs = signs_of(data)
-    return parse(signs, location.shown) if signs else None
-
-
-def signs_of(data: bytes) -> bytes:
-    """Return the part of a system's text that has its signs; empty if it has none."""
-    block = _BLOCK.search(data + b"\n")
-    return block[0] if block else b""

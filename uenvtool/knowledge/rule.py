@@ -8,10 +8,10 @@ from uenvtool.core.errors import BadInput, Position
 from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import RULES
+from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, usable_files
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.usable import duplicate_id_problems, entries_of_other_files, usable_files
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)

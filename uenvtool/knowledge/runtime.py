@@ -5,9 +5,9 @@ from typing import Literal
 
 from uenvtool.knowledge.bind import Binder, Verbatim
 from uenvtool.knowledge.kinds import RUNTIME
+from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.usable import usable_files
 
 VIEWS, SYSTEM = "views", "system"
 """Where the libraries of a runtime lie: in a uenv's views, or on the library path and in the system's folders."""

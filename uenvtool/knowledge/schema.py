@@ -13,7 +13,7 @@ from typing import Any
 from uenvtool.core.errors import BadInput, Problem, did_you_mean
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.source import Node
+from uenvtool.knowledge.yamltree import Node
 
 SCHEMA_FOLDER = Path(__file__).parent.parent / "schemas"
 MAX_PROBLEMS = 20
@@ -39,7 +39,7 @@ def schema_text(name: str) -> str:
     return (SCHEMA_FOLDER / f"{name}.json").read_text(encoding="utf-8")
 
 
-def check(tree: Node, name: str) -> None:
+def check_schema(tree: Node, name: str) -> None:
     """Check a tree against the schema called `name`; BadInput lists every problem with its position."""
     found = (
         problem for error in _validator(name).iter_errors(tree.plain()) for problem in _problems(error, tree, name)

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from uenvtool.core.errors import BadInput, require_known, unknown
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import scalar
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import KINDS, LISTED, RECIPE, kind_of
+from uenvtool.knowledge.load import load_extended
 from uenvtool.knowledge.locate import available, locate
 from uenvtool.knowledge.schema import schema_text
-from uenvtool.knowledge.source import Node, read
+from uenvtool.knowledge.yamltree import Node, read
 
 COLUMN = 60
 """Where the file and line stand, so that values and origins can be read as two columns."""

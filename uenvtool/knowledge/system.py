@@ -6,16 +6,15 @@ from typing import ClassVar, Literal
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
-from uenvtool.knowledge.extend import is_abstract
 from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
+from uenvtool.knowledge.load import is_abstract, usable_files
 from uenvtool.knowledge.locate import Location, locate
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.recognise import Marker, recognised
-from uenvtool.knowledge.source import Node, read
 from uenvtool.knowledge.spec import Spec, parse_spec
-from uenvtool.knowledge.usable import usable_files
 from uenvtool.knowledge.version import Version
+from uenvtool.knowledge.yamltree import Node, read
 
 FACTS = (
     "system",
@@ -205,12 +204,14 @@ class System:
         }
 
 
-def load_system(name: str) -> System:
+def load_system(name: str, unwritten: bytes | None = None) -> System:
     """Return the system of that name or path, resolved through `extends`.
+
+    unwritten: what stands for a file that is not there yet.
 
     Raises BadInput with every problem found, each with its position.
     """
-    binder = Binder.of(locate(SYSTEM, name), SYSTEM)
+    binder = Binder.of(locate(SYSTEM, name, unwritten=unwritten), SYSTEM)
     system = binder.whole(
         System,
         name=binder.chain[0].name,

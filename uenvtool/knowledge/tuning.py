@@ -12,16 +12,15 @@ from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
-from uenvtool.knowledge.extend import load_extended
 from uenvtool.knowledge.kinds import TUNING
+from uenvtool.knowledge.load import load_extended, usable_files
 from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.source import Node
 from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
 from uenvtool.knowledge.system import System
-from uenvtool.knowledge.usable import usable_files
 from uenvtool.knowledge.version import Version, Versions
+from uenvtool.knowledge.yamltree import Node
 
 if TYPE_CHECKING:
     from uenvtool.knowledge.recipe import Recipe

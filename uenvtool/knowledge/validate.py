@@ -9,10 +9,10 @@ from typing import Any
 from uenvtool.core.errors import BadInput, ExitCode, Position, Problem
 from uenvtool.core.result import Result
 from uenvtool.knowledge.kinds import KINDS, RECIPE, SYSTEM, kind_of, own_file
+from uenvtool.knowledge.load import check_file
 from uenvtool.knowledge.locate import locate, shown
 from uenvtool.knowledge.machine import unknown_targets
-from uenvtool.knowledge.source import read
-from uenvtool.knowledge.usable import check
+from uenvtool.knowledge.yamltree import read
 
 
 def validate(files: Iterable[Path]) -> Result:
@@ -36,7 +36,7 @@ def problems_in(path: Path) -> list[Problem]:
     try:
         tree = read(file, shown(file))
         kind = kind_of(file, tree)
-        check(kind, locate(kind, str(file.absolute())))
+        check_file(kind, locate(kind, str(file.absolute())))
         if kind is RECIPE and (home := tree.get("home")):
             locate(SYSTEM, str(home.value), home.position)
     except BadInput as error:

@@ -8,15 +8,10 @@ few lines into gigabytes.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import json
 import os
 import re
 import stat
-import zlib
-from collections.abc import Iterator, Mapping
-from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,10 +24,6 @@ MAX_DEPTH = 40
 MAX_VALUES = 100_000
 """A recipe of 10,000 packages, each with a reason, has half of it."""
 
-COMPILED = Path(__file__).parent.parent / "compiled"
-"""The trees of what ships as JSON, which is read in a quarter of the time; tools/trees.py makes them."""
-
-_unwritten: ContextVar[Mapping[str, bytes]] = ContextVar("unwritten", default={})  # noqa: B039  nobody changes it
 EXAMPLES = "`uenvtool show pytorch-2.6` prints a recipe, `uenvtool show clariden` a system"
 _INTEGER = re.compile(r"(0|-?[1-9][0-9]{0,17})\Z")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -88,61 +79,9 @@ def read(path: Path, shown: str) -> Node:
 @functools.lru_cache(maxsize=256)  # several readers want a file's tree, and nobody changes one
 def parse(data: bytes, shown: str) -> Node:
     """Return the tree of a YAML text given as bytes. Raises BadInput as `read` does."""
-    return _compiled(data, shown) or _parsed(data, shown)
-
-
-def compiled(data: bytes) -> tuple[str, str]:
-    """Return the name of a file in COMPILED, and its content, that spares a YAML text the parser from now on."""
-    return _name_compiled(data), json.dumps([decoded(data, ""), _stored(_parsed(data, ""))], separators=(",", ":"))
-
-
-def _compiled(data: bytes, shown: str) -> Node | None:
-    """Return the tree that was kept of exactly this text; None if there is none, or its file is damaged."""
-    try:
-        with open(f"{COMPILED}/{_name_compiled(data)}", encoding="ascii") as stream:
-            text, tree = json.load(stream)
-        return _restored(tree, shown) if text == data.decode() else None
-    except (OSError, ValueError, TypeError, LookupError, RecursionError):
-        return None
-
-
-def _name_compiled(data: bytes) -> str:
-    return f"{zlib.crc32(data, _this_reader()):08x}.json"
-
-
-@functools.cache
-def _this_reader() -> int:
-    """Return a number of what makes trees: those of another one do not count."""
-    return zlib.crc32(Path(__file__).read_bytes())
-
-
-def _stored(node: Node) -> list[Any]:
-    value = node.value
-    if isinstance(value, dict):
-        value = {name: _stored(child) for name, child in value.items()}
-    elif isinstance(value, list):
-        value = [_stored(child) for child in value]
-    return [value, *node.position[1:], *(node.key[1:] if node.key else ())]
-
-
-_NEW = tuple.__new__
-"""Makes a Position, of which each value has two, in a third of the time of calling the class."""
-
-
-def _restored(stored: list[Any], shown: str) -> Node:
-    value = stored[0]
-    if type(value) is dict:
-        value = {name: _restored(child, shown) for name, child in value.items()}
-    elif type(value) is list:
-        value = [_restored(child, shown) for child in value]
-    key = _NEW(Position, (shown, *stored[3:])) if len(stored) > 3 else None
-    return Node(value, _NEW(Position, (shown, stored[1], stored[2])), key)
-
-
-def _parsed(data: bytes, shown: str) -> Node:
     import yaml
 
-    loader = yaml.CSafeLoader(decoded(data, shown))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(decoded(data, shown))
     try:
         tree = _Builder(loader, shown).document()
     except yaml.YAMLError as error:
@@ -156,31 +95,12 @@ def _parsed(data: bytes, shown: str) -> Node:
     return tree
 
 
-@contextlib.contextmanager
-def instead_of_file(path: Path, data: bytes) -> Iterator[None]:
-    """Let a text stand for a file that is not written yet, so that it can be checked first."""
-    token = _unwritten.set({**_unwritten.get(), os.path.abspath(path): data})
-    try:
-        yield
-    finally:
-        _unwritten.reset(token)
-
-
-def is_file(path: Path) -> bool:
-    """Tell if a file can be read there, or a text stands for it; folders that may not be read hold none."""
-    return os.path.abspath(path) in _unwritten.get() or os.path.isfile(path)
-
-
 def content(path: Path, shown: str) -> bytes:
     """Return the bytes of a regular file, at most one more than may be read.
 
     Raises BadInput if it cannot be read; a pipe or a device, which may never end, is refused before it is.
     """
     place = Position(shown)
-    if unwritten := _unwritten.get():
-        data = unwritten.get(os.path.abspath(path))
-        if data is not None:
-            return data
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe without a writer would wait
         try:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.core.errors import BadInput
-from uenvtool.knowledge.source import MAX_BYTES, parse
+from uenvtool.knowledge.yamltree import MAX_BYTES, parse
 
 
 def problem(data: str | bytes) -> str:

@@ -1,0 +1,308 @@
+"""A file of knowledge with all that it extends, as one tree; and which files of a kind can be used.
+
+With `extends` names are laid over names. A list that its kind joins (such as the specs of a group) is joined with the
+one below. Any other value replaces the one below; in a mapping of pins `null` drops what is inherited.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
+from uenvtool.knowledge.kinds import Kind
+from uenvtool.knowledge.locate import Location, available, locate
+from uenvtool.knowledge.schema import check_schema
+from uenvtool.knowledge.spec import SpecSyntaxError, parse_spec
+from uenvtool.knowledge.yamltree import Node, content, parse, read
+
+MAX_CHAIN = 16
+"""Files that extend one another. Nobody can follow more, and each one is read for every command."""
+NOT_INHERITED = ("extends", "abstract", "remove")
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendedTree:
+    """A tree with everything that it inherits.
+
+    chain: the files that it came from, nearest first. removed: the packages that a file of the chain leaves out of what
+    it extends.
+    """
+
+    tree: Node
+    chain: tuple[Location, ...]
+    removed: frozenset[str] = frozenset()
+
+
+def is_abstract(tree: Node) -> bool:
+    """Tell if a file exists to be extended only."""
+    abstract = tree.get("abstract")
+    return abstract is not None and abstract.value is True
+
+
+def load_extended(location: Location, kind: Kind) -> ExtendedTree:
+    """Read a file and all that it extends as one tree; what does not ship is checked against its schema.
+
+    Raises BadInput for what is wrong in any of the files, and for a circle.
+    """
+    return _load(location, kind, {os.path.realpath(location.path): location}, {})
+
+
+def _load(location: Location, kind: Kind, chain: dict[str, Location], loaded: dict[str, ExtendedTree]) -> ExtendedTree:
+    """Return a file with what it extends.
+
+    chain: the files that lead to it, by their real paths; it is the last. loaded: what was read already, in which a
+    file that several others extend is found.
+    """
+    key = next(reversed(chain))
+    if key in loaded:
+        return loaded[key]
+    tree = _tree(location, kind)
+    ancestors: list[Location] = []
+    merged: Node | None = None
+    removed = {str(node.value) for node in _list(tree.get("remove"))}
+    for real, parent in _parents(tree, location, kind, chain):
+        extended = _load(parent, kind, {**chain, real: parent}, loaded)
+        merged = extended.tree if merged is None else _laid_over(extended.tree, merged, kind)
+        ancestors = [*extended.chain, *(other for other in ancestors if other not in extended.chain)]
+        removed |= extended.removed
+    if merged is not None:
+        tree = _laid_over(tree, _without_removed(merged, tree), kind)
+    elif tree.get("remove") is not None:
+        place = tree.value["remove"].key
+        raise BadInput("`remove` without `extends`", place, "leave it out: nothing is inherited here")
+    loaded[key] = ExtendedTree(tree, (location, *ancestors), frozenset(removed))
+    return loaded[key]
+
+
+def _tree(location: Location, kind: Kind) -> Node:
+    data = content(location.path, location.shown) if location.unwritten is None else location.unwritten
+    return parse(data, location.shown) if location.is_built_in else _checked_tree(data, location.shown, kind.name)
+
+
+@functools.lru_cache(maxsize=1024)  # `list` reads all files, and many of them extend the same ones
+def _checked_tree(data: bytes, shown: str, schema: str) -> Node:
+    tree = parse(data, shown)
+    check_schema(tree, schema)
+    return tree
+
+
+def _parents(
+    tree: Node, location: Location, kind: Kind, chain: Mapping[str, Location]
+) -> Iterator[tuple[str, Location]]:
+    """Yield the files that a file extends, each with its real path."""
+    for node in _list(tree.get("extends")):
+        name = node.value
+        if "/" in name and not name.startswith("/"):
+            name = str(location.path.parent / name)
+        if len(chain) > MAX_CHAIN:
+            hint = "let it extend one of those directly"
+            raise BadInput(f"`extends` leads through more than {MAX_CHAIN} files", node.position, hint)
+        parent = locate(kind, name, node.position)
+        real = os.path.realpath(parent.path)
+        if real in chain:
+            names = " -> ".join([*(seen.name for seen in chain.values()), parent.name])
+            raise BadInput(f"`extends` goes in a circle: {names}", node.position, "remove one of these `extends`")
+        yield real, parent
+
+
+def _laid_over(upper: Node, lower: Node, kind: Kind, name: str = "") -> Node:
+    if isinstance(upper.value, dict) and "url" in upper.value:
+        return upper  # a pinned git repository: half of one and half of another would be neither
+    if isinstance(upper.value, dict) and isinstance(lower.value, dict):
+        merged = {key: child for key, child in lower.value.items() if name or key not in NOT_INHERITED}
+        for key, child in upper.value.items():
+            below = merged.get(key)
+            if name in kind.pins and child.value is None:
+                if below is None:
+                    raise BadInput([unknown("pin to drop", key, merged, child.key)])
+                del merged[key]
+            else:
+                merged[key] = child if below is None else _laid_over(child, below, kind, key)
+        return Node(merged, upper.position, upper.key)
+    if name in kind.joined and isinstance(upper.value, list) and isinstance(lower.value, list):
+        fields = kind.joined[name]
+        joined = _joined_by(fields, upper.value, lower.value) if fields else _joined_specs(upper.value, lower.value)
+        return Node(joined, upper.position, upper.key)
+    return upper
+
+
+def _joined_by(fields: tuple[str, ...], above: list[Node], below: list[Node]) -> list[Node]:
+    """Return both lists; an entry replaces the one below in which these fields have the same text."""
+    entries = {tuple(str(entry.value[name].value) for name in fields): entry for entry in (*below, *above)}
+    return list(entries.values())
+
+
+def _joined_specs(above: list[Node], below: list[Node]) -> list[Node]:
+    """Lay each spec over that of the same package, variant by variant; with `replace: true` it takes its place.
+
+    Of several specs of one package with different conditions, a spec without one is laid over each, a
+    spec with a condition over the one that has the same condition.
+    """
+    joined = list(below)
+    for entry in above:
+        package = package_of(entry)
+        same = [index for index, other in enumerate(joined) if package_of(other) == package]
+        if _field(entry, "replace"):
+            joined = [other for other in joined if package_of(other) != package]
+            joined.insert(same[0] if same else len(joined), entry)
+            continue
+        when = _field(entry, "when")
+        fitting = [index for index in same if when is None or _field(joined[index], "when") == when]
+        for index in fitting:
+            joined[index] = _spec_over(entry, joined[index])
+        if not fitting:
+            joined.append(entry)
+    return joined
+
+
+def _spec_over(entry: Node, below: Node) -> Node:
+    """Return an entry with the variants, the reason and the condition of the one below that it does not have itself."""
+    node = _spec_node(entry)
+    try:
+        spec = parse_spec(node.value).over(parse_spec(_spec_node(below).value))
+    except SpecSyntaxError:
+        return entry  # reported with its column when the recipe is read
+    fields = {**_fields(below), **_fields(entry), "spec": replace(node, value=spec.text)}
+    return Node(fields, entry.position, entry.key)
+
+
+def package_of(entry: Node) -> str:
+    """Return the package that an entry of a list of specs is about."""
+    node = _spec_node(entry)
+    try:
+        return parse_spec(node.value).package or node.value
+    except SpecSyntaxError:
+        return str(node.value)  # reported with its column when the recipe is read
+
+
+def _spec_node(entry: Node) -> Node:
+    node: Node = entry.value["spec"] if isinstance(entry.value, dict) else entry
+    return node
+
+
+def _fields(entry: Node) -> dict[str, Node]:
+    return entry.value if isinstance(entry.value, dict) else {}
+
+
+def _field(entry: Node, name: str) -> object:
+    node = _fields(entry).get(name)
+    return node.value if node else None
+
+
+def _without_removed(lower: Node, upper: Node) -> Node:
+    """Return what is inherited without the packages under `remove`. Raises BadInput for one that is not in it."""
+    names = {str(node.value): node for node in _list(upper.get("remove"))}
+    if not names:
+        return lower
+    known = set(_packages(lower))
+    BadInput.raise_any(
+        unknown("package to remove", name, known, node.position, listed_by="uenvtool show RECIPE")
+        for name, node in names.items()
+        if name not in known
+    )
+    tree = dict(lower.value)
+    for pins in ("require", "prefer"):
+        if pins in tree:
+            left = {name: node for name, node in tree[pins].value.items() if name not in names}
+            tree[pins] = replace(tree[pins], value=left)
+    if "groups" in tree:
+        groups = dict(tree["groups"].value)
+        for name, group in groups.items():
+            if (specs := group.get("specs")) is not None:
+                kept = [entry for entry in specs.value if package_of(entry) not in names]
+                groups[name] = replace(group, value={**group.value, "specs": replace(specs, value=kept)})
+        tree["groups"] = replace(tree["groups"], value=groups)
+    return replace(lower, value=tree)
+
+
+def _packages(tree: Node) -> Iterator[str]:
+    for pins in ("require", "prefer"):
+        yield from tree.value[pins].value if pins in tree.value else ()
+    for group in tree.value["groups"].value.values() if "groups" in tree.value else ():
+        yield from map(package_of, _list(group.get("specs")))
+
+
+def _list(node: Node | None) -> list[Node]:
+    if node is None or node.value is None:
+        return []
+    return node.value if isinstance(node.value, list) else [node]
+
+
+def check_file(kind: Kind, location: Location) -> None:
+    """Read a file as what its kind is; an abstract one, which lacks parts, as far as its schema goes.
+
+    Raises BadInput with everything that is wrong in it.
+    """
+    tree = read(location.path, location.shown)
+    check_schema(tree, kind.name)
+    if is_abstract(tree):
+        load_extended(location, kind)
+    else:
+        kind.load(str(location.path))
+
+
+def usable_files(kind: Kind) -> dict[str, Location]:
+    """Return the files of a kind by name, without broken ones of the user's; a built-in one that they hide counts.
+
+    A broken file, which nobody named, stands in no command's way.
+    """
+    files = available(kind)
+    broken = {location.name for location, _ in _broken_files(kind)}
+    if not broken:
+        return files
+    unbroken = {name: location for name, location in files.items() if name not in broken}
+    return dict(sorted({**available(kind, own=False), **unbroken}.items()))
+
+
+def skipped_file_notes(*kinds: Kind) -> tuple[str, ...]:
+    """Return a remark for each file of the user's of these kinds that `usable_files` leaves out."""
+    return tuple(
+        f"ignored: {problem.position or location.shown}: {problem.message}; "
+        f"`uenvtool validate {location.shown}` says more"
+        for kind in kinds
+        for location, problem in _broken_files(kind)
+    )
+
+
+def _broken_files(kind: Kind) -> Iterator[tuple[Location, Problem]]:
+    """Yield the broken files of the user's of a kind, each with the first thing that is wrong in it."""
+    for location in available(kind).values():
+        if not location.is_built_in:
+            try:
+                check_file(kind, location)
+            except BadInput as error:
+                yield location, error.problems[0]
+
+
+class HasPosition(Protocol):
+    """An entry of a file, which knows where it stands."""
+
+    @property
+    def position(self) -> Position: ...
+
+
+Entry = TypeVar("Entry", bound=HasPosition)
+
+
+def entries_of_other_files(
+    kind: Kind, name: str, entries: Callable[[Location], Mapping[str, Entry]]
+) -> dict[str, Entry]:
+    """Return what the other files of a kind have, by id; a broken one, which nobody named, has nothing."""
+    found: dict[str, Entry] = {}
+    for other, location in available(kind).items():
+        if other != name:
+            with contextlib.suppress(BadInput):
+                found.update(entries(location))
+    return found
+
+
+def duplicate_id_problems(own: Mapping[str, Entry], others: Mapping[str, Entry], what: str = "") -> Iterator[Problem]:
+    """Yield a problem for each id that another file has too. what: what the ids are of, as a message begins."""
+    for name in own:
+        if name in others:
+            yield Problem(f"{what}{name} is also at {others[name].position}", own[name].position, "rename it")
