@@ -43,8 +43,8 @@ def calls_in(path: Path) -> set[str]:
     return {ast.unparse(node.func) for node in nodes_of(path) if isinstance(node, ast.Call)}
 
 
-def test_processes_start_in_tools_alone() -> None:
-    assert [path.name for path in SOURCES if "subprocess" in imports_of(path)] == ["tools.py"]
+def test_processes_start_in_one_module_alone() -> None:
+    assert [path.name for path in SOURCES if "subprocess" in imports_of(path)] == ["processes.py"]
 
 
 def test_nothing_prints_but_the_console_and_the_entry_point() -> None:

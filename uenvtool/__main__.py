@@ -21,19 +21,19 @@ def main() -> None:
     """Run `uenvtool` and leave with its exit code."""
     _end_silently_while_loading()
     _open_standard_streams()
-    from uenvtool.core import signals as ending
+    from uenvtool.core import processes
 
     try:
         try:
-            ending.install()
+            processes.end_on_signals()
             gc.set_threshold(COLLECT_AFTER)
             _own_packages_first()
             _leave_the_owner_access()
-            ending.leave(run(sys.argv[1:]))
+            processes.leave(run(sys.argv[1:]))
         except KeyboardInterrupt:
-            ending.leave(_interrupted())
+            processes.leave(_interrupted())
     except KeyboardInterrupt:  # the signal itself, if a program that it ended told of it first
-        ending.leave(_interrupted())
+        processes.leave(_interrupted())
 
 
 def _end_silently_while_loading() -> None:
@@ -51,7 +51,7 @@ def _leave_the_owner_access() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; its exit code. Whatever goes wrong has become a message on stderr."""
-    from uenvtool.core import signals as ending
+    from uenvtool.core import processes
 
     try:
         if arguments == ["--version"]:  # answered before anything is loaded
@@ -63,11 +63,11 @@ def run(arguments: list[str]) -> int:
             code = call(arguments)
         finally:
             flush()
-        return _interrupted() if code == ending.INTERRUPTED else code
+        return _interrupted() if code == processes.INTERRUPTED else code
     except KeyboardInterrupt:
         return _interrupted()
     except Exception as error:
-        return _interrupted() if ending.has_begun() else _failed(error, with_traceback="--debug" in arguments)
+        return _interrupted() if processes.is_interrupted() else _failed(error, with_traceback="--debug" in arguments)
 
 
 def _print_version() -> int:
@@ -83,10 +83,10 @@ def _print_version() -> int:
 
 
 def _interrupted() -> int:
-    from uenvtool.core import signals as ending
+    from uenvtool.core import processes
 
-    ending.announce()
-    return ending.INTERRUPTED
+    processes.tell_interrupted()
+    return processes.INTERRUPTED
 
 
 def _failed(error: Exception, *, with_traceback: bool) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.tools import Completed
+from uenvtool.core.processes import Completed
 from uenvtool.env.runner import answer_of, remove_half_made_clones
 
 

@@ -25,7 +25,7 @@ from tests.support.overlays import pack_overlay as pack
 from tests.support.overlays import unpack
 from tests.support.samples import sampled
 from tests.support.tracing import traced
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import places
 from uenvtool.core.files.places import WORK_SUFFIX
@@ -306,9 +306,9 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
     before = sha256(image)
     site = next(venv.glob("lib/python3.*/site-packages"))
     (venv / "bin" / "link").symlink_to("tool")
-    run = tools.run
+    run = processes.run
 
-    def changing(words: list[str | Path], **options: object) -> tools.Completed:
+    def changing(words: list[str | Path], **options: object) -> processes.Completed:
         if str(words[0]).endswith("mksquashfs") and len(words) > 4:
             large = site / "tool" / "large.bin"
             changes: dict[str, Callable[[], object]] = {
@@ -326,7 +326,7 @@ def test_an_image_that_is_not_the_folder_never_gets_its_name(
             changes[damage]()
         return run(words, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(tools, "run", changing)
+    monkeypatch.setattr(processes, "run", changing)
 
     with pytest.raises(ToolFailed, match="is not what was packed"):
         pack(venv, image)

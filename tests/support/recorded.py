@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from uenvtool.core.tools import Completed
+from uenvtool.core.processes import Completed
 
 KEPT = Path(__file__).parent / "recorded.json"
 RECORD, ASK = "UENVTOOL_TEST_RECORD", "UENVTOOL_TEST_ASK"
@@ -35,7 +35,7 @@ def version_of(python: str) -> str:
 
 
 class Recorded:
-    """Stands in for `tools.run` in a test. place: the test's own folder, whose name is no part of a question."""
+    """Stands in for `processes.run` in a test. place: the test's own folder, whose name is no part of a question."""
 
     of_session: ClassVar[dict[str, Any]] = {}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.recorded import ASK, Recorded
-from uenvtool.core import tools
+from uenvtool.core import processes
 
 WHOLE = {"test_base", "test_bytecode", "test_interrupted"}
 """Modules whose tests are about what is left out here."""
@@ -22,6 +22,6 @@ def quick(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     """Leave out what other tests look at."""
     if request.config.getoption("--slow") or os.environ.get(ASK) or request.module.__name__.rpartition(".")[2] in WHOLE:
         return
-    monkeypatch.setattr(tools, "run", Recorded(tools.run, tmp_path))
+    monkeypatch.setattr(processes, "run", Recorded(processes.run, tmp_path))
     monkeypatch.setattr("uenvtool.venv.overlay._wrong", lambda folder, base: "")
     monkeypatch.setattr("uenvtool.venv.install.compile_tree", lambda python, folder, checked: 0)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.env.install import WITH_MOUNT, InstallOptions, install
 from uenvtool.env.installable import read_installable
 from uenvtool.env.program import find_spack, repository_folder
@@ -57,15 +57,15 @@ class SpackTime:
 
     def __enter__(self) -> SpackTime:
         """Count from here."""
-        self.seconds, self.lines, self.usual = 0.0, 0, tools.run
-        tools.run = self.run
+        self.seconds, self.lines, self.usual = 0.0, 0, processes.run
+        processes.run = self.run
         return self
 
     def __exit__(self, *_: object) -> None:
         """Count no more."""
-        tools.run = self.usual
+        processes.run = self.usual
 
-    def run(self, *words: object, on_line: tools.LineHandler | None = None, **more: object) -> tools.Completed:
+    def run(self, *words: object, on_line: processes.LineHandler | None = None, **more: object) -> processes.Completed:
         """A run; the time in which a line of it is followed is ours, and is not counted."""
         following = 0.0
 

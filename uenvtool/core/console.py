@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TextIO
 
-from uenvtool.core import signals
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.result import Result, Step, Table
 from uenvtool.core.words import wrapped
@@ -97,7 +97,7 @@ def progress(title: str) -> Iterator[Step]:
 
     def kept(step: str) -> str:
         """Return a step, and keep it for who interrupts the work."""
-        signals.doing[:] = [printable(text) for text in (title, step) if text]
+        processes.doing[:] = [printable(text) for text in (title, step) if text]
         return step
 
     kept("")

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.core.session import loaded_views
 
@@ -22,7 +22,7 @@ def require_program(program: str) -> None:
 def require_sbatch() -> None:
     """Raise ToolMissing if sbatch is not here, BadInput if it would fail in this shell."""
     require_program("sbatch")
-    if loaded_views(os.environ) and "--uenv-passthrough" in tools.run(["sbatch", "--help"]).stdout:
+    if loaded_views(os.environ) and "--uenv-passthrough" in processes.run(["sbatch", "--help"]).stdout:
         raise BadInput(
             "a uenv is loaded in this shell, and uenv v10 makes sbatch fail there",
             hint="leave it (exit) and submit then, since the job loads its own; or `sbatch --uenv-passthrough=ignore`",
@@ -34,7 +34,7 @@ def submitted(words: Sequence[str], script: str | Path, *, program: str) -> str:
 
     program: what has to take the job, as a user calls it. Raises ToolFailed if it does not.
     """
-    done = tools.run([*words, script])
+    done = processes.run([*words, script])
     if done.code != 0:
         hint = f"the job is in {script}: `{done.command}`"
         raise ToolFailed(f"{program} did not take the job: {done.reason}", hint=hint)

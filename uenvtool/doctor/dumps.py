@@ -11,7 +11,7 @@ from pathlib import Path
 from string import digits
 from typing import Any, NamedTuple
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.doctor.secrets import without_secrets
 
 READER = Path(__file__).parent / "scripts" / "dump.py"
@@ -104,7 +104,7 @@ def read_dumps(paths: Sequence[Path]) -> tuple[list[RankDump], list[str], set[in
 
 
 def _rows(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    done = tools.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=MOST_MEMORY)
+    done = processes.run([sys.executable, "-I", READER, *map(os.path.abspath, paths)], memory_bytes=MOST_MEMORY)
     lines = done.stdout.splitlines()
     yield from map(json.loads, lines)
     for path in paths[len(lines) :]:

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.elf import Needs, needs_of
 from uenvtool.core.errors import UenvtoolError
 from uenvtool.doctor import machine
@@ -60,7 +60,7 @@ def _providers(environ: Mapping[str, str]) -> frozenset[str] | None:
     """Return the networks that libfabric offers, by its own program, if one is asked for."""
     program = shutil.which("fi_info", path=environ.get("PATH")) if environ.get("FI_PROVIDER") else None
     try:
-        answer = tools.run([program, "-l"], env=environ) if program else None
+        answer = processes.run([program, "-l"], env=environ) if program else None
     except UenvtoolError:
         return None
     if answer is None or answer.code != 0:

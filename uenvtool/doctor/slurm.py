@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.doctor.nodes import expanded
 
@@ -171,5 +171,5 @@ def _answer(words: Sequence[str]) -> str:
     """Return what a command of Slurm's prints; nothing if it is not here, or fails."""
     if shutil.which(words[0]) is None:
         return ""
-    answer = tools.run(words)
+    answer = processes.run(words)
     return answer.stdout if answer.code == 0 else ""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, last_lines, make_folder, remove_tree, write
-from uenvtool.core.tools import run
+from uenvtool.core.processes import run
 from uenvtool.env.folder import MODULES
 from uenvtool.env.install import WITH_MOUNT, WORK, InstallOptions, configuration, judged, sandboxed, staged_folder
 from uenvtool.env.installable import Installable

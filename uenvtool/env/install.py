@@ -13,8 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write_all
+from uenvtool.core.processes import Completed
 from uenvtool.core.result import Step
-from uenvtool.core.tools import Completed
 from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
 from uenvtool.env.installable import Installable
 from uenvtool.env.program import Spack

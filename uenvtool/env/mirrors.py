@@ -7,7 +7,7 @@ from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import scratch_folder
-from uenvtool.core.tools import Completed, run
+from uenvtool.core.processes import Completed, run
 from uenvtool.env.explain_failure import no_key
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import answer_of, spack_variables, write_scope

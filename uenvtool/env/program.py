@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
 from uenvtool.knowledge.parts import GitPin
 from uenvtool.knowledge.version import Version
@@ -114,20 +114,25 @@ def deviations(spack: Spack | None, pin: GitPin, repos: Mapping[str, Path], pins
 
 def _is_at(folder: Path, paths: tuple[str, ...]) -> bool:
     """Tell if a folder lies in its checkout where its pin says, if that says it: a copy is of another repository."""
-    within = tools.run(["git", "-C", folder, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
+    within = (
+        processes.run(["git", "-C", folder, "rev-parse", "--show-prefix"]) if paths and shutil.which("git") else None
+    )
     return within is None or within.stdout.strip().rstrip("/") in paths
 
 
 def _commit(folder: Path, file: str, revision: str) -> str:
     """Return the commit of a revision where git has a file of the folder; "" if it has not, or is not here."""
-    if shutil.which("git") is None or tools.run(["git", "-C", folder, "ls-files", "--error-unmatch", file]).code != 0:
+    if (
+        shutil.which("git") is None
+        or processes.run(["git", "-C", folder, "ls-files", "--error-unmatch", file]).code != 0
+    ):
         return ""
-    done = tools.run(["git", "-C", folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
+    done = processes.run(["git", "-C", folder, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"])
     return done.stdout.strip() if done.code == 0 else ""
 
 
 def _checked(program: Path, found_by: str) -> Spack:
-    completed = tools.run([program, "--version"])
+    completed = processes.run([program, "--version"])
     match = re.match(r"\s*([0-9][\w.]*)", completed.stdout)
     if completed.code != 0 or not match:
         hint = "Spack needs Python and git; name another one with --spack"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import remove_tree, write, write_all
 from uenvtool.core.result import Step
@@ -53,15 +53,17 @@ class Runner:
         return list(map(str, [*self.prefix, self.spack.program, *options, *words]))
 
     def run(
-        self, *words: str | Path, on_step: Step | None = None, on_line: tools.LineHandler | None = None
-    ) -> tools.Completed:
+        self, *words: str | Path, on_step: Step | None = None, on_line: processes.LineHandler | None = None
+    ) -> processes.Completed:
         """Run a command of Spack to its end; its exit code is the caller's to judge.
 
         on_step takes each line in which Spack says what it does, on_line every line. Raises ToolFailed if
         Spack does not start.
         """
         remove_half_made_clones()
-        return tools.run(self.command(*words), env=spack_variables(self.variables), on_line=on_line or _steps(on_step))
+        return processes.run(
+            self.command(*words), env=spack_variables(self.variables), on_line=on_line or _steps(on_step)
+        )
 
 
 def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
@@ -78,14 +80,14 @@ def prepared(spack: Spack, texts: Mapping[str, str], sections: Mapping[str, obje
     return Runner(spack=spack, folder=folder, scope=scope)
 
 
-def kept_output(completed: tools.Completed, log: Path, place: str, shown: str) -> str:
+def kept_output(completed: processes.Completed, log: Path, place: str, shown: str) -> str:
     """Return what a Spack that failed printed; a log has it too, with the command. shown: what stands for a place."""
     output, command = (text.replace(place, shown) for text in (completed.stdout + completed.stderr, completed.command))
     write(log, f"$ {command}\n{output}\nexit code {completed.code}\n")
     return output
 
 
-def answer_of(completed: tools.Completed) -> Any:
+def answer_of(completed: processes.Completed) -> Any:
     """Return what a script of ours printed last in Spack's Python, which is JSON.
 
     Raises ToolFailed if it printed anything else.
@@ -135,7 +137,7 @@ def _is_half(folder: Path) -> bool:
     return False
 
 
-def _steps(on_step: Step | None) -> tools.LineHandler | None:
+def _steps(on_step: Step | None) -> processes.LineHandler | None:
     if on_step is None:
         return None
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, working_folder
 from uenvtool.image.pseudo import header_bytes
@@ -120,7 +120,7 @@ def _compile(
 def _output(python: Sequence[str | Path], *words: str | Path) -> str:
     """Run a Python without what changes how it starts; sets have one order (hash seed)."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    completed = tools.run([*python, "-S", "-B", *words], env={**env, "PYTHONHASHSEED": "0"})
+    completed = processes.run([*python, "-S", "-B", *words], env={**env, "PYTHONHASHSEED": "0"})
     if completed.code != 0:
         hint = "load the overlay's base, and run it again"
         raise ToolFailed(f"{python[-1]} cannot compile: {completed.reason}", hint=hint)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from uenvtool.core import files, tools
+from uenvtool.core import files, processes
 from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolMissing, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
@@ -98,7 +98,7 @@ def _mounted(request: ImageRequest) -> str:
     if not Path(mount).is_dir():
         raise BadInput(f"the mount point {mount} does not exist here", hint=f"make it: `mkdir {mount}` as root")
     with files.scratch_folder() as folder:
-        done = tools.run([sys.executable, WITH_MOUNT, folder, mount, "true"])
+        done = processes.run([sys.executable, WITH_MOUNT, folder, mount, "true"])
     if done.code != 0:
         hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
         raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image.programs import find_program
 
@@ -47,7 +47,7 @@ def listing(image: Path, below: Sequence[str] = ()) -> list[Listed]:
     token = secrets.token_hex(16).encode()  # no name in the image can have it: so it shows where a name begins
     words: list[str | Path] = [find_program("unsquashfs"), *limits(), "-lln", "-d", token.decode(), image, *below]
     env = {**os.environ, "TZ": "UTC0"}  # with a zone of the machine's it looks at /etc/localtime for every name
-    with damage_said_of(image), tools.reading(words, env=env, memory_bytes=MEMORY_BYTES) as stream:
+    with damage_said_of(image), processes.reading(words, env=env, memory_bytes=MEMORY_BYTES) as stream:
         return list(_entries(_pieces(stream, image), token))
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 from dataclasses import dataclass
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolMissing
 from uenvtool.core.session import loaded_views
 
@@ -77,5 +77,5 @@ def find_program(name: str) -> str:
 
 
 def _output(program: str, option: str) -> str:
-    completed = tools.run([program, option])
+    completed = processes.run([program, option])
     return completed.stdout + completed.stderr

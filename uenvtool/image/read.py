@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool.core import files, tools
+from uenvtool.core import files, processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.image import listing as listings
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
@@ -108,7 +108,7 @@ def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
     """Take some of an image's files into a new folder. Raises ToolFailed if unsquashfs fails."""
     options = [*listings.limits(), "-no-progress", "-no-xattrs"]
     words: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
-    completed = tools.run(words, memory_bytes=listings.MEMORY_BYTES)
+    completed = processes.run(words, memory_bytes=listings.MEMORY_BYTES)
     if completed.code != 0 or not folder.is_dir():
         lines = [line for line in completed.stderr.splitlines() if line.strip()]
         reason = lines[0] if lines else f"exit code {completed.code}"

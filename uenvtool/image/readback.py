@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
 from uenvtool.image.pseudo import read_definition, read_header
@@ -25,7 +25,7 @@ HINT = "the old image, if any, is as it was; pack again, and check the disk if i
 def read_back(programs: Programs, image: Path, tree: Tree, epoch: int) -> None:
     """Read an image whole. Raises ToolFailed if it is not the tree."""
     words: list[str | Path] = [programs.unsquashfs, *_QUEUES, "-no-progress", "-quiet", "-pf", programs.stream, image]
-    with tools.reading(words) as stream:
+    with processes.reading(words) as stream:
         header = _header(stream, tree)
         read = 0
         for name, offset, size in _files(header, tree.expected, epoch) if header else ():

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.listing import MEMORY_BYTES, SYMLINK, Listed, damage_said_of, limits
 from uenvtool.image.programs import find_programs
@@ -50,7 +50,7 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
     options = [*limits(), "-no-progress", "-quiet", "-no-xattrs"]
     words: list[str | Path] = [programs.unsquashfs, *options, "-pf", programs.stream, image]
     broken = sum(entry.name.count(b"\n") + entry.target.count(b"\n") for entry in entries)
-    with damage_said_of(image), tools.reading(words, memory_bytes=MEMORY_BYTES) as stream:
+    with damage_said_of(image), processes.reading(words, memory_bytes=MEMORY_BYTES) as stream:
         header = read_header(stream, lines=1 + len(entries) + broken)
         files = _files_with_line_breaks(header, entries) if broken else _files(header)
         yield from _contents(stream, files, image)

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from uenvtool.core import signals as ending
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
@@ -137,7 +137,7 @@ def walk(folder: Path, *, left_out: Collection[bytes] = (), skipped: Collection[
     root = os.fsencode(folder)
     try:
         while waiting:
-            if ending.has_begun():  # in a thread nothing else says so
+            if processes.is_interrupted():  # in a thread nothing else says so
                 raise KeyboardInterrupt
             parent = waiting.pop()
             with os.scandir(root + b"/" + parent) as children:

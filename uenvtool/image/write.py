@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill
 from uenvtool.image.programs import Programs
@@ -31,7 +31,7 @@ def write_image(programs: Programs, tree: Tree, image: Path, scratch: Path, epoc
     words += _exclusions(tree, scratch)
     for file in write_pseudo_files(tree, programs, epoch, scratch):
         words += ["-pf", file]
-    completed = tools.run(words, env=_environ())
+    completed = processes.run(words, env=_environ())
     if completed.code != 0 or not image.is_file():
         reason = _reason(completed)
         remedy = "free space, or choose another place; " if "space" in reason or "quota" in reason else ""
@@ -58,7 +58,7 @@ def _environ() -> dict[str, str]:
     return {**kept, "LC_ALL": "C"}
 
 
-def _reason(completed: tools.Completed) -> str:
+def _reason(completed: processes.Completed) -> str:
     lines = [line.strip() for line in (completed.stderr + "\n" + completed.stdout).splitlines() if line.strip()]
     errors = [line for line in lines if "rror" in line or "FATAL" in line or "ailed" in line or "space" in line]
     return "; ".join(errors[:2]) or (lines[-1] if lines else f"exit code {completed.code}")

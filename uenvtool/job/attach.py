@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import AnswerIsNo, BadInput, ToolFailed, ToolMissing
 from uenvtool.core.session import mounted_images
 
@@ -45,7 +45,7 @@ def attach(job: str, rank: int, command: Sequence[str], environ: Mapping[str, st
             hint="a rank has RANK or SLURM_PROCID in its environment; `squeue --me` shows what runs",
         )
     words = [word.replace(PID, str(chosen.pid)) for word in command]
-    tools.become([*step_words(job, chosen, has_terminal=sys.stdin.isatty() and not words), *words], environ)
+    processes.become([*step_words(job, chosen, has_terminal=sys.stdin.isatty() and not words), *words], environ)
 
 
 def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
@@ -54,7 +54,7 @@ def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
         raise BadInput(f"{job} is not the number of a job", hint="`squeue --me` shows yours")
     if shutil.which("srun", path=environ.get("PATH")) is None:
         raise ToolMissing("srun is not here", hint="run it on a login node of the cluster, or in the job")
-    nodes = tools.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
+    nodes = processes.run(["squeue", "--noheader", "--format=%D", f"--jobs={job}", "--states=RUNNING"], env=environ)
     count = nodes.stdout.split()
     if nodes.code != 0 and "Invalid job id" not in nodes.stderr:
         why = f"squeue does not say where job {job} runs: {nodes.reason}"
@@ -63,7 +63,7 @@ def ranks_of(job: str, environ: Mapping[str, str]) -> list[Rank]:
         raise AnswerIsNo(f"job {job} does not run", hint="`squeue --me` shows what runs")
     step = ["srun", f"--jobid={job}", "--overlap", f"--nodes={count[0]}", f"--ntasks={count[0]}"]
     plain = {name: value for name, value in environ.items() if not name.startswith("UENV_")}  # its plugin mounts again
-    answer = tools.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
+    answer = processes.run([*step, "--cpu-bind=none", "bash", "-c", _script("find-ranks.sh"), "uenvtool"], env=plain)
     if answer.code != 0:
         raise ToolFailed(f"no step can be started in job {job}: {answer.stderr.strip()}", hint="srun --overlap does it")
     found = [Rank(**json.loads(line)) for line in answer.stdout.splitlines() if line.startswith("{")]

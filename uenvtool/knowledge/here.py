@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
@@ -197,5 +197,5 @@ def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Seq
 
 def _printed(program: str, *arguments: str) -> str:
     path = shutil.which(program)
-    answer = tools.run([path, *arguments]) if path else None
+    answer = processes.run([path, *arguments]) if path else None
     return answer.stdout if answer and answer.code == 0 else ""

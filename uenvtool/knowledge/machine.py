@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import Position, Problem, unknown
 from uenvtool.knowledge.bind import children
 from uenvtool.knowledge.spec import parse_spec
@@ -127,7 +127,7 @@ def _libraries_and_tools() -> dict[str, SystemPackage]:
 
 def _answer(tool: Tool, program: str | None) -> tuple[str, str] | None:
     """Return the version and the prefix of a program; None if it is not what is needed."""
-    answer = tools.run([program, *tool.arguments]) if program else None
+    answer = processes.run([program, *tool.arguments]) if program else None
     match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None
     if program is None or match is None:
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.words import canonical
 from uenvtool.venv.where import CONTAINER, NAMED, PLAIN, UENV, FoundBase
@@ -148,16 +148,16 @@ def read_base(found: FoundBase, environ: Mapping[str, str]) -> Base:
     )
 
 
-def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, tools.Completed]:
+def probe(python: str, env: Mapping[str, str], *arguments: str) -> tuple[dict[str, Any] | None, processes.Completed]:
     """Ask a Python with these variables what it is, None if it says nothing; and give what else it printed.
 
     arguments: those of probe.py. Raises ToolFailed if it cannot be started.
     """
-    completed = tools.run([python, script_path("probe.py"), *arguments], env=env)
+    completed = processes.run([python, script_path("probe.py"), *arguments], env=env)
     return marked(completed), completed
 
 
-def marked(completed: tools.Completed) -> Any:
+def marked(completed: processes.Completed) -> Any:
     """Return what a script of ours printed as JSON behind MARKER, among whatever else was printed; None if nothing."""
     lines = (line for line in completed.stdout.splitlines() if line.startswith(MARKER))
     return next((json.loads(line.removeprefix(MARKER)) for line in lines), None)

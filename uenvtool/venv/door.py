@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.session import in_container
 from uenvtool.venv import howto
@@ -63,4 +63,4 @@ def run_there(path: Path, command: Sequence[str], environ: Mapping[str, str]) ->
     words = opening_words(path, list(command) or [environ.get("SHELL") or "bash"], environ)
     if shutil.which(words[0], path=environ.get("PATH")) is None:
         raise ToolMissing(f"{words[0]} is not here, and {path} needs it to load its base", hint="load the base first")
-    tools.become(words)
+    processes.become(words)

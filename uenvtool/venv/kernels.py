@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import files, tools
+from uenvtool.core import files, processes
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.result import Result
 from uenvtool.venv.door import opening_words
@@ -40,7 +40,7 @@ def add(path: Path, name: str | None, environ: Mapping[str, str]) -> Result:
     folder = _folder(environ) / name.lower()
     if folder.exists() and _overlay_of(folder) is None:
         raise BadInput(f"another tool made the kernel {name}, {folder}", hint="choose another name with --name")
-    ran = tools.run(opening_words(path, ["python", "-c", "import ipykernel"], environ), env=environ)
+    ran = processes.run(opening_words(path, ["python", "-c", "import ipykernel"], environ), env=environ)
     if ran.code != 0:
         lacks = "ipykernel" in ran.reason
         hint = f"`uenvtool venv {path} ipykernel`" if lacks else "see that its base can be loaded here"

@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
-from uenvtool.core import quoting, tools
+from uenvtool.core import processes, quoting
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import fill, link, make_folder
 from uenvtool.core.filling import filled
@@ -89,7 +89,7 @@ def _config(base: Base, home: str) -> str:
 
 def _wrong(folder: Path, base: Base) -> str:
     """Say what is wrong with the overlay's Python; nothing if it starts on the base's standard library."""
-    completed = tools.run([folder / "bin" / "python", "-I", "-c", _CHECK])
+    completed = processes.run([folder / "bin" / "python", "-I", "-c", _CHECK])
     found = marked(completed)
     if found is None:
         return completed.reason

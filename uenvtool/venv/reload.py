@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import ToolMissing
 from uenvtool.core.session import STARTED_BY
 from uenvtool.venv.request import VenvRequest
@@ -37,7 +37,7 @@ def _in_uenv(image: str, view: str, environ: Mapping[str, str]) -> NoReturn:
     image = os.path.abspath(image) if os.path.isfile(image) else image
     words = ["run", image, f"--view={view}", "--"]
     more = {LABEL: image, STARTED_BY: shlex.join(["uenv", *words])}
-    tools.become([client, *words, *this_command(sys.argv)], {**environ, **more})
+    processes.become([client, *words, *this_command(sys.argv)], {**environ, **more})
 
 
 def this_command(words: Sequence[str]) -> list[str]:

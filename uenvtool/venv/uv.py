@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from uenvtool.core import files, tools
+from uenvtool.core import files, processes
 from uenvtool.core.errors import ToolFailed, ToolMissing, UenvtoolError
 from uenvtool.venv.base import Base
 from uenvtool.venv.requirements import UserRequest
@@ -87,7 +87,7 @@ class Uv:
             *(["--no-build-isolation"] if ALL in built else options),
             *([] if of_project else ["--project", str(self._project())]),
         ]
-        completed = tools.run([self.program, *words], env=self._environment())
+        completed = processes.run([self.program, *words], env=self._environment())
         if completed.code != 0:
             raise failure(completed.stderr)
         outside = re.search(_OUTSIDE, completed.stderr)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from uenvtool.core import tools
+from uenvtool.core import processes
 from uenvtool.core.errors import BadInput
 from uenvtool.core.files import read_bytes
 from uenvtool.core.session import View, container_name, in_container, loaded_views
@@ -177,7 +177,7 @@ def label(image: str, environ: Mapping[str, str]) -> str:
     client = shutil.which("uenv", path=environ.get("PATH"))
     if digest is None or client is None:
         return ""
-    completed = tools.run([client, "image", "ls", "--json"], env=environ)
+    completed = processes.run([client, "image", "ls", "--json"], env=environ)
     try:
         records = json.loads(completed.stdout)["records"] if completed.code == 0 else []
         names = [_LABEL_FORM.format(**record) for record in records if record["digest"] == digest[1]]

@@ -1,4 +1,4 @@
-"""A signal ends a command and all that it started, whenever it comes; what was ignored stays ignored."""
+"""Programs end with their starter: a signal ends both, whenever it comes; what was ignored stays ignored."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.samples import sampled, share
-from uenvtool.core import console, signals
+from uenvtool.core import console, processes
 
 STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; echo $$ > $$; mv $$ child; wait; sleep 99"
 """A shell program that ignores what asks it to end, and so does what it starts; a kill leaves no empty file of it."""
@@ -23,22 +22,22 @@ STUBBORN = "trap '' TERM INT HUP; sleep 99 & echo $! > $$; mv $$ grandchild; ech
 IN_MAIN = """
 import sys
 from uenvtool import __main__
-from uenvtool.core import tools
+from uenvtool.core import processes
 sys.argv = ["uenvtool", "list"]
 import uenvtool.cli
-uenvtool.cli.call = lambda words: tools.run(["bash", "-c", {program!r}]).code
+uenvtool.cli.call = lambda words: processes.run(["bash", "-c", {program!r}]).code
 __main__.main()
 """
 IN_THREADS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from uenvtool import __main__
-from uenvtool.core import tools
+from uenvtool.core import processes
 sys.argv = ["uenvtool", "list"]
 import uenvtool.cli
 def call(words):
     with ThreadPoolExecutor(2) as pool:
-        return sum(done.code for done in pool.map(tools.run, [["bash", "-c", {program!r}]] * 6))
+        return sum(done.code for done in pool.map(processes.run, [["bash", "-c", {program!r}]] * 6))
 uenvtool.cli.call = call
 __main__.main()
 """
@@ -178,44 +177,55 @@ def test_ctrl_c_gives_no_traceback_from_the_first_line_of_the_installed_script_o
     assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
 
 
-def test_the_thread_that_ends_the_process_waits_for_the_word_of_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    written: list[bytes] = []
-    begun = threading.Event()
-
-    def slow(_descriptor: int, text: bytes) -> None:
-        begun.set()
-        time.sleep(0.2)
-        written.append(text)
-
-    monkeypatch.setattr(signals, "_is_announced", False)
-    monkeypatch.setattr(signals, "doing", [])
-    monkeypatch.setattr(signals.os, "write", slow)
-    first = threading.Thread(target=signals.announce)
-    first.start()
-    begun.wait()
-
-    signals.announce()
-
-    assert written == [b"interrupted\n"]
-    first.join()
-
-
 @pytest.mark.parametrize(("started_by", "before"), [("", ""), ("uenv run image --", "uenv run image -- ")])
 def test_of_interrupted_work_it_says_how_far_it_came_and_what_goes_on_with_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], started_by: str, before: str
 ) -> None:
-    monkeypatch.setattr(signals, "_is_announced", False)
-    monkeypatch.setattr(signals, "doing", [])
+    monkeypatch.setattr(processes, "_state", processes._Interruption())
+    monkeypatch.setattr(processes, "doing", [])
     monkeypatch.setattr(sys, "argv", ["/opt/bin/uenvtool", "venv", "my env", "six"])
     monkeypatch.setenv("UENVTOOL_STARTED_BY", started_by)
     with console.progress("overlay my env") as on_step:
         on_step("resolving")
         on_step("installing")
 
-    signals.announce()
+    processes.tell_interrupted()
 
     assert capfd.readouterr().err.splitlines()[-3:] == [
         "interrupted: overlay my env: installing",
         "hint: nothing is half written; this goes on:",
         f"  {before}uenvtool venv 'my env' six",
     ]
+
+
+INTERRUPTED = """
+import concurrent.futures, os, random, signal, threading, time
+from uenvtool.core import processes
+
+chance, told = random.Random(1), 0
+for turn in range(200):
+    processes._state = processes._Interruption()
+    processes.end_on_signals()
+    timer = threading.Timer(chance.uniform(0, 0.004), os.kill, (os.getpid(), signal.SIGTERM))
+    try:
+        timer.start()
+        processes.run(["true"])
+        timer.join()
+        time.sleep(1)
+    except KeyboardInterrupt:
+        told += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    timer.join()
+processes._state = processes._Interruption()
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    codes = [done.code for done in pool.map(processes.run, [["true"]] * 4)]
+print(told, codes)
+"""
+
+
+def test_an_interruption_is_never_lost_and_never_blocks_the_next_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+
+    assert done.stdout == "200 [0, 0, 0, 0]\n", done.stderr[-2000:]
