@@ -13,7 +13,7 @@ import tomlkit
 from tests.conftest import ROOT, Cli
 from tests.support.shells import run
 from uenvtool.container.image import image_of
-from uenvtool.container.planning import planned
+from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
 from uenvtool.doctor.tuned import tuned_here
 from uenvtool.knowledge.condition import parse_condition

@@ -16,7 +16,7 @@ from tests.conftest import Cli, Write
 from tests.container.recipes import component, instructions, project, recipe, stages, started
 from tests.support.needs import skip_without
 from uenvtool.container.image import image_of
-from uenvtool.container.planning import planned
+from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
 from uenvtool.knowledge.component import load_component
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from tests.conftest import Cli, Write
 from tests.container.recipes import BASE, SHA256, component, recipe
-from uenvtool.container.identity import content_hash
-from uenvtool.container.make import tag
+from uenvtool.container.deploy import content_hash
+from uenvtool.container.image import tag
 from uenvtool.container.request import TagRequest
 
 COMPONENTS: dict[str, dict[str, Any]] = {

@@ -20,7 +20,7 @@ from uenvtool.activation import activate
 from uenvtool.activation.formats import FORMATS
 from uenvtool.activation.shells import shells
 from uenvtool.container.image import image_of
-from uenvtool.container.planning import planned as planned_container
+from uenvtool.container.plan import planned as planned_container
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import Cli
 from tests.support.images import Builder, archive, base_image, python_image, storage
 from tests.support.overlays import wheel
-from uenvtool.container.make import tag
+from uenvtool.container.image import tag
 from uenvtool.container.request import TagRequest
 
 pytestmark = [pytest.mark.real, pytest.mark.build]

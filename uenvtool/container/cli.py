@@ -17,7 +17,7 @@ def container(request: ContainerRequest) -> Result:
 
     `uenvtool container tag RECIPE` prints the image's name, with the hash of all that goes in.
     """
-    from uenvtool.container.make import make
+    from uenvtool.container.image import make
 
     return make(request)
 
@@ -25,9 +25,9 @@ def container(request: ContainerRequest) -> Result:
 @command(TagRequest)
 def tag(request: TagRequest) -> Result:
     """Print the canonical name of an image: its name, its tag, and the hash of everything that goes in."""
-    from uenvtool.container import make
+    from uenvtool.container import image
 
-    return make.tag(request)
+    return image.tag(request)
 
 
 CLASS = with_verbs({"tag": tag})

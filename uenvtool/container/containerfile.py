@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.container.plan import OUT, Argument, Command, ContainerPlan, Stage
@@ -30,27 +30,31 @@ BASE, TOOLCHAIN, LAST = "base", "toolchain", "image"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
-    """What a Containerfile is rendered with beside its plan.
+class Surroundings:
+    """What an image has beside what its plan builds.
 
-    base: the image to build on. protected: pip's names that keep their version, and those that are exceptions. again:
-    the command that makes the files anew. env: the lines of what the image sets when it runs. activation: the script
-    that sets what is unset. sign: the variable that shows that it was sourced.
+    base: the image to build on. protected: pip's names that keep their version, and those that are exceptions. env: the
+    lines of what the image sets when it runs. activation: the script that sets what is unset. sign: the variable that
+    shows that it was sourced.
     """
 
     base: str
     protected: Sequence[str]
     exceptions: Sequence[str]
-    again: str
-    labels: Mapping[str, str] = field(default_factory=dict)
     env: Sequence[str] = ()
     activation: str = ""
     sign: str = ""
 
 
-def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
-    """Return the Containerfile and the files that it copies, by name."""
-    files = {"Containerfile": "\n".join(_containerfile(plan, context)) + "\n"}
+def context_files(
+    plan: ContainerPlan, beside: Surroundings, *, labels: Mapping[str, str], again: str
+) -> dict[str, str]:
+    """Return the Containerfile and the files that it copies, by name.
+
+    again: the command that makes the files anew.
+    """
+    lines = [*_head(plan, again), *_stages(plan, beside), *_labels(labels)]
+    files = {"Containerfile": "\n".join(lines) + "\n"}
     removes = plan.container.removes
     scripts = {
         "remove.sh": bool(removes.paths or removes.packages),
@@ -59,9 +63,9 @@ def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
         "packages.py": bool(plan.container.pip),
     }
     files |= {f"scripts/{name}": template(name, "scripts") for name, is_used in scripts.items() if is_used}
-    if context.activation:
-        files["runtime/activate.sh"] = context.activation
-        files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=context.sign)
+    if beside.activation:
+        files["runtime/activate.sh"] = beside.activation
+        files["runtime/hook.sh"] = filled(template("hook.sh"), SIGN=beside.sign)
         files["runtime/entrypoint.sh"] = template("entrypoint.sh")
     folders = [folder for stage in plan.stages for folder in stage.component.libraries]
     if folders:
@@ -69,10 +73,10 @@ def context_files(plan: ContainerPlan, context: Context) -> dict[str, str]:
     return files
 
 
-def _containerfile(plan: ContainerPlan, context: Context) -> Iterator[str]:
+def _head(plan: ContainerPlan, again: str) -> Iterator[str]:
     yield "# syntax=docker/dockerfile:1"
     yield from _comment(f"{plan.name}: {plan.container.description}")
-    yield f"# For {plan.system.name}, {plan.uarch}. Made by uenvtool, again: {context.again}"
+    yield f"# For {plan.system.name}, {plan.uarch}. Made by uenvtool, again: {again}"
     if plan.stages:
         yield "#"
         width = max(len(f"{stage.name} {stage.release.version}") for stage in plan.stages)
@@ -80,14 +84,17 @@ def _containerfile(plan: ContainerPlan, context: Context) -> Iterator[str]:
             title = f"{stage.name} {stage.release.version}".ljust(width)
             yield from _comment(f"{title}  {stage.component.description}", indent="   ")
     yield ""
-    yield f"ARG BASE={context.base}"
+
+
+def _stages(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
+    yield f"ARG BASE={beside.base}"
     yield f"FROM ${{BASE}} AS {BASE}"
     yield from _removal(plan)
     if plan.stages:
         yield from _toolchain(plan)
     for stage in plan.stages:
         yield from _component(stage)
-    yield from _last(plan, context)
+    yield from _last(plan, beside)
 
 
 def _removal(plan: ContainerPlan) -> Iterator[str]:
@@ -140,7 +147,7 @@ def _fetch(name: str, release: Release) -> list[str]:
     return [*FETCH, kind, f"{name} {release.version}", release.address, revision]
 
 
-def _last(plan: ContainerPlan, context: Context) -> Iterator[str]:
+def _last(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
     yield ""
     yield "# The image: the files that are needed when it runs."
     yield f"FROM {BASE} AS {LAST}"
@@ -158,30 +165,32 @@ def _last(plan: ContainerPlan, context: Context) -> Iterator[str]:
             yield from _run(command)
     for stage in plan.stages:
         yield from (f"ENV {name}={quoting.docker(name, value)}" for name, value in stage.sets.items())
-    yield from _pip(plan, context)
-    yield from _runtime(plan, context)
-    yield "LABEL " + " \\\n      ".join(
-        f"{name}={quoting.docker(name, value)}" for name, value in context.labels.items()
-    )
+    yield from _pip(plan, beside)
+    yield from _runtime(plan, beside)
 
 
-def _pip(plan: ContainerPlan, context: Context) -> Iterator[str]:
+def _labels(labels: Mapping[str, str]) -> list[str]:
+    words = [f"{name}={quoting.docker(name, value)}" for name, value in labels.items()]
+    return ["LABEL " + " \\\n      ".join(words)]
+
+
+def _pip(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
     if not plan.container.pip:
         return
     words = [
-        *(f"--keep={pattern}" for pattern in context.protected),
-        *(f"--except={pattern}" for pattern in context.exceptions),
+        *(f"--keep={pattern}" for pattern in beside.protected),
+        *(f"--except={pattern}" for pattern in beside.exceptions),
         *plan.container.pip,
     ]
     yield "# The base keeps its own torch, and what goes with it: a second one would bring another CUDA and NCCL."
     yield from _run(_words("python3", f"{MOUNTED}packages.py", *words), mounted="packages.py")
 
 
-def _runtime(plan: ContainerPlan, context: Context) -> Iterator[str]:
-    if not context.activation:
+def _runtime(plan: ContainerPlan, beside: Surroundings) -> Iterator[str]:
+    if not beside.activation:
         return
     base = plan.container.base
-    yield from _one_step(context.env)
+    yield from _one_step(beside.env)
     yield "COPY runtime/activate.sh runtime/hook.sh runtime/entrypoint.sh /opt/uenvtool/"
     yield "COPY runtime/hook.sh /etc/profile.d/99-uenvtool.sh"
     if base and base.hooks:

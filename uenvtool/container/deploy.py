@@ -1,12 +1,12 @@
-"""What builds, tests and publishes an image: scripts for a person's shell and for pipelines; pure."""
+"""The names of an image, and the scripts that build, test and publish it, by hand and in pipelines; pure."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.container.containerfile import template
-from uenvtool.container.identity import Identity
 from uenvtool.container.plan import ContainerPlan
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
@@ -14,20 +14,54 @@ from uenvtool.core.pipeline import Job, end_of_script, gitlab
 from uenvtool.knowledge.container import NodeTest
 
 STAGES = ("build", "test", "apps", "test-apps", "publish")
+DIGITS = 32
+"""Hexadecimal digits of a hash in a tag; of the tests' hash half as many."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Identity:
+    """An image by name. content: the hash of what it is made of. tests: the hash of what it is tested with."""
+
+    image: str
+    tag: str
+    content: str
+    tests: str
+
+    @property
+    def stable(self) -> str:
+        """Return the name that users take; it is given to one image, and never again."""
+        return f"{self.image}:{self.tag}"
+
+    @property
+    def canonical(self) -> str:
+        """Return the name that says what is in the image."""
+        return f"{self.stable}-{self.content}"
+
+    @property
+    def tested(self) -> str:
+        """Return the second name that the image gets when its tests have passed."""
+        return f"{self.canonical}-tested-{self.tests}"
+
+
+def content_hash(files: Mapping[str, str], digits: int = DIGITS) -> str:
+    """Return the hash of files, name and content, in whatever order they come.
+
+    It is that of the lines `sha256sum` prints for them, sorted by name, so that anybody can make it again.
+    """
+    lines = "".join(f"{hashlib.sha256(files[name].encode()).hexdigest()}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()[:digits]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployment:
     """What these files are made of beside the plan.
 
-    variables: what the image sets, by name. srun: options of srun for it. edf: the name of its EDF. again: the
-    command that makes the files anew.
+    variables: what the image sets, by name. srun: options of srun for it. edf: the name of its EDF.
     """
 
     variables: Mapping[str, str]
     srun: Sequence[str]
     edf: str
-    again: str
 
 
 def squashfs_name(plan: ContainerPlan) -> str:
@@ -35,12 +69,12 @@ def squashfs_name(plan: ContainerPlan) -> str:
     return f"{plan.container.name}+{plan.tag}.sqsh"
 
 
-def test_script(plan: ContainerPlan, deployment: Deployment) -> str:
+def test_script(plan: ContainerPlan, deployment: Deployment, again: str) -> str:
     """Return the tests on nodes, without the name of the image: its hash is that of the tests."""
     return filled(
         template("test.sh"),
         CANONICAL=f"{plan.container.name}:{plan.tag}",
-        AGAIN=deployment.again,
+        AGAIN=again,
         OPTIONS=" ".join(map(quoting.sh_word, deployment.srun)),
         TESTS="\n".join(map(_test, plan.container.tests)) or "  :",
         VARIABLES=_printed([f"{name}={value}" for name, value in deployment.variables.items()]),
@@ -59,14 +93,13 @@ def build_script(plan: ContainerPlan, identity: Identity, again: str) -> str:
     )
 
 
-def pipeline(plan: ContainerPlan, identity: Identity, deployment: Deployment, *, base: str = "") -> dict[str, str]:
-    """Return the pipeline and the script of its steps. base: the image below, if it is ours."""
-    again = deployment.again
+def pipeline(plan: ContainerPlan, identity: Identity, edf: str, again: str, *, base: str = "") -> dict[str, str]:
+    """Return the pipeline and the script of its steps. edf: the name of the EDF. base: the image below, if ours."""
     return {
         "ci.sh": filled(
             template("ci.sh"),
             STABLE=identity.stable,
-            EDF=deployment.edf,
+            EDF=edf,
             AGAIN=again,
             END=end_of_script(),
             CANONICAL_WORD=quoting.sh_word(identity.canonical),

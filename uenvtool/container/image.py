@@ -1,22 +1,34 @@
-"""An image with all of its files and its names, from its plan."""
+"""An image with all of its files and its names, from its plan; and the use cases: written, shown, compared, named."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from uenvtool.activation import activate
 from uenvtool.activation.formats import docker_lines, edf_lines, values
-from uenvtool.container.containerfile import Context, context_files
-from uenvtool.container.deploy import Deployment, build_script, pipeline, squashfs_name, test_script
-from uenvtool.container.identity import DIGITS, Identity, content_hash
-from uenvtool.container.plan import ContainerPlan
-from uenvtool.container.request import ContainerRequest
-from uenvtool.core import quoting
+from uenvtool.container.containerfile import Surroundings, context_files
+from uenvtool.container.deploy import (
+    DIGITS,
+    Deployment,
+    Identity,
+    build_script,
+    content_hash,
+    pipeline,
+    squashfs_name,
+    test_script,
+)
+from uenvtool.container.plan import ContainerPlan, planned, unlocked
+from uenvtool.container.request import ContainerRequest, TagRequest
+from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.options import given
+from uenvtool.core.result import Result
 from uenvtool.job.render import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
@@ -27,6 +39,9 @@ EDF = "edf"
 IMAGES = "${SCRATCH}/ce-images"
 """Where an EDF finds the squashfs file, unless build.sh is told otherwise."""
 TESTS_DIGITS = DIGITS // 2
+CONTAINERS = Path("containers")
+TOLERATED = {*files.TOLERATED, "sources", "ci.toml"}
+"""Others' files beside ours: downloads for a machine without the internet, and the EDF that ci.sh makes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +51,61 @@ class Image:
     plan: ContainerPlan
     identity: Identity
     files: Mapping[str, str]
+
+
+def make(request: ContainerRequest) -> Result:
+    """Write the files of an image, compare them with what lies there, or only show them.
+
+    Raises BadInput for what is wrong in a recipe or component, or without a checksum if `locked`; AnswerIsNo if a
+    check finds differences.
+    """
+    plan = planned(request)
+    open_ends = list(unlocked(plan))
+    if request.locked:
+        BadInput.raise_any(open_ends)
+    command = again(plan, request)
+    image = image_of(plan, command, is_small=request.recipe is None)
+    folder = request.output or CONTAINERS / plan.name
+    data = {**_data(image), "folder": str(folder)}
+    notes = tuple(problem.message for problem in open_ends)
+    if request.dry_run:
+        return Result(data={**data, "files": dict(image.files)}, file=image.files["Containerfile"], notes=notes)
+    if request.check:
+        output = [] if request.output is None else ["-o", shlex.quote(os.fspath(folder))]
+        files.check_generated(folder, image.files, again=" ".join([command, *output]))
+        return Result(data={**data, "drift": None}, notes=(f"{folder} is what its inputs give",))
+    with files.locked(folder):
+        files.refuse_foreign(folder, image.files, tolerated=TOLERATED, force=request.force)
+        files.write_generated(folder, image.files)
+    return Result(
+        data={**data, "files": list(image.files)},
+        text="\n".join(str(folder / name) for name in image.files),
+        notes=(image.identity.canonical, *notes),
+        next=(f"bash {shlex.quote(str(folder / 'build.sh'))}",),
+    )
+
+
+def tag(request: TagRequest) -> Result:
+    """Return the canonical name of an image, with its hash. Raises BadInput as `make` does."""
+    files_request = ContainerRequest(recipe=request.recipe, system=request.system, uarch=request.uarch)
+    plan = planned(files_request)
+    image = image_of(plan, again(plan, files_request))
+    return Result(data=_data(image), text=image.identity.canonical)
+
+
+def _data(image: Image) -> dict[str, Any]:
+    identity = image.identity
+    return {
+        "recipe": image.plan.name,
+        "system": image.plan.system.name,
+        "uarch": image.plan.uarch,
+        "canonical": identity.canonical,
+        "tested": identity.tested,
+        "stable": identity.stable,
+        "hash": identity.content,
+        "tests_hash": identity.tests,
+        "components": image.plan.versions,
+    }
 
 
 def again(plan: ContainerPlan, request: ContainerRequest) -> str:
@@ -48,51 +118,54 @@ def again(plan: ContainerPlan, request: ContainerRequest) -> str:
 
 
 def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Image:
-    """Return the image of a plan. command: what makes its files again. is_small: it has no tests and no pipeline."""
+    """Return the image of a plan. command: what makes its files again. is_small: it has no tests and no pipeline.
+
+    The hashes in its names are of its files without that command, which says how a file was made and not what is in it.
+    """
     command = quoting.comment(command)
     below = image_of(plan.below, command) if plan.below else None
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
     activation = _activation(plan)
-    context = Context(
-        base=base,
-        protected=[rule.pattern for rule in rules()],
-        exceptions=[name for rule in rules() for name in rule.harmless],
-        again=command,
-        labels=_labels(plan, base),
-    )
-    if activation and plan.container.image:
-        command_of_script = activate.command(
-            activation, "bash", activation.uarch, activation.runtimes[0].name, activation.versions
-        )
-        context = dataclasses.replace(
-            context,
-            env=docker_lines(activation),
-            activation=activate.text(activation, "bash", command_of_script) + "\n",
-            sign=activation.images[plan.kind],
-        )
+    beside, labels = _surroundings(plan, base, activation), _labels(plan, base)
     engine = plan.system.jobs.of(_reads_edf(plan))
-    own = bool(activation and plan.kind)
-    name = f"{plan.container.name}.toml"
-    variables = dict(values(activation.for_format())) if own and activation else {}
-    srun = _srun(engine) if own else []
-    deployment = Deployment(variables=variables, srun=srun, edf=name, again=command)
-    unnamed = dataclasses.replace(deployment, again="")  # a command says how a file was made, not what is in it
+    edf = f"{plan.container.name}.toml"
+    is_own = activation is not None and bool(plan.kind)
+    deployment = Deployment(
+        variables=dict(values(activation.for_format())) if activation and plan.kind else {},
+        srun=_srun(engine) if is_own else [],
+        edf=edf,
+    )
     identity = Identity(
         image=plan.container.name,
         tag=plan.tag,
-        content=content_hash(context_files(plan, dataclasses.replace(context, again=""))),
-        tests=content_hash({"test.sh": test_script(plan, unnamed)}, TESTS_DIGITS),
+        content=content_hash(context_files(plan, beside, labels=labels, again="")),
+        tests=content_hash({"test.sh": test_script(plan, deployment, again="")}, TESTS_DIGITS),
     )
-    labels = {**context.labels, "uenvtool.hash": identity.content}
-    files = {
-        **context_files(plan, dataclasses.replace(context, labels=labels)),
-        **({name: _edf(plan, engine, activation, command)} if _reads_edf(plan) else {}),
-        "build.sh": build_script(plan, identity, command),
-    }
+    labels["uenvtool.hash"] = identity.content
+    made = context_files(plan, beside, labels=labels, again=command)
+    if _reads_edf(plan):
+        made[edf] = _edf(plan, engine, activation, command)
+    made["build.sh"] = build_script(plan, identity, command)
     if not is_small:
-        files["test.sh"] = test_script(plan, deployment)
-        files |= pipeline(plan, identity, deployment, base=below.identity.canonical if below else "")
-    return Image(plan=plan, identity=identity, files=files)
+        made["test.sh"] = test_script(plan, deployment, command)
+        made |= pipeline(plan, identity, edf, command, base=below.identity.canonical if below else "")
+    return Image(plan=plan, identity=identity, files=made)
+
+
+def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -> Surroundings:
+    protected = [rule.pattern for rule in rules()]
+    exceptions = [name for rule in rules() for name in rule.harmless]
+    if activation is None or not plan.container.image:
+        return Surroundings(base=base, protected=protected, exceptions=exceptions)
+    command = activate.command(activation, "bash", activation.uarch, activation.runtimes[0].name, activation.versions)
+    return Surroundings(
+        base=base,
+        protected=protected,
+        exceptions=exceptions,
+        env=docker_lines(activation),
+        activation=activate.text(activation, "bash", command) + "\n",
+        sign=activation.images[plan.kind],
+    )
 
 
 def _activation(plan: ContainerPlan) -> Settings | None:

@@ -1,21 +1,29 @@
-"""The plan of an image: its components in the order in which they can be built, and what each is built with; pure."""
+"""From a request to the plan of an image: its components in the order of their builds, and the commands of each."""
 
 from __future__ import annotations
 
-import graphlib
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 
+from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput, Problem, unknown
-from uenvtool.knowledge.component import OPTIONS, Component, ConditionalValue, Release, expanded
+from uenvtool.knowledge.component import OPTIONS, Component, ConditionalValue, Release, expanded, load_component
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.container import Choice, Container
-from uenvtool.knowledge.system import System
+from uenvtool.knowledge.container import Choice, Container, container_of, load_container
+from uenvtool.knowledge.kinds import COMPONENT
+from uenvtool.knowledge.locate import available
+from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.venv.requirements import checked_names
 
 OUT = "/out"
 """Where the build of a component installs."""
+_REFERENCE = re.compile(r"(?:docker://)?(?P<image>[^@]+?):(?P<tag>[^:/@]+)(?:@(?P<digest>[^@]+))?")
+_NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,21 +97,98 @@ class ContainerPlan:
         return {**(self.below.versions if self.below else {}), **own}
 
 
-def plan_container(
-    container: Container,
-    components: Mapping[str, Component],
-    system: System,
-    uarch: str,
-    *,
-    below: ContainerPlan | None = None,
-    known: Collection[str] = (),
-) -> ContainerPlan:
-    """Return the plan of a recipe for a system. components: those that it names. known: every component that exists.
+def planned(request: ContainerRequest) -> ContainerPlan:
+    """Return the plan of a request's recipe and of all that it builds on.
 
-    Raises BadInput with everything that is wrong: a version that a component does not have, a component that is
-    needed and missing, a circle, two that install one file, a condition about an unknown fact.
+    Without a system it is this one, else the recipe's home. Raises BadInput with everything that is wrong: a version
+    that a component does not have, a component that is needed and missing, a circle, two components that install one
+    file, a condition about an unknown fact.
     """
-    chosen = {choice.name: choice for choice in container.components}
+    recipes = _down_to_the_base(_recipe(request))
+    home = next((recipe.home for recipe in recipes if recipe.home), "")
+    system = _system(request.system, home)
+    if request.uarch is not None and request.uarch not in system.nodes:
+        raise BadInput([unknown(f"node type of {system.name}", request.uarch, system.nodes)])
+    uarch = request.uarch or next(iter(system.nodes))
+    known = available(COMPONENT)
+    base, *others = recipes[::-1]
+    plan = _plan(base, system, uarch, below=None, known=known)
+    for recipe in others:
+        plan = _plan(recipe, system, uarch, below=plan, known=known)
+    return plan
+
+
+def _recipe(request: ContainerRequest) -> Container:
+    """Return the recipe of a request. Raises BadInput for one that names none, or both kinds."""
+    if request.recipe is not None:
+        if request.base or request.pip or request.name:
+            raise BadInput(
+                "--from, --pip and --name go without a recipe", hint="write `from:` and `pip:` into a recipe"
+            )
+        return load_container(request.recipe)
+    if not request.base:
+        hint = "`uenvtool list containers` shows the recipes; or name an image: --from IMAGE --pip PACKAGE"
+        raise BadInput("no recipe is named", hint=hint)
+    return _on_image(request)
+
+
+def _on_image(request: ContainerRequest) -> Container:
+    """Return the recipe of an image of somebody else's with Python packages on top."""
+    found = _REFERENCE.fullmatch(request.base)
+    if found is None:
+        raise BadInput(f"--from {request.base}: no tag is named", hint=f"write for example {request.base}:25.06-py3")
+    if not request.pip:
+        raise BadInput("--from without --pip: nothing would be added", hint="--pip metatrain; it may be given again")
+    checked_names(request.pip, "--pip", "--pip metatrain")
+    words = [found["image"].rsplit("/", 1)[-1], re.split(r"[\[<>=!~;@ ]", request.pip[0])[0]]
+    name = request.name or "-".join(_NOT_IN_A_NAME.sub("-", word.lower()).strip("-") for word in words)
+    base = {"image": found["image"], "tag": found["tag"], **({"digest": found["digest"]} if found["digest"] else {})}
+    values = {
+        "description": f"{', '.join(request.pip)} on {found['image']}:{found['tag']}",
+        "base": base,
+        "name": name,
+        "pip": list(request.pip),
+    }
+    return container_of(values, name, "command line")
+
+
+def _system(name: str | None, home: str) -> System:
+    """Return the system that is named, else the one that this is, else the recipe's home."""
+    here = recognised() if name is None else None
+    chosen = name or (here[0] if here else home) or this_system()
+    return on_this_machine(load_system(chosen))
+
+
+def _down_to_the_base(container: Container) -> list[Container]:
+    """Return a recipe, and those whose images it builds on, the nearest first. Raises BadInput for a circle."""
+    found = [container]
+    while (below := found[-1].from_) is not None:
+        found.append(load_container(below.text, below.position))
+        names = [recipe.recipe for recipe in found]
+        if names[-1] in names[:-1]:
+            hint = "one of them must have a `base`"
+            raise BadInput(f"`from` goes in a circle: {' -> '.join(names)}", below.position, hint)
+    return found
+
+
+def _components(container: Container) -> dict[str, Component]:
+    """Return the components that a recipe names. Raises BadInput with what is wrong in all of them."""
+    found: dict[str, Component] = {}
+    problems: list[Problem] = []
+    for choice in container.components:
+        try:
+            found[choice.name] = load_component(choice.name, choice.position)
+        except BadInput as error:
+            problems += error.problems
+    BadInput.raise_any(problems)
+    return found
+
+
+def _plan(
+    container: Container, system: System, uarch: str, *, below: ContainerPlan | None, known: Collection[str]
+) -> ContainerPlan:
+    """Return the plan of one recipe. known: every component that exists, whose names conditions may ask for."""
+    components = _components(container)
     problems = [
         unknown(f"version of {choice.name}", choice.version, components[choice.name].versions, choice.position)
         for choice in container.components
@@ -111,13 +196,14 @@ def plan_container(
     ]
     problems += _missing(container, components)
     problems += _of_no_use(container, components, system, uarch)
-    problems += _written_twice([components[name] for name in chosen])
+    problems += _written_twice(list(components.values()))
     BadInput.raise_any(problems)
+    chosen = {choice.name: choice for choice in container.components}
     versions = {name: choice.version for name, choice in chosen.items()}
     facts = {**dict.fromkeys(known), **versions, **system.facts(uarch)}
-    order = _in_order([components[name] for name in chosen])
-    stages = [_stage(components[name], chosen[name], order, components, facts) for name in order]
-    return ContainerPlan(container=container, system=system, uarch=uarch, below=below, stages=tuple(stages))
+    order = _in_order(components)
+    stages = tuple(_stage(components[name], chosen[name], order, components, facts) for name in order)
+    return ContainerPlan(container=container, system=system, uarch=uarch, below=below, stages=stages)
 
 
 def unlocked(plan: ContainerPlan) -> Iterator[Problem]:
@@ -177,6 +263,7 @@ def _can_meet(one: str, other: str) -> bool:
 
 @cache
 def _alike(one: str, other: str) -> bool:
+    """Tell if some name fits both patterns."""
     if not one or not other:
         return not (one + other).strip("*")
     if one[0] == "*" or other[0] == "*":
@@ -185,28 +272,25 @@ def _alike(one: str, other: str) -> bool:
     return (one[0] == other[0] or "?" in (one[0], other[0])) and _alike(one[1:], other[1:])
 
 
-def _in_order(components: Sequence[Component]) -> list[str]:
+def _in_order(components: Mapping[str, Component]) -> list[str]:
     """Return the names, each behind what it needs, else as the recipe has them. Raises BadInput for a circle."""
-    places = {component.name: place for place, component in enumerate(components)}
-    needed = {component.name: [need.text for need in component.needs] for component in components}
-    sorter = graphlib.TopologicalSorter(needed)
-    try:
-        sorter.prepare()
-    except graphlib.CycleError as error:
-        circle: list[str] = error.args[1][::-1]  # from what needs to what is needed
-        first = components[places[circle[0]]]
-        position = next(need.position for need in first.needs if need.text == circle[1])
-        names = " -> ".join(circle)
-        raise BadInput(f"`needs` goes in a circle: {names}", position, "one of them must be built first") from error
-    order = []
-    ready: set[str] = set()
-    while sorter.is_active():
-        ready |= set(sorter.get_ready())
-        name = min(ready, key=places.__getitem__)
-        ready.remove(name)
-        order.append(name)
-        sorter.done(name)
+    order: list[str] = []
+    for name in components:
+        _append(name, components, order, path=())
     return order
+
+
+def _append(name: str, components: Mapping[str, Component], order: list[str], path: tuple[str, ...]) -> None:
+    """Append what a component needs, then itself. path: the components that led to it."""
+    if name in order:
+        return
+    path = (*path, name)
+    for need in components[name].needs:
+        if need.text in path:
+            circle = " -> ".join([name, *path[path.index(need.text) :]])
+            raise BadInput(f"`needs` goes in a circle: {circle}", need.position, "one of them must be built first")
+        _append(need.text, components, order, path)
+    order.append(name)
 
 
 def _stage(
@@ -228,7 +312,7 @@ def _stage(
         for name, value in component.env.items()
         if _holds(value, own_facts)
     }
-    needed = _needed(component, components)
+    needed = _needed(component.name, components)
     return Stage(
         component=component,
         release=component.versions[choice.version],
@@ -240,15 +324,10 @@ def _stage(
     )
 
 
-def _needed(component: Component, components: Mapping[str, Component]) -> set[str]:
-    found: set[str] = set()
-    waiting = [need.text for need in component.needs]
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += [need.text for need in components[name].needs]
-    return found
+def _needed(name: str, components: Mapping[str, Component]) -> set[str]:
+    """Return all that a component needs, also by way of others."""
+    direct = {need.text for need in components[name].needs}
+    return direct.union(*(_needed(need, components) for need in direct))
 
 
 def _command(run: Sequence[str], reason: str, values: dict[str, str], options: Sequence[Argument]) -> Command:
