@@ -99,7 +99,7 @@ def test_on_a_terminal_a_file_is_printable_too() -> None:
 LIVE = """
 import time
 from uenvtool.core import console
-from uenvtool.env.install import InstallOutput
+from uenvtool.env.output import InstallOutput
 
 done = {str(number) for number in range(136)}
 output = InstallOutput(total=236, done=done, cached=["x"] * 100, built=["x"] * 30, current="py-torch-nvidia-apex-25")

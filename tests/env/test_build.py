@@ -19,7 +19,7 @@ from tests.support.disks import make_read_only, small_disk
 from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
 from uenvtool.core.files.generated import digest
-from uenvtool.env.explain_failure import clashes
+from uenvtool.env.output import clashes
 from uenvtool.env.program import deviations
 from uenvtool.env.resolve import in_order
 from uenvtool.knowledge.parts import GitPin

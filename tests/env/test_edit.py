@@ -16,7 +16,7 @@ from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.samples import WHOLE, share
 from uenvtool.core.errors import BadInput
 from uenvtool.env.edit import edited
-from uenvtool.env.environment import plan_environment
+from uenvtool.env.plan import plan_environment
 from uenvtool.env.request import Changes
 from uenvtool.env.resolve import node_answers
 from uenvtool.knowledge.choice import load_recipe

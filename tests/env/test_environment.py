@@ -11,9 +11,10 @@ import yaml
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.support.samples import share
 from uenvtool.core.errors import BadInput
-from uenvtool.env.environment import Environment, plan_environment
+from uenvtool.env.environment import Environment
 from uenvtool.env.folder import fingerprint
 from uenvtool.env.manifest import render, render_manifest
+from uenvtool.env.plan import plan_environment
 from uenvtool.env.table import compared
 from uenvtool.image.build import install_options
 from uenvtool.image.request import ImageRequest

@@ -17,9 +17,9 @@ from tests.support.ordinary_user import public_folder, run_as_ordinary_user
 from tests.support.project import ROOT
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.processes import Completed
-from uenvtool.env.explain_failure import explain_failed_install, explain_failure
 from uenvtool.env.install import MAX_RUNS, WITH_MOUNT, InstallOptions, install, sandboxed
 from uenvtool.env.installable import read_installable
+from uenvtool.env.output import explain_failed_install, explain_failure
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner
 

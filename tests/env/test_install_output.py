@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uenvtool.env.install import InstallOutput
+from uenvtool.env.output import InstallOutput
 
 HASH = "q7z6cxi3epbr7e73s6ljvxn42zarvmle"
 EXTERNAL = "[+] /usr (external glibc-2.36-kh2vnrcjutwdbpb2z4f2yjwba3upc7ht)"

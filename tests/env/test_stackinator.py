@@ -11,7 +11,7 @@ import yaml
 
 from tests.conftest import Cli, Write
 from uenvtool.core.errors import BadInput
-from uenvtool.env.environment import plan_environment
+from uenvtool.env.plan import plan_environment
 from uenvtool.env.stackinator import render_recipe
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.system import load_system

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from uenvtool.core.errors import BadInput
-from uenvtool.env.installable import Installable, read_installable
-from uenvtool.env.together import repos_of, texts_of, together
+from uenvtool.env.installable import Installable, read_installable, repos_of, texts_of, together
 
 SPACK = """\
 # Generated

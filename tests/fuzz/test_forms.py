@@ -30,7 +30,7 @@ from uenvtool.container.plan import planned as planned_container
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
-from uenvtool.env.environment import plan_environment
+from uenvtool.env.plan import plan_environment
 from uenvtool.job import launch
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest

@@ -17,8 +17,7 @@ from tests.support import peers
 from tests.support.needs import needs
 from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
-from uenvtool.env.installable import Installable, read_installable
-from uenvtool.env.together import together
+from uenvtool.env.installable import Installable, read_installable, together
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs

@@ -15,7 +15,7 @@ from tests.image.test_environment import SITE, environment, filled_store, image_
 from tests.support.kept_images import ENVIRONMENT
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
-from uenvtool.env.after import run_post_install
+from uenvtool.env.install import run_post_install
 from uenvtool.env.installable import Installable
 
 __all__ = ["environment"]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.real.conftest import RealSpack
-from uenvtool.env.environment import plan_environment
+from uenvtool.env.plan import plan_environment
 from uenvtool.env.table import Match, compared
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock

@@ -17,8 +17,8 @@ from tests.support import peers
 from tests.support.made_once import made_once
 from tests.support.ordinary_user import give_to_ordinary_user, public_folder, run_as_ordinary_user
 from tests.support.project import ROOT
-from uenvtool.env.environment import plan_environment
 from uenvtool.env.manifest import render_manifest
+from uenvtool.env.plan import plan_environment
 from uenvtool.env.resolve import SCRIPT
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock, without_wrapper

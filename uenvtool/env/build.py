@@ -1,6 +1,8 @@
 """The use case: writes the environment into its folder, and resolves it there if Spack is here."""
 
 import dataclasses
+import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,19 @@ from uenvtool.core.errors import Position, ToolFailed
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import grouped
 from uenvtool.env import folder as env_folder
-from uenvtool.env.environment import Environment, Root, plan_environment
-from uenvtool.env.folder import LOG, TABLE
+from uenvtool.env.environment import Environment, Root
+from uenvtool.env.folder import LOG, TABLE, build_again, usual_folder
 from uenvtool.env.manifest import MANIFEST, render
-from uenvtool.env.next_steps import build_again, next_steps, usual_folder
-from uenvtool.env.program import Deviations, Spack, deviations, find_spack, repository_folders, spack_is_missing
+from uenvtool.env.plan import plan_environment
+from uenvtool.env.program import (
+    Deviations,
+    Spack,
+    deviations,
+    find_spack,
+    how_to_get,
+    repository_folders,
+    spack_is_missing,
+)
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
 from uenvtool.knowledge.choice import choose, load_recipe
@@ -292,3 +302,25 @@ def _remarks_on_lock(folder: Path, texts: Mapping[str, str], again: str) -> Iter
 def _file_and_line(position: Position) -> str:
     """Return FILE:LINE, for a table; built-in files from the top of what ships."""
     return f"{position.file}:{position.line}".removeprefix(f"{data_root()}/")
+
+
+def next_steps(
+    environment: Environment, folder: Path, *, spack: Spack | None, resolved: bool, repos: Mapping[str, Path]
+) -> tuple[str, ...]:
+    """Return the command to go on with: it makes the lock if there is none, else the image, on a node."""
+    command = build_again(environment, folder)
+    from_disk = "".join(f" --repo {shlex.quote(f'{name}={path}')}" for name, path in repos.items())
+    if not resolved and spack is None:
+        return (how_to_get(environment.recipe.spack, command + from_disk),)
+    if not resolved:
+        return (f"{command}{from_disk} --concretize  # on a node of {environment.system.name}",)
+    return (f"{build_image(folder, spack=spack, repos=repos)}  # on a node of {environment.system.name}",)
+
+
+def build_image(folder: Path, *, spack: Spack | None, repos: Mapping[str, Path]) -> str:
+    """Return the command that builds the image with the Spack and the package repositories that were named here."""
+    named = spack is not None and spack.found_by == "--spack"
+    words = ["uenvtool", "image", "build", os.fspath(folder)]
+    words += ["--spack", str(spack.program.parent.parent)] if spack and named else []
+    words += [word for name, path in repos.items() for word in ("--repo", f"{name}={path}")]
+    return shlex.join(words)

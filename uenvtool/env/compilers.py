@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from uenvtool.core.errors import BadInput
-from uenvtool.env.folder import COMPILER
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.locate import in_your_own
 from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec
@@ -14,6 +13,8 @@ from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, NodeType, System, SystemPackage
 
 LANGUAGES = ("c", "cxx", "fortran")
+COMPILER = "compiler"
+"""The folder of the environment that is installed first, if the system lacks the compiler."""
 BUILDER = "gcc"
 """The compiler that the system's own builds, and that builds the others, as Stackinator does it."""
 

@@ -1,4 +1,5 @@
-"""The folder of an environment: what the tool wrote into it, what changed since, what may be replaced.
+"""The folder of an environment: where it lies usually, how it is made again, what the tool wrote into it, what changed
+since, what may be replaced.
 
 The record in the folder (see files/generated.py) also says what the environment is for, and which inputs
 the lock answers.
@@ -7,11 +8,16 @@ the lock answers.
 from __future__ import annotations
 
 import json
+import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.core import files
+from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
+from uenvtool.env.compilers import COMPILER
+from uenvtool.env.environment import Environment
+from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.lock import LOCK
 
 PURPOSE = "for"
@@ -20,8 +26,6 @@ EXTRA = "extra"
 """The folder of metadata that an image gets, such as what a site's tests find in it; no version depends on it."""
 MODULES = "modules.yaml"
 """Spack's configuration of module files; no version depends on it."""
-COMPILER = "compiler"
-"""The folder of the environment that is installed first, if the system lacks the compiler."""
 TABLE = "packages.md"
 LOG = ".uenvtool-concretize.log"
 TOLERATED = {*files.TOLERATED, ".spack-env", LOG}
@@ -30,6 +34,34 @@ TOLERATED = {*files.TOLERATED, ".spack-env", LOG}
 _AFTER_RESOLUTION = ("view", "modules", "env_vars")
 """Sections that say how an environment is used; no version depends on them."""
 _AFTER_RESOLUTION_IN_CONFIG = ("install_tree",)
+
+
+def usual_folder(environment: Environment, kind: str = "envs") -> Path:
+    """Return the folder of an environment if none is named: one for each system and node type."""
+    return Path(kind) / environment.recipe.name / f"{environment.system.name}-{environment.node.uarch}"
+
+
+def build_again(environment: Environment, folder: Path, *options: str, kind: str = "envs") -> str:
+    """Return the command that builds into the same folder again. kind: see `usual_folder`."""
+    is_said = environment.output or folder == usual_folder(environment, kind)
+    named = [] if is_said else ["-o", shlex.quote(os.fspath(folder))]
+    return again(environment, *options, *named)
+
+
+def again(environment: Environment, *options: str) -> str:
+    """Return the command that makes the environment again."""
+    words = ["uenvtool", "build", _word(environment.recipe.chain[0]), "--system", _word(environment.system.chain[0])]
+    if len(environment.system.nodes) > 1:
+        words += ["--uarch", environment.node.uarch]
+    if environment.output:
+        words += ["-o", environment.output]
+    return " ".join([*map(quoting.sh_word, words), *options])
+
+
+def _word(location: Location) -> str:
+    """Return how a file is named on a command line: by its name, or by the path below the current folder."""
+    path = location.path
+    return location.name if path.is_absolute() or path.as_posix() == location.logical else path.as_posix()
 
 
 def fingerprint(contents: Mapping[str, str]) -> str:

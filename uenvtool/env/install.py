@@ -1,4 +1,7 @@
-"""Installs a resolved environment with real Spack, at its mount point, which only Spack sees; fills build caches."""
+"""Installs a resolved environment with real Spack, at its mount point, which only Spack sees; fills build caches.
+
+Behind the packages come their module files, and a script of the user's.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,24 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from uenvtool.core.errors import BadInput
-from uenvtool.core.files import make_folder, remove_file, remove_tree, scratch_folder, write_all
-from uenvtool.core.processes import Completed
+from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
+from uenvtool.core.files import (
+    fill,
+    last_lines,
+    make_folder,
+    remove_file,
+    remove_tree,
+    scratch_folder,
+    write,
+    write_all,
+)
+from uenvtool.core.processes import Completed, run
 from uenvtool.core.result import Step
-from uenvtool.env.explain_failure import explain_failed_install, explain_failed_push
+from uenvtool.env.folder import MODULES
 from uenvtool.env.installable import Installable
+from uenvtool.env.output import InstallOutput, explain_failed_install, explain_failed_push
 from uenvtool.env.program import Spack
-from uenvtool.env.runner import Runner, kept_output, user_cache, write_scope
+from uenvtool.env.runner import FOREIGN_VARIABLES, Runner, kept_output, user_cache, write_scope
 from uenvtool.knowledge.lock import LOCK, installed_hashes
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
@@ -39,14 +52,6 @@ OWN = "uenvtool-"
 """What the names of mirrors begin with that are given as URLs."""
 MAX_RUNS = 5
 """How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
-_HASH = r"-[a-z0-9]{32}"
-_EXTRACTING = re.compile(rf"==> Extracting (\S+){_HASH} from binary cache")
-_INSTALLING = re.compile(rf"==> Installing (\S+){_HASH} \[\d+/\d+\]")
-_INSTALLED = re.compile(rf"==> [^:]+: Successfully installed (\S+){_HASH}")
-_IN_PLACE = re.compile(r"\[\+\] /.*-([a-z0-9]{7})[a-z0-9]{25}\)?$")
-_STATE = re.compile(r"\[([ +e])\] ([a-z0-9]{7}) (\S+)@(\S+) (.*?)(?: \(|$)")
-"""A line of Spack 1.2 (new_installer.py, _generate_line_components): mark, hash, name, version, state or prefix."""
-_UNPACKING = ("fetching from build cache", "relocating")
 
 
 def usual_stores() -> Path:
@@ -94,65 +99,6 @@ class Installed:
         return Installed(self.cached + other.cached, self.built + other.built)
 
 
-@dataclass(slots=True)
-class InstallOutput:
-    """What one `spack install` has said so far (Spack v1.1.0, installer.py; v1.2.0, new_installer.py).
-
-    total: how many packages the environment has. done: the first seven letters of the hashes of those that are there
-    now, of the system and of earlier runs too. cached, built: the packages that this run took from a build cache, or
-    built, as NAME-VERSION. current: the one that was begun last.
-    """
-
-    total: int
-    done: set[str] = field(default_factory=set)
-    cached: list[str] = field(default_factory=list)
-    built: list[str] = field(default_factory=list)
-    current: str = ""
-    _extracted: set[str] = field(default_factory=set)
-    _begun: set[str] = field(default_factory=set)
-
-    def take(self, line: str) -> bool:
-        """Take a line of Spack's. Gives True if another package is worked on now."""
-        if found := _STATE.match(line):
-            return self._take_state(found[1], found[2], f"{found[3]}-{found[4]}", found[5])
-        if found := _EXTRACTING.match(line):
-            self._extracted.add(found[1])
-            return self._begin(found[1])
-        if found := _INSTALLING.match(line):  # after an extraction it comes late
-            return self._begin(found[1])
-        if found := _INSTALLED.match(line):
-            self._finish(found[1])
-        elif found := _IN_PLACE.match(line):
-            self.done.add(found[1])
-        return False
-
-    def text(self) -> str:
-        """Return the state in a line that begins with what must not be cut off a terminal."""
-        origin = "unpacking" if self.current in self._extracted else "building"
-        counts = [f"{len(self.done)} done, {max(0, self.total - len(self.done))} left"]
-        counts += [f"{len(self.cached)} cached"] if self.cached else []
-        counts += [f"{len(self.built)} built"] if self.built else []
-        return f"{', '.join(counts)}; {origin} {self.current}"
-
-    def _take_state(self, mark: str, key: str, package: str, state: str) -> bool:
-        if mark == " ":
-            (self._extracted.add if state in _UNPACKING else self._extracted.discard)(package)
-            return self._begin(package)
-        self.done.add(key)
-        if mark == "+":
-            self._finish(package)
-        return False
-
-    def _finish(self, package: str) -> None:
-        (self.cached if package in self._extracted else self.built).append(package)
-
-    def _begin(self, package: str) -> bool:
-        is_new = package not in self._begun
-        self._begun.add(package)
-        self.current = package if is_new else self.current
-        return is_new
-
-
 def install(
     spack: Spack,
     environment: Installable,
@@ -168,11 +114,7 @@ def install(
     Raises BadInput if the mount point does not exist, ToolFailed if a package cannot be built; what is
     installed stays.
     """
-    if not Path(environment.mount).is_dir():
-        raise BadInput(
-            f"the mount point {environment.mount} does not exist here",
-            hint=f"make it (`mkdir {environment.mount}` as root); it stays empty",
-        )
+    require_mount_point(environment.mount)
     with scratch_folder() if options.beside_others else contextlib.nullcontext(store / WORK) as work:
         write_scope(work / "configuration", configuration(environment, options))
         view = False if options.beside_others else _views(environment)
@@ -186,6 +128,25 @@ def install(
             judged(first.run("concretize", "--fresh", on_step=on_step), spack, environment, store)
             _install(first, environment, store, options, on_step)
         return _install(runner, environment, store, options, on_step)
+
+
+def require_mount_point(mount: str) -> None:
+    """Raise BadInput if there is no folder that the store of an image could be seen at."""
+    if not Path(mount).is_dir():
+        raise BadInput(
+            f"the mount point {mount} does not exist here",
+            hint=f"make it (`mkdir {mount}` as root); it stays empty",
+        )
+
+
+def require_mount(mount: str) -> None:
+    """Raise BadInput if there is no mount point, ToolMissing if nothing can be mounted at it here."""
+    require_mount_point(mount)
+    with scratch_folder() as folder:
+        done = run([sys.executable, WITH_MOUNT, folder, mount, "true"])
+    if done.code != 0:
+        hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
+        raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)
 
 
 def staged_folder(environment: Installable, work: Path) -> Path:
@@ -318,3 +279,72 @@ def _remove_unfinished_views(view: Path) -> None:
     for folder in made.iterdir() if made.is_dir() else ():
         if folder.name != complete:
             remove_tree(folder)
+
+
+POST_INSTALL = "post-install"
+"""The name of the script among the texts of an environment that is made an image."""
+LOCAL = "local"
+"""The folder of an image with what the script put there."""
+MODULE_FILES = "modules"
+"""The folder of an image with its module files."""
+_MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]+")
+
+
+def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:
+    """Have Spack make the module files of the environments that have a configuration of them.
+
+    That is passed on as it is, but for the folder, which all share. Raises ToolFailed if Spack fails.
+    """
+    if has_modules(environments) and os.path.lexists(store / MODULE_FILES):
+        remove_tree(store / MODULE_FILES)  # of an earlier run
+    for environment in environments:
+        if MODULES in environment.texts:
+            _make_modules(spack, environment, store, options)
+    for file in (store / MODULE_FILES).rglob("*"):
+        if file.is_file():
+            write(file, _MADE_ON.sub(rb"\1", file.read_bytes()))  # the same bytes, whenever they are made
+
+
+def has_modules(environments: Sequence[Installable]) -> bool:
+    """Tell if there are module files in the image of environments."""
+    return any(MODULES in environment.texts for environment in environments)
+
+
+def _make_modules(spack: Spack, environment: Installable, store: Path, options: InstallOptions) -> None:
+    import yaml
+
+    work, folder = store / WORK, f"{environment.mount}/{MODULE_FILES}"
+    default = yaml.load(environment.texts[MODULES], Loader=yaml.CSafeLoader)["modules"]["default"]
+    (kind,) = default["enable"]
+    own = {**default, "roots": {kind: folder}, "arch_folder": False}
+    write_scope(work / MODULE_FILES, {**configuration(environment, options), "modules": {"default:": own}})
+    runner = sandboxed(spack, environment, store, work, staged_folder(environment, work), options)
+    done = replace(runner, scope=work / MODULE_FILES).run("module", kind, "refresh", "--yes-to-all")
+    judged(done, spack, environment, store)
+
+
+def run_post_install(environment: Installable, store: Path) -> None:
+    """Run the script of an environment, if it has one, in a new folder LOCAL of the store.
+
+    It sees the store at its mount point, and can write to LOCAL and to temporary files alone: the packages stay as
+    the lock has them. Raises ToolFailed with the end of what it printed if it fails.
+    """
+    text = environment.texts.get(POST_INSTALL)
+    if text is None:
+        return
+    log = store / WORK / f"{POST_INSTALL}.log"
+    if os.path.lexists(store / LOCAL):
+        remove_tree(store / LOCAL)  # of an earlier run
+    make_folder(store / LOCAL)
+    fill(store / WORK, {POST_INSTALL: text}, executable=[POST_INSTALL])
+    local = f"{environment.mount}/{LOCAL}"
+    options = ["--read-only", "--in", local, "--writable", local]
+    sandbox: list[str | Path] = [sys.executable, WITH_MOUNT, *options, store, environment.mount]
+    kept = {name: value for name, value in os.environ.items() if name not in FOREIGN_VARIABLES}
+    own = {"UENV_MOUNT": environment.mount, "UENV_VIEW": environment.root_of(environment.view), "UENV_LOCAL": local}
+    done = run([*sandbox, f"{environment.mount}/{WORK}/{POST_INSTALL}"], env={**kept, **own})
+    write(log, f"{done.stdout}{done.stderr}")
+    if done.code != 0:
+        lines = "".join(f"\n  {line}" for line in last_lines(log))
+        hint = f"what it printed: {log}\nthe packages stay installed: mend the script, and run it again"
+        raise ToolFailed(f"the script of --post-install failed (exit code {done.code}){lines}", hint=hint)

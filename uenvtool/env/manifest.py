@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from uenvtool.core import quoting
 from uenvtool.core.words import grouped
 from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scalar
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plain
 from uenvtool.env.environment import NAMESPACE, PACKAGE_API, REPOSITORY, Environment, PackageSettings
-from uenvtool.env.folder import EXTRA, MODULES
+from uenvtool.env.folder import EXTRA, MODULES, again
 from uenvtool.knowledge.locate import Location
 from uenvtool.knowledge.recipe import FurtherView, View
 from uenvtool.knowledge.system import External, SystemPackage
@@ -128,22 +127,6 @@ def render_compiler(environment: Environment, compiler: Compiler, builder: Syste
     lines += indented(list(_package(settings, environment.architecture, only_these=True)), 4)
     to_top = "../" * len(Path(compiler.folder).parts)
     return "\n".join([*lines, *indented(_repos(environment, NOWHERE, to_top), 2), "  view: false"]) + "\n"
-
-
-def again(environment: Environment, *options: str) -> str:
-    """Return the command that makes the environment again."""
-    words = ["uenvtool", "build", _word(environment.recipe.chain[0]), "--system", _word(environment.system.chain[0])]
-    if len(environment.system.nodes) > 1:
-        words += ["--uarch", environment.node.uarch]
-    if environment.output:
-        words += ["-o", environment.output]
-    return " ".join([*map(quoting.sh_word, words), *options])
-
-
-def _word(location: Location) -> str:
-    """Return how a file is named on a command line: by its name, or by the path below the current folder."""
-    path = location.path
-    return location.name if path.is_absolute() or path.as_posix() == location.logical else path.as_posix()
 
 
 def header_lines(environment: Environment, *options: str) -> list[str]:

@@ -11,8 +11,8 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import scratch_folder, write
 from uenvtool.core.result import Step
 from uenvtool.env.environment import Environment
-from uenvtool.env.explain_failure import explain_failure
 from uenvtool.env.manifest import MANIFEST, render_manifest
+from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, kept_output, prepared, user_cache
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable

@@ -1,4 +1,4 @@
-"""Runs Spack on one environment: apart from its user's configuration, each step reported as it comes."""
+"""Runs Spack apart from its user's configuration: on an environment, each step reported as it comes, or to ask it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import remove_tree, write, write_all
+from uenvtool.core.files import remove_tree, scratch_folder, write, write_all
 from uenvtool.core.result import Step
+from uenvtool.env.output import no_key
 from uenvtool.env.program import Spack
 
+REACH = Path(__file__).parent / "scripts" / "reach_mirrors.py"
 FOREIGN_VARIABLES = (
     "SPACK_ENV",
     "SPACK_ENV_VIEW",
@@ -146,3 +148,35 @@ def _steps(on_step: Step | None) -> processes.LineHandler | None:
             on_step(line.removeprefix("==>").strip())
 
     return handle
+
+
+def mirror_answers(
+    spack: Spack, mirrors: Mapping[str, object], filled: str, scope: Path | None = None
+) -> dict[str, str]:
+    """Ask mirrors, by Spack itself, whether they are there; gives their names, each with why it is not, or "".
+
+    mirrors: as Spack's configuration has them. filled: the one that is to be filled. scope: a folder of Spack's
+    configuration, whose mirrors are asked too. Raises ToolFailed if Spack fails.
+    """
+    with scratch_folder() as own:
+        write_scope(own, {"mirrors:": dict(mirrors), "repos:": {}})
+        done = _run_apart(spack, [own, *([scope] if scope else [])], "python", REACH, filled)
+    if done.code != 0:
+        raise ToolFailed(f"Spack cannot ask the mirrors: {done.reason}", hint=f"its command: `{done.command}`")
+    found: dict[str, str] = answer_of(done)
+    return found
+
+
+def require_key(spack: Spack) -> None:
+    """Raise ToolFailed if Spack has no key to sign packages with."""
+    with scratch_folder() as own:
+        write_scope(own, {"mirrors:": {}, "repos:": {}})
+        listed = _run_apart(spack, [own], "gpg", "list", "--signing")
+    if listed.code == 0 and "sec" not in listed.stdout.split():
+        raise no_key(spack)
+
+
+def _run_apart(spack: Spack, scopes: Sequence[Path], *words: str | Path) -> processes.Completed:
+    """Run a command of Spack that needs no packages: it fetches no repository of them. scopes: see `spack -C`."""
+    options = [word for scope in scopes for word in ("-C", scope)]
+    return processes.run([spack.program, "--color", "never", *options, *words], env=spack_variables({}))

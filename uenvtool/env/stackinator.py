@@ -18,10 +18,9 @@ from uenvtool.core.yamltext import beside, comment, flow, indented, quoted, scal
 from uenvtool.env import folder as env_folder
 from uenvtool.env.compilers import LANGUAGES
 from uenvtool.env.environment import Environment, PackageSettings, RootGroup
-from uenvtool.env.folder import EXTRA
+from uenvtool.env.folder import EXTRA, build_again
 from uenvtool.env.installable import MOUNT
 from uenvtool.env.manifest import REFRAME, commented_header, linked, render_reframe
-from uenvtool.env.next_steps import build_again
 from uenvtool.env.request import STACKINATOR
 from uenvtool.knowledge.spec import parse_spec
 

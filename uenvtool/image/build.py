@@ -15,17 +15,25 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput, ToolMissing
 from uenvtool.core.result import Progress, Result, silent
 from uenvtool.core.words import size_text
-from uenvtool.env.after import POST_INSTALL, make_modules, run_post_install
 from uenvtool.env.build import build_environment
-from uenvtool.env.environment import named_environment
-from uenvtool.env.folder import EXTRA
-from uenvtool.env.install import Installed, InstallOptions, folder_of, install, push, usual_stores, write_locks
-from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest
-from uenvtool.env.mirrors import require_key
-from uenvtool.env.next_steps import usual_folder
+from uenvtool.env.folder import EXTRA, usual_folder
+from uenvtool.env.install import (
+    POST_INSTALL,
+    Installed,
+    InstallOptions,
+    folder_of,
+    install,
+    make_modules,
+    push,
+    run_post_install,
+    usual_stores,
+    write_locks,
+)
+from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest, together
+from uenvtool.env.plan import named_environment
 from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
-from uenvtool.env.together import together
+from uenvtool.env.runner import require_key
 from uenvtool.image.environment import image_tree
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from uenvtool.core import files, processes
-from uenvtool.core.errors import AnswerIsNo, BadInput, Problem, ToolMissing, UenvtoolError
+from uenvtool.core.errors import AnswerIsNo, Problem, UenvtoolError
 from uenvtool.core.result import Progress, Result, Table, silent
 from uenvtool.core.words import size_text
-from uenvtool.env.environment import named_environment
-from uenvtool.env.install import OWN, WITH_MOUNT, usual_stores
+from uenvtool.env.install import OWN, require_mount, usual_stores
 from uenvtool.env.installable import MOUNT, mount_of, read_manifest
-from uenvtool.env.mirrors import mirror_answers, require_key
+from uenvtool.env.plan import named_environment
 from uenvtool.env.program import Spack, find_spack, repository_folder
+from uenvtool.env.runner import mirror_answers, require_key
 from uenvtool.image.build import as_url, install_options, pins
 from uenvtool.image.programs import find_programs
 from uenvtool.image.request import ImageRequest
@@ -95,13 +93,7 @@ def _mounted(request: ImageRequest) -> str:
         mount = named_environment(source, request.system, request.uarch).system.mount or MOUNT
     else:
         mount = mount_of(manifest)
-    if not Path(mount).is_dir():
-        raise BadInput(f"the mount point {mount} does not exist here", hint=f"make it: `mkdir {mount}` as root")
-    with files.scratch_folder() as folder:
-        done = processes.run([sys.executable, WITH_MOUNT, folder, mount, "true"])
-    if done.code != 0:
-        hint = "root can, and others where user namespaces are allowed (user_namespaces(7))"
-        raise ToolMissing(f"nothing can be mounted at {mount} here: {done.stderr.strip()}", hint=hint)
+    require_mount(mount)
     return mount
 
 

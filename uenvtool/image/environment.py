@@ -14,14 +14,12 @@ from typing import Any
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.words import grouped
-from uenvtool.env.after import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
-from uenvtool.env.install import ENVIRONMENT, WITH_MOUNT
-from uenvtool.env.installable import Installable
+from uenvtool.env.install import ENVIRONMENT, LOCAL, MODULE_FILES, POST_INSTALL, WITH_MOUNT, has_modules
+from uenvtool.env.installable import Installable, repos_of, texts_of
 from uenvtool.env.manifest import MANIFEST, REFRAME
 from uenvtool.env.program import SPACK_URL
-from uenvtool.env.together import repos_of, texts_of
 from uenvtool.image import bytecode
 from uenvtool.image.metadata import ENV, PACKED, RECIPE, ListUpdate, Uenv, View, env_json, packed_json, uenv_name
 from uenvtool.image.pseudo import is_quotable

@@ -1,14 +1,23 @@
-"""What a failed run of Spack means: which requests clash, what is missing, in a few lines."""
+"""What Spack prints: how far an installation is, and what a failure means, in a few lines."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from uenvtool.core.errors import ToolFailed
 from uenvtool.core.files import last_lines
 from uenvtool.env.program import Spack
 
+_HASH = r"-[a-z0-9]{32}"
+_EXTRACTING = re.compile(rf"==> Extracting (\S+){_HASH} from binary cache")
+_INSTALLING = re.compile(rf"==> Installing (\S+){_HASH} \[\d+/\d+\]")
+_INSTALLED = re.compile(rf"==> [^:]+: Successfully installed (\S+){_HASH}")
+_IN_PLACE = re.compile(r"\[\+\] /.*-([a-z0-9]{7})[a-z0-9]{25}\)?$")
+_STATE = re.compile(r"\[([ +e])\] ([a-z0-9]{7}) (\S+)@(\S+) (.*?)(?: \(|$)")
+"""A line of Spack 1.2 (new_installer.py, _generate_line_components): mark, hash, name, version, state or prefix."""
+_UNPACKING = ("fetching from build cache", "relocating")
 MAX_CLASH_LINES = 9
 """Lines for the requests that clash; with the line above them ten."""
 MAX_CAUSE_LINES = 3
@@ -54,6 +63,65 @@ KNOWN_FAILURES = (
 )
 """Failures that Spack's own words (1.1.0) do not explain, the last two of our scripts: what the output has, message and
 hint, which may name its groups."""
+
+
+@dataclass(slots=True)
+class InstallOutput:
+    """What one `spack install` has said so far (Spack v1.1.0, installer.py; v1.2.0, new_installer.py).
+
+    total: how many packages the environment has. done: the first seven letters of the hashes of those that are there
+    now, of the system and of earlier runs too. cached, built: the packages that this run took from a build cache, or
+    built, as NAME-VERSION. current: the one that was begun last.
+    """
+
+    total: int
+    done: set[str] = field(default_factory=set)
+    cached: list[str] = field(default_factory=list)
+    built: list[str] = field(default_factory=list)
+    current: str = ""
+    _extracted: set[str] = field(default_factory=set)
+    _begun: set[str] = field(default_factory=set)
+
+    def take(self, line: str) -> bool:
+        """Take a line of Spack's. Gives True if another package is worked on now."""
+        if found := _STATE.match(line):
+            return self._take_state(found[1], found[2], f"{found[3]}-{found[4]}", found[5])
+        if found := _EXTRACTING.match(line):
+            self._extracted.add(found[1])
+            return self._begin(found[1])
+        if found := _INSTALLING.match(line):  # after an extraction it comes late
+            return self._begin(found[1])
+        if found := _INSTALLED.match(line):
+            self._finish(found[1])
+        elif found := _IN_PLACE.match(line):
+            self.done.add(found[1])
+        return False
+
+    def text(self) -> str:
+        """Return the state in a line that begins with what must not be cut off a terminal."""
+        origin = "unpacking" if self.current in self._extracted else "building"
+        counts = [f"{len(self.done)} done, {max(0, self.total - len(self.done))} left"]
+        counts += [f"{len(self.cached)} cached"] if self.cached else []
+        counts += [f"{len(self.built)} built"] if self.built else []
+        return f"{', '.join(counts)}; {origin} {self.current}"
+
+    def _take_state(self, mark: str, key: str, package: str, state: str) -> bool:
+        if mark == " ":
+            (self._extracted.add if state in _UNPACKING else self._extracted.discard)(package)
+            return self._begin(package)
+        self.done.add(key)
+        if mark == "+":
+            self._finish(package)
+        return False
+
+    def _finish(self, package: str) -> None:
+        (self.cached if package in self._extracted else self.built).append(package)
+
+    def _begin(self, package: str) -> bool:
+        is_new = package not in self._begun
+        self._begun.add(package)
+        self.current = package if is_new else self.current
+        return is_new
 
 
 def explain_failure(spack: Spack, *, code: int, output: str, log: Path) -> ToolFailed:

@@ -1,0 +1,296 @@
+"""Recipe x system -> the plan of a Spack environment. Pure; all that is refused is refused here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from uenvtool.core.errors import BadInput, Position, unknown
+from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
+from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
+from uenvtool.knowledge.checks import coupled_pins
+from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
+from uenvtool.knowledge.spec import parse_spec
+from uenvtool.knowledge.system import External, System, SystemPackage
+from uenvtool.knowledge.tuning import EXPECTED, holding, load_tuning, recipe_facts
+from uenvtool.knowledge.version import Versions, versions
+
+UENV = "uenv"
+OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
+"""Packages that Spack makes of the compiler in use: a preference for another version is an error or has no effect."""
+
+_PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
+
+
+def named_environment(recipe_name: str, system: str | None, uarch: str | None) -> Environment:
+    """Return the environment of a recipe for a system. Raises BadInput for a recipe or system that is none."""
+    recipe = load_recipe(recipe_name)
+    choice = choose(recipe, system, uarch)
+    return plan_environment(recipe, choice.system, choice.uarch)
+
+
+def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
+    """Return the environment of a recipe on a node type of a system.
+
+    Raises BadInput if the recipe needs something that the system lacks, such as a GPU architecture or
+    a version of its MPI.
+    """
+    facts = system.facts(uarch)
+    variants = {
+        name: tuple(filled(value, facts, group.position) for value in group.values)
+        for name, group in recipe.variants.items()
+        if group.when.holds(facts)
+    }
+    hard = hard_pins(recipe, facts)
+    mpi = _mpi_root(recipe, system)
+    brought = _brought(system, facts)
+    compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
+    soft = _soft_pins(recipe, facts, brought)
+    groups = tuple(_groups(recipe, mpi, facts, hard))
+    wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    wanted |= {name: pin.version for name, pin in hard.items() if pin.version}
+    wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    return Environment(
+        recipe=recipe,
+        system=system,
+        node=system.nodes[uarch],
+        groups=groups,
+        variants=tuple(
+            Constraint(value, recipe.variants[name].reason)
+            for name in recipe.global_variants
+            for value in variants.get(name, ())
+        ),
+        packages=tuple(_packages(brought, system, mpi, compilers, _languages(recipe, compilers), hard, soft)),
+        compilers=compilers,
+        variables=tuple(_variables(recipe, system, facts)),
+        cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
+        yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
+        additions=recipe.additions,
+    )
+
+
+def _is_wanted(wanted: Mapping[str, Versions], package: str, affected: Versions) -> bool:
+    """Tell whether the environment wants one version of a package, and that is an affected one."""
+    constraint = wanted.get(package)
+    return bool(constraint and constraint.single and affected.contains(constraint.single))
+
+
+def filled(text: str, facts: Facts, position: Position) -> str:
+    """Return the text with each ${fact} replaced by its value. Raises BadInput if there is none."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in facts:
+            raise BadInput([unknown("fact", name, facts, position)])
+        found = facts[name]
+        if found is None:
+            raise BadInput(
+                f"${{{name}}} has no value on {facts.get('system')}, node type {facts.get('uarch')}",
+                position,
+                "give the entry a condition, for example `when: gpu == nvidia`",
+            )
+        return found
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def hard_pins(recipe: Recipe, facts: Facts) -> dict[str, Pin]:
+    """Return every hard pin that holds here: the recipe's own, Python's, and those that couplings add."""
+    pins = {name: pin for name, pin in recipe.require.items() if pin.when.holds(facts)}
+    if recipe.python:
+        pins.setdefault("python", recipe.python)
+    for name, (pin, _) in coupled_pins(recipe, facts).items():
+        pins.setdefault(name, pin)
+    return {name: replace(pin, variants=filled(pin.variants, facts, pin.position)) for name, pin in pins.items()}
+
+
+def _brought(system: System, facts: Facts) -> dict[str, SystemPackage]:
+    return {
+        name: replace(
+            package,
+            externals=tuple(
+                _filled_external(external, facts) for external in package.externals if external.when.holds(facts)
+            ),
+            require=tuple(filled(requirement, facts, package.position) for requirement in package.require),
+        )
+        for name, package in system.packages.items()
+    }
+
+
+def _filled_external(external: External, facts: Facts) -> External:
+    text = filled(external.spec.text, facts, external.position)
+    return external if text == external.spec.text else replace(external, spec=parse_spec(text))
+
+
+def _groups(recipe: Recipe, mpi: Root | None, facts: Facts, hard: dict[str, Pin]) -> Iterator[RootGroup]:
+    if mpi:
+        yield RootGroup(name="mpi", reason="the MPI that this system's network is made for", roots=(mpi,))
+    for group in recipe.groups:
+        roots = tuple(_root(entry, hard, facts) for entry in group.specs if entry.when.holds(facts))
+        if roots:
+            yield RootGroup(name=group.name, reason=group.reason, roots=roots)
+
+
+def _root(entry: RootSpec, hard: dict[str, Pin], facts: Facts) -> Root:
+    spec = entry.spec
+    text = " ".join(filter(None, [spec.own, spec.dependencies]))
+    pin = hard.get(spec.package)
+    return Root(
+        package=spec.package,
+        text=filled(text, facts, entry.position),
+        reason=entry.reason,
+        origin=entry.position,
+        version=spec.versions or (pin.version if pin else None),
+    )
+
+
+def _mpi_root(recipe: Recipe, system: System) -> Root | None:
+    """Return the system's MPI; None for a recipe or a system without MPI.
+
+    Of the versions that the system has and the recipe can be built with, the published one is taken,
+    else the first. Raises BadInput if there is none.
+    """
+    mpi = system.mpi
+    if recipe.mpi is None or mpi is None:
+        return None
+    pin = recipe.mpi.get(mpi.package)
+    bound = pin.version if pin else None
+    fitting = [version for version in mpi.versions if bound is None or bound.contains(version)]
+    if mpi.versions and not fitting:
+        raise BadInput(
+            f"{recipe.name} needs {mpi.package}@{bound}; {system.name} has {', '.join(map(str, mpi.versions))}",
+            mpi.position,
+            f"add a version under `mpi: versions:` of the system, or change the bound at {pin.position if pin else ''}",
+        )
+    table = recipe.published.table.versions_of() if recipe.published and recipe.published.prefer else {}
+    published = [version for version in fitting if str(version) in table.get(mpi.package, ())]
+    wanted = versions(f"={[*published, *fitting][0]}") if fitting else bound
+    return Root(
+        package=mpi.package,
+        text=f"{mpi.package}@{wanted}" if wanted else mpi.package,
+        reason=mpi.reason or (pin.reason if pin else ""),
+        origin=mpi.position,
+        version=wanted,
+    )
+
+
+def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Constraint]:
+    """Return which compilers provide a language: the recipe's own, and the further ones where a spec names them."""
+    found = {}
+    for language in LANGUAGES if recipe.compiler else ():
+        if fitting := having(compilers, language):
+            first, *others = (one.root.spec.text if len(fitting) == 1 else one.plain for one in fitting)
+            found[language] = Constraint(first, fitting[0].reason, tuple(others))
+    return found
+
+
+def _packages(
+    brought: Mapping[str, SystemPackage],
+    system: System,
+    mpi: Root | None,
+    compilers: Sequence[Compiler],
+    virtual: Mapping[str, Constraint],
+    hard: Mapping[str, Pin],
+    soft: Mapping[str, Preference],
+) -> Iterator[PackageSettings]:
+    virtual, brings = dict(virtual), dict(brought)
+    for compiler in compilers:
+        brings[compiler.name] = SystemPackage(
+            name=compiler.name,
+            position=compiler.root.position,
+            externals=(compiler.external,),
+            buildable=False,
+            reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "the system's own",
+        )
+    if mpi:
+        virtual["mpi"] = Constraint(mpi.text, f"the MPI of {system.name}")
+    for name in sorted({*hard, *soft, *brings, *virtual}):
+        package = brings.get(name) or SystemPackage(name=name, position=system.tree.position)
+        pin = hard.get(name)
+        require = [virtual[name]] if name in virtual else []
+        require += [
+            Constraint(requirement, package.reason if index == 0 else "")
+            for index, requirement in enumerate(package.require)
+        ]
+        require += _constraints(pin) if pin else []
+        settled = bool(pin and pin.version) or package.buildable is False
+        yield PackageSettings(
+            name=name,
+            require=tuple(require),
+            preferred=None if settled else soft.get(name),
+            buildable=package.buildable,
+            externals=package.externals,
+            reason=package.reason if not package.require else "",
+        )
+
+
+def _constraints(pin: Pin) -> list[Constraint]:
+    texts = [f"@{pin.version}"] if pin.version else []
+    texts += [text for text in (pin.variants, pin.provider) if text]
+    return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
+
+
+def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage]) -> dict[str, Preference]:
+    """Package to the versions to prefer: the published ones, the recipe's differences, the system's, the recipe's own.
+
+    A published version does not count for a package that the environment cannot reach, and not for one
+    whose version the system or the compiler decides: Spack refuses a preference for a version that it
+    does not know.
+    """
+    found: dict[str, Preference] = {}
+    if recipe.published and recipe.published.prefer:
+        for name, rows in recipe.published.table.by_package().items():
+            package = brought.get(name)
+            known = tuple(
+                f"={row.spack_version}"
+                for row in rows
+                if row.when.holds(facts) and (package is None or package.allows(row.spack_version))
+            )
+            if known and name not in recipe.published.differences:
+                found[name] = Preference(versions=known, reason="", origin=rows[0].position)
+        for name, difference in recipe.published.differences.items():
+            if difference.prefer:
+                chosen = (f"={difference.prefer}",)
+                found[name] = Preference(versions=chosen, reason=difference.reason, origin=difference.position)
+    for name, package in brought.items():
+        if package.decides_version:
+            found.pop(name, None)
+        if package.prefer:
+            found[name] = Preference(versions=package.prefer, reason="", origin=package.position)
+    for name, pin in recipe.prefer.items():
+        if pin.version and pin.when.holds(facts):
+            found[name] = Preference(versions=(str(pin.version),), reason=pin.reason, origin=pin.position)
+    return {name: preference for name, preference in found.items() if name not in OF_THE_COMPILER}
+
+
+def _variables(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
+    """Yield what the view sets: the system's tuning, then the recipe's own, with the places of the image filled in."""
+    view = f"{system.mount}/env/{recipe.view.name}" if system.mount else "$env/.spack-env/" + recipe.view.name
+    places = {**facts, "mount": system.mount, "view": recipe.view.name, "view_root": view}
+    own = {variable.name for variable in recipe.view.env if variable.when.holds(facts)}
+    if recipe.view.tuning:
+        yield from (variable for variable in _tuned(recipe, system, facts) if variable.name not in own)
+    for variable in recipe.view.env:
+        if variable.when.holds(facts):
+            value = None if variable.value is None else filled(variable.value, places, variable.position)
+            yield replace(variable, value=value)
+
+
+def _tuned(recipe: Recipe, system: System, facts: Facts) -> Iterator[Variable]:
+    """Return the tuning that holds for the recipe's versions where its image runs, but for what is computed there."""
+    runtime = UENV if UENV in system.runtimes else next(iter(system.runtimes), None)
+    outside = dict.fromkeys(("container", "image", "overlay"))
+    known = {**facts, **recipe_facts(recipe, system, str(facts["uarch"])), "runtime": runtime, **outside}
+    tuning = load_tuning(system.tuning)
+    for setting in holding(tuning.settings, known):
+        if not setting.from_ and setting.policy != EXPECTED:
+            yield Variable(
+                name=setting.name,
+                value=setting.value,
+                position=setting.position,
+                reason=setting.reason,
+                source=setting.source.name,
+            )
