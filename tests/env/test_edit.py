@@ -419,7 +419,7 @@ def test_a_pin_takes_the_place_of_what_a_built_in_recipe_pins_and_says_what_is_c
     assert "+    - py-torch@2.10\n" in answer.stdout
     assert "coupled to py-torch: torch 2.10.0 is released with triton 3.6.0" in answer.stderr
     made = load_recipe("my-pytorch-2.9")
-    assert next(root.spec.variants["nccl"] for root in made.roots if root.spec.package == "py-torch") is True
+    assert next(root.spec.words["nccl"] for root in made.roots if root.spec.package == "py-torch") == "+nccl"
 
 
 def test_pins_take_the_place_of_what_the_recipe_holds_in_specs_and_pins(cli: Cli, write: Write) -> None:

@@ -37,12 +37,6 @@ class Version:
         """
         return _key(self.text)
 
-    @property
-    def next_key(self) -> Key:
-        """Return the key of the first version behind all that start with this one, if it ends in a number."""
-        (*first, last), prerelease = self.key
-        return ((*first, (last[0], last[1] + 1, last[2])) if last[0] == 1 else (*first, last)), prerelease
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Version) and self.key == other.key
 
@@ -121,8 +115,6 @@ def versions(text: str) -> Versions:
     """
     if text.startswith("git.") or re.fullmatch(r"[A-Fa-f0-9]{40}(=.*)?", text):
         ref, _, known = text.partition("=")
-        if known.startswith("="):
-            raise ValueError(f"{text!r} has a second '='")
         version = Version(known or ref.removeprefix("git."))
         return Versions(text, (Range(version, version, exact=True),))
     return Versions(text, tuple(_range(part.strip()) for part in text.split(",")))
@@ -138,8 +130,6 @@ def _range(text: str) -> Range:
     if not match[3]:
         return Range(low, low)
     high = Version(match[4]) if match[4] else None
-    if low and high and high.next_key < low.key and not low.starts_with(high):
-        raise ValueError(f"{text!r} is an empty range")
     return Range(low, high)
 
 
