@@ -21,7 +21,7 @@ from uenvtool.env.installable import Installable, read_installable, together
 from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
-from uenvtool.image.verify import check
+from uenvtool.image.verify import examined
 
 pytestmark = needs("mksquashfs")
 PYTHON, SIX, ZLIB = ("p" * 32, "s" * 32, "z" * 32)
@@ -165,7 +165,7 @@ def test_the_same_bytes_come_from_a_fresh_store_and_one_that_others_used(
     second = image_of(used, environment, tmp_path / "second.squashfs")
 
     assert first.read_bytes() == second.read_bytes()
-    assert check(first).problems == []
+    assert examined(first).problems == []
 
 
 def test_its_bytecode_is_used_and_names_no_other_file(environment: Installable, tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_several_environments_share_a_store_and_keep_their_views_and_variables(
     image = tmp_path / "both.squashfs"
     pack(find_programs(), image_tree(placed, store, scratch), image, scratch)
 
-    assert check(image).problems == []
+    assert examined(image).problems == []
     unpack(image, folder)
     env = json.loads((folder / "meta" / "env.json").read_text())
     assert (list(env["views"]), env["default-view"]) == (["default", "libs", "spack"], "default")
@@ -290,6 +290,6 @@ def test_what_the_lock_does_not_have_is_wrong_in_an_image(
     words = ["mksquashfs", folder, tmp_path / "wrong.squashfs", "-quiet", "-no-progress"]
     subprocess.run(words, check=True, capture_output=True)
 
-    found = check(tmp_path / "wrong.squashfs").problems
+    found = examined(tmp_path / "wrong.squashfs").problems
 
     assert any(re.search(problem, line) for line in found), found

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from uenvtool.image.metadata import ListUpdate, Uenv, View, env_json, uenv_name
+from uenvtool.image.metadata import ListUpdate, Uenv, UenvView, env_json, uenv_name
 from uenvtool.venv.image import overlay_uenv
 
 KNOWN_LISTS = {"ACLOCAL_PATH", "CMAKE_PREFIX_PATH", "CPATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "MANPATH"}
@@ -59,7 +59,7 @@ def test_the_name_comes_from_the_file(stem: str, name: str) -> None:
 
 
 def test_a_uenv_with_several_views_says_which_is_the_default() -> None:
-    view = View(
+    view = UenvView(
         description="all of it",
         root="/user-environment/env/default",
         activate="/user-environment/env/default/activate.sh",

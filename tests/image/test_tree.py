@@ -11,8 +11,7 @@ from tests.support.needs import need
 from uenvtool.core.errors import BadInput
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
-from uenvtool.image.tree import FILE_MODE, PROGRAM_MODE, Tree, parents, walk
-from uenvtool.image.write import EPOCH
+from uenvtool.image.tree import EPOCH, FILE_MODE, PROGRAM_MODE, Tree, parents, walk
 
 LEFT_OUT, SKIPPED = frozenset({b"meta", b"lib/old"}), frozenset({b"__pycache__"})
 

@@ -16,7 +16,7 @@ import pytest
 from tests.conftest import ROOT, Answer, Cli
 from tests.support.needs import need, needs
 from tests.support.overlays import pack_overlay
-from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, env_json
+from uenvtool.image.metadata import ENV, ListUpdate, Uenv, UenvView, env_json
 from uenvtool.image.verify import BUILD_FOLDERS, BuildPathScanner
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]
@@ -43,7 +43,7 @@ def uenv(place: Path, *, root: str = "/u/env/default", extra: dict[str, bytes] |
     """An image as Spack makes one: a store with its database, a view of symlinks, metadata."""
     source = place / "source"
     prefix = "linux-zen/zlib-ng-2.0-" + "a" * 32
-    view = View(
+    view = UenvView(
         description="all",
         root=root,
         activate="/u/env/default/activate.sh",

@@ -30,7 +30,7 @@ from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import places
 from uenvtool.core.files.places import WORK_SUFFIX
 from uenvtool.image import bytecode, read
-from uenvtool.image.write import EPOCH
+from uenvtool.image.tree import EPOCH
 from uenvtool.venv.image import MOUNT, info
 
 pytestmark = [pytest.mark.real, *needs("mksquashfs")]

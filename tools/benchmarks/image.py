@@ -27,10 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from image_store import make_store
 
-from uenvtool.image.pack import pack, write
+from uenvtool.image.pack import options, pack, write
 from uenvtool.image.programs import Programs, find_programs
-from uenvtool.image.tree import Tree
-from uenvtool.image.write import EPOCH, options
+from uenvtool.image.tree import EPOCH, Tree
 
 BEYOND = {"show": 1.0, "verify": 1.0, "sbom": None}
 """Seconds that a command may take beyond reading; `sbom` has a bar for all of it."""

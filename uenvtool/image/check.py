@@ -36,7 +36,7 @@ class Check:
     problem: Problem | None = None
 
 
-def check(request: ImageRequest, progress: Progress = silent) -> Result:
+def check_needs(request: ImageRequest, progress: Progress = silent) -> Result:
     """Check all that a build needs, without beginning one: nothing is resolved, installed or written.
 
     The exit code is NO if something will not do. Raises BadInput for a recipe that is none.

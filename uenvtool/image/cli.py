@@ -27,10 +27,10 @@ def build(request: ImageRequest) -> Result:
     """Build the image of an environment: install it with Spack at its mount point, describe it, pack it."""
     from uenvtool.core import console
     from uenvtool.image.build import build_image
-    from uenvtool.image.check import check
+    from uenvtool.image.check import check_needs
 
     if request.check:
-        return check(request, console.progress)
+        return check_needs(request, console.progress)
     return build_image(request, console.progress)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from uenvtool.core.words import canonical, grouped
 from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
-from uenvtool.image.metadata import ENV, ListUpdate, Uenv, View, parse_env_json
+from uenvtool.image.metadata import ENV, ListUpdate, Uenv, UenvView, parse_env_json
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, is_build_only, name_of_spack, text_of_spack
 
@@ -25,7 +25,7 @@ _BYTECODE = re.compile(r"__pycache__/([^/]+)\.[^./]+\.pyc\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Package:
+class InstalledPackage:
     """An installed package.
 
     kind: PYTHON or SPACK. bytes: of its files, unpacked. folder: where it lies. needs: the folders of the
@@ -74,7 +74,7 @@ class Contents:
         return parse_env_json(self.texts[ENV], f"{self.path}:{ENV}") if ENV in self.texts else None
 
     @cached_property
-    def packages(self) -> Sequence[Package]:
+    def packages(self) -> Sequence[InstalledPackage]:
         """The installed packages, by the descriptions in the image."""
         return sorted([*python_packages(self.by_name, self.texts, self.mount), *_of_spack(self)])
 
@@ -111,7 +111,7 @@ class Contents:
         return "pyvenv.cfg" in self.by_name
 
     @property
-    def views(self) -> Mapping[str, View]:
+    def views(self) -> Mapping[str, UenvView]:
         """Its views by name."""
         return self.uenv.views if self.uenv else {}
 
@@ -179,7 +179,7 @@ def read(image: Path) -> Contents:
     return Contents(path=image, head=head, entries=entries, by_name=names, texts=texts)
 
 
-def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[Package]:
+def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount: str) -> Iterator[InstalledPackage]:
     """Yield Python packages, by their dist-info folders; sizes by their lists of files, bytecode beside its source."""
     bytecode: dict[str, int] = {}
     for name in [name for name in names if name.endswith(".pyc")]:
@@ -194,7 +194,9 @@ def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount
             continue
         files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
-        yield Package(name=canonical(found["name"]), version=found["version"], kind=PYTHON, bytes=size, folder=folder)
+        yield InstalledPackage(
+            name=canonical(found["name"]), version=found["version"], kind=PYTHON, bytes=size, folder=folder
+        )
 
 
 def _recorded(text: str, site: str) -> Iterator[str]:
@@ -205,7 +207,7 @@ def _recorded(text: str, site: str) -> Iterator[str]:
             yield os.path.normpath(file) if ".." in file else file
 
 
-def _of_spack(contents: Contents) -> Iterator[Package]:
+def _of_spack(contents: Contents) -> Iterator[InstalledPackage]:
     names, installs = contents.by_name, contents.installs
     sizes = _sizes(names, {install.folder for install in installs.values()})
 
@@ -214,7 +216,7 @@ def _of_spack(contents: Contents) -> Iterator[Package]:
 
     # A compiler of the image has two rows: as it was built, and as the external that others are built with.
     for folder, rows in grouped((row.folder, row) for row in installs.values() if row.folder in names).items():
-        yield Package(
+        yield InstalledPackage(
             name=rows[0].name,
             version=rows[0].version,
             kind=SPACK,

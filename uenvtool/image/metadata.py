@@ -35,7 +35,7 @@ class ListUpdate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class UenvView:
     """A view: what the uenv client sets in a shell that loads it.
 
     root: the view's folder where the image is mounted. activate: its script for shells. lists: changes
@@ -68,7 +68,7 @@ class Uenv:
     name: str
     description: str
     mount: str
-    views: Mapping[str, View]
+    views: Mapping[str, UenvView]
     default_view: str | None = None
     modules: str | None = None
 
@@ -108,11 +108,11 @@ def parse_env_json(text: str, shown: str) -> Uenv:
         raise BadInput(f"not the metadata of a uenv: {reason}", Position(shown), "pack the image again") from error
 
 
-def _view(data: Mapping[str, Any]) -> View:
+def _view(data: Mapping[str, Any]) -> UenvView:
     """Return a view of env.json; one without `env` loads nothing."""
     values = (data.get("env") or {}).get("values") or {}
     lists = values.get("list") or {}
-    return View(
+    return UenvView(
         description=str(data.get("description") or ""),
         root=str(data["root"]),
         activate=str(data.get("activate") or ""),

@@ -12,8 +12,7 @@ from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import Programs
 from uenvtool.image.pseudo import read_definition, read_header
-from uenvtool.image.tree import FOLDER, Entry, Tree
-from uenvtool.image.write import file_content
+from uenvtool.image.tree import FOLDER, Entry, Tree, file_content
 
 _QUEUES = ("-da", "32", "-fr", "32")
 """MiB of blocks that unsquashfs holds ready. Its own 256 of each is slower: fresh pages for every block."""

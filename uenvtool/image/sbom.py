@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput
 from uenvtool.core.result import Result
-from uenvtool.image.contents import PYTHON, SPACK, Package, read
+from uenvtool.image.contents import PYTHON, SPACK, InstalledPackage, read
 from uenvtool.image.read import superblock
-from uenvtool.image.write import EPOCH
+from uenvtool.image.tree import EPOCH
 from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available
@@ -42,7 +42,7 @@ class Bill:
     description: str
     file: str
     time: int
-    packages: Sequence[Package]
+    packages: Sequence[InstalledPackage]
     is_image: bool
 
 
@@ -87,11 +87,11 @@ def _of_lock(path: Path) -> Bill:
     )
 
 
-def packages_of(lock: Lock) -> list[Package]:
+def packages_of(lock: Lock) -> list[InstalledPackage]:
     """Return the packages of a lock, those of the system too, in order; each in a folder of its own name."""
     folders = {package.hash: f"{package.name}-{package.version}-{package.hash}" for package in lock.packages}
     return sorted(
-        Package(
+        InstalledPackage(
             name=package.name,
             version=package.version,
             kind=SPACK,
@@ -125,7 +125,9 @@ def render(bill: Bill) -> str:
     return JsonV1Dot6(bom).output_as_string(indent=2) + "\n"
 
 
-def dependencies(whole: Component, components: Sequence[Component], packages: Sequence[Package]) -> list[Dependency]:
+def dependencies(
+    whole: Component, components: Sequence[Component], packages: Sequence[InstalledPackage]
+) -> list[Dependency]:
     """Return that the whole has each of its parts, and what each part needs, in the order of the library.
 
     `Bom.register_dependency` looks through all of them for each one.
@@ -147,7 +149,7 @@ def dependencies(whole: Component, components: Sequence[Component], packages: Se
     return sorted([everything, *needing], key=address)
 
 
-def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, list[Package]]:
+def known_vulnerabilities(packages: Sequence[InstalledPackage]) -> dict[Vulnerability, list[InstalledPackage]]:
     """Return the vulnerabilities on record in recipes (`cves:`) that these versions have, in the order of their names.
 
     A recipe names Spack's packages; `py-NAME` is also the Python package NAME. A recipe that cannot be read
@@ -157,7 +159,7 @@ def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, li
     for location in available(RECIPE).values():
         with contextlib.suppress(BadInput):
             recorded += load_recipe(str(location.path)).cves
-    found: dict[Vulnerability, list[Package]] = {}
+    found: dict[Vulnerability, list[InstalledPackage]] = {}
     for cve in sorted(set(recorded), key=lambda cve: (cve.id, cve.package)):
         affected = [package for package in packages if _has(package, cve)]
         if affected:
@@ -165,12 +167,12 @@ def known_vulnerabilities(packages: Sequence[Package]) -> dict[Vulnerability, li
     return found
 
 
-def _has(package: Package, cve: Vulnerability) -> bool:
+def _has(package: InstalledPackage, cve: Vulnerability) -> bool:
     name = f"py-{package.name}" if package.kind == PYTHON else package.name
     return name == cve.package and cve.versions.contains(Version(package.version.partition("+")[0]))
 
 
-def _vulnerability(cve: Vulnerability, affected: Sequence[Package]) -> BomVulnerability:
+def _vulnerability(cve: Vulnerability, affected: Sequence[InstalledPackage]) -> BomVulnerability:
     from cyclonedx.model.vulnerability import BomTarget
     from cyclonedx.model.vulnerability import Vulnerability as BomVulnerability
 
@@ -182,7 +184,7 @@ def _vulnerability(cve: Vulnerability, affected: Sequence[Package]) -> BomVulner
     )
 
 
-def _reference(package: Package) -> str:
+def _reference(package: InstalledPackage) -> str:
     return f"{package.kind}:{package.folder}"
 
 
@@ -197,7 +199,7 @@ def _whole(bill: Bill) -> Component:
     )
 
 
-def _component(package: Package) -> Component:
+def _component(package: InstalledPackage) -> Component:
     """Return a package, by the address that scanners look it up with (https://github.com/package-url/purl-spec)."""
     from cyclonedx.model import Property
     from cyclonedx.model.component import Component, ComponentType

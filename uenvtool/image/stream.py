@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     files: Sequence[tuple[bytes, int, int]]
 
 
-class Large(NamedTuple):
+class LargeFile(NamedTuple):
     """A file of an image that is larger than PIECE_BYTES; its content in pieces that are read as they come."""
 
     name: bytes
@@ -40,7 +40,7 @@ class Large(NamedTuple):
     pieces: Iterator[bytes]
 
 
-def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | Large]:
+def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | LargeFile]:
     """Yield every file of an image with its content.
 
     entries: what the image holds (`listing`). What is not read of a large file is passed over.
@@ -56,7 +56,7 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
         yield from _contents(stream, files, image)
 
 
-def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | Large]:
+def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | LargeFile]:
     """Yield the contents of these files of an image, which have so many bytes, in their order."""
     batch: list[tuple[bytes, int, int]] = []
     end = 0
@@ -65,7 +65,7 @@ def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path)
             yield Batch(_whole(stream, end, batch), batch)
             batch, end = [], 0
         if size > PIECE_BYTES:
-            large = Large(name, size, _pieces(stream, size, name, image))
+            large = LargeFile(name, size, _pieces(stream, size, name, image))
             yield large
             for _ in large.pieces:
                 continue

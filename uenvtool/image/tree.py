@@ -13,7 +13,10 @@ from typing import NamedTuple
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed
 
+EPOCH = 315532800
+"""1980-01-01, the earliest time that a ZIP archive can hold: tools that zip packages up need it."""
 FOLDER_MODE, FILE_MODE, PROGRAM_MODE, SYMLINK_MODE = 0o755, 0o644, 0o755, 0o777
+COPY_BYTES = 1 << 17
 
 
 class Entry(NamedTuple):
@@ -116,6 +119,22 @@ class Tree:
                     break  # and so are those above it
                 needed.add(parent)
         return sorted(name for name in needed if self.replaced(name) is None)
+
+
+def file_content(tree: Tree, name: bytes, size: int) -> Iterator[bytes]:
+    """Yield what a file of so many bytes has to hold, in pieces; more than that if it has grown."""
+    added = tree.contents.get(name)
+    if added is not None:
+        yield bytes(added)
+        return
+    descriptor = os.open(tree.path_of(name), os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        while piece := os.read(descriptor, min(size + 1, COPY_BYTES)):
+            yield piece
+            if len(piece) == size < COPY_BYTES:  # a read of one byte more gave no more
+                return
+    finally:
+        os.close(descriptor)
 
 
 def parents(name: bytes) -> Iterator[bytes]:

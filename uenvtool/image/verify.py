@@ -19,7 +19,7 @@ from uenvtool.image.contents import Contents
 from uenvtool.image.listing import SYMLINK, by_name, listing
 from uenvtool.image.metadata import ENV, RECIPE
 from uenvtool.image.read import LARGEST_TEXT, read_texts, require_image
-from uenvtool.image.stream import Batch, Large, read_contents
+from uenvtool.image.stream import Batch, LargeFile, read_contents
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, parse_lock
 
 HOST_LIBRARIES = (
@@ -43,7 +43,7 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """What a check found.
+    """What is known of an image that was read whole.
 
     problems: what is wrong, a sentence each. recording: files that name a build folder as a record that
     nothing reads when they are used: debug information, messages, where a package came from. elsewhere:
@@ -100,7 +100,7 @@ def verify(images: Sequence[Path], build_folders: Sequence[str] = ()) -> Result:
     build_folders: further folders that no file may name. The exit code is NO if anything is wrong.
     Raises BadInput if a file is not an image or damaged, ToolMissing without unsquashfs 4.5 or later.
     """
-    found = [(str(image), check(image, build_folders)) for image in images]
+    found = [(str(image), examined(image, build_folders)) for image in images]
     problems = [Problem(f"{image}: {problem}") for image, report in found for problem in report.problems]
     return Result(
         data=[
@@ -142,7 +142,7 @@ def _on_record(image: str, report: Report) -> str:
     return f"{image}: {files}, as origin or debug information, which no run looks into"
 
 
-def check(image: Path, build_folders: Sequence[str] = ()) -> Report:
+def examined(image: Path, build_folders: Sequence[str] = ()) -> Report:
     """Read a whole image and check it. build_folders: more that no file may name.
 
     Raises BadInput if it is no image, or damaged; ToolMissing without unsquashfs 4.5 or later.
@@ -171,7 +171,7 @@ def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes,
     read: dict[bytes, _FileFacts] = {}
     entries = listing(image)
     for found in read_contents(image, entries):
-        if isinstance(found, Large):
+        if isinstance(found, LargeFile):
             read[found.name] = _read_large(found, scanner)
         else:
             read.update(_read_batch(found, scanner))
@@ -199,7 +199,7 @@ def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes
         )
 
 
-def _read_large(file: Large, scanner: BuildPathScanner) -> _FileFacts:
+def _read_large(file: LargeFile, scanner: BuildPathScanner) -> _FileFacts:
     """Read a large file, once. Only what may be a library is held in memory as a whole."""
     first = next(file.pieces)
     digest, build_folder, end = hashlib.sha256(first), scanner.search(first), first[-_OVERLAP:]

@@ -16,7 +16,7 @@ from typing import Any
 from uenvtool.core import files
 from uenvtool.core.errors import BadInput, Position, ToolMissing
 from uenvtool.image import bytecode, metadata
-from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, View
+from uenvtool.image.metadata import ENV, EXTRA, PACKED, ListUpdate, Uenv, UenvView
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.pseudo import is_quotable
@@ -113,7 +113,7 @@ def overlay_uenv(name: str, mount: str, *, base: str = "") -> Uenv:
     away, which would come before everything. base: the name of what it lies on.
     """
     on_base = f" on {base}" if base else ""
-    view = View(
+    view = UenvView(
         description=f"the Python environment{on_base}",
         root=mount,
         activate=f"{mount}/bin/activate",

@@ -10,8 +10,7 @@ from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
 from uenvtool.image.programs import find_programs
 from uenvtool.image.readback import read_back
-from uenvtool.image.tree import Entry, Tree
-from uenvtool.image.write import COPY_BYTES, EPOCH, file_content
+from uenvtool.image.tree import COPY_BYTES, EPOCH, Entry, Tree, file_content
 
 
 @pytest.mark.parametrize("size", [1, 5, COPY_BYTES - 1, COPY_BYTES, COPY_BYTES + 1, 2 * COPY_BYTES, 3 * COPY_BYTES + 7])
