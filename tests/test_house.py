@@ -73,22 +73,21 @@ def test_files_are_written_in_files_alone() -> None:
 KNOWS = {
     "core": set(),
     "knowledge": {"core"},
-    "settings": {"core", "knowledge"},
-    "env": {"core", "knowledge", "settings"},
-    "activation": {"core", "knowledge", "settings"},
+    "env": {"core", "knowledge"},
+    "activation": {"core", "knowledge"},
     "image": {"core", "knowledge", "env"},
     "venv": {"core", "knowledge", "image"},
-    "check": {"core", "knowledge", "settings"},
-    "job": {"core", "knowledge", "settings", "activation", "venv", "check"},
-    "container": {"core", "knowledge", "settings", "activation", "job", "venv"},
-    "doctor": {"core", "knowledge", "settings", "activation", "venv", "check", "job"},
+    "check": {"core", "knowledge"},
+    "job": {"core", "knowledge", "activation", "venv", "check"},
+    "container": {"core", "knowledge", "activation", "job", "venv"},
+    "doctor": {"core", "knowledge", "activation", "venv", "check", "job"},
 }
 """Which rooms a room may import from."""
 
 
 @pytest.mark.parametrize("room", KNOWS)
 def test_a_room_knows_only_what_it_may(room: str) -> None:
-    paths = [*(ROOT / "uenvtool" / room).rglob("*.py"), *(ROOT / "uenvtool").glob(f"{room}.py")]
+    paths = (ROOT / "uenvtool" / room).rglob("*.py")
     strangers = {
         f"{path.name} imports {name}"
         for path in paths
@@ -99,7 +98,7 @@ def test_a_room_knows_only_what_it_may(room: str) -> None:
 
 
 def test_every_room_is_in_the_table() -> None:
-    assert {path.parent.name for path in (ROOT / "uenvtool").glob("*/__init__.py")} | {"settings"} == set(KNOWS)
+    assert {path.parent.name for path in (ROOT / "uenvtool").glob("*/__init__.py")} == set(KNOWS)
 
 
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES}

@@ -18,8 +18,8 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.doctor.tuned import tuned_here
 from uenvtool.knowledge.condition import parse_condition
 from uenvtool.knowledge.lock import read_lock
+from uenvtool.knowledge.settings import narrowed, settings_for
 from uenvtool.knowledge.tuning import SOFTWARE
-from uenvtool.settings import narrowed, settings_for
 
 PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9"), ("bristen", "uenv", "pytorch-2.6"),
           ("clariden", "ce", "pytorch-2.9"), ("olivia", "apptainer", "pytorch-2.6")]  # fmt: skip
@@ -27,8 +27,8 @@ PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9
 
 def wanted(system: str, runtime: str, recipe: str) -> dict[str, str]:
     """The variables with one value, and those that are removed, as the settings themselves say."""
-    held = settings_for(system, runtime=runtime, recipe=recipe).for_job(inside=runtime == "ce")
-    return {setting.name: setting.value or "" for setting in held}
+    held = settings_for(system, runtime=runtime, recipe=recipe).held(inside=runtime == "ce")
+    return {setting.name: setting.value or "" for setting in held if setting.removes or setting.is_fixed}
 
 
 def of_activate(cli: Cli, *place: str) -> dict[str, str]:
@@ -84,7 +84,7 @@ def test_every_door_gives_the_same_variables(
 def test_a_recipe_that_ships_has_the_facts_of_its_lock_in_any_folder(place: Path, lock: Path) -> None:
     recipe, (system, uarch) = lock.parent.parent.name, lock.parent.name.rsplit("-", 1)
 
-    elsewhere = settings_for(system, uarch=uarch, recipe=recipe).versions
+    elsewhere = settings_for(system, uarch=uarch, recipe=recipe).given
 
     resolved = read_lock(lock, str(lock)).versions()
     assert elsewhere == {fact: next(iter(resolved.get(known.package, ())), None) for fact, known in SOFTWARE.items()}
@@ -118,8 +118,8 @@ def test_an_image_of_our_own_has_what_activate_sets_for_its_kind() -> None:
     plan = planned(ContainerRequest(recipe="ngc-pytorch-26.02-alps6"))
     nccl = plan.versions.get("nccl")
     facts = {"image": "alps", **({"nccl": nccl} if nccl else {})}
-    held = settings_for(plan.system.name, facts=facts, runtime="ce").for_format()
-    expected = {found.setting.name: found.setting.value for found in held.settings if found.setting.is_fixed}
+    held = settings_for(plan.system.name, facts=facts, runtime="ce").held()
+    expected = {found.name: found.value for found in held if found.is_fixed}
 
     named = dict(
         re.findall(r'^(?:ENV|   ) ?(\w+)="(.*)"', image_of(plan, "again").files["Containerfile"], re.MULTILINE)

@@ -21,7 +21,7 @@ from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.settings import settings_for
+from uenvtool.knowledge.settings import settings_for
 
 VALUES = st.one_of(AWKWARD, TEXT)
 HOSTILE = "a b'c\"d$(touch ran)`touch ran`\n!x${HOME}\\é}@name@"

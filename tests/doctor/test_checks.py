@@ -15,8 +15,8 @@ from uenvtool.doctor.checks import CHECKS, faults
 from uenvtool.doctor.finding import as_findings
 from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
+from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import concrete_systems, load_system
-from uenvtool.settings import settings_for
 from uenvtool.venv.health import Health
 
 KNOWN = load_findings().findings
@@ -35,7 +35,7 @@ def tuned(nccl: str = "2.26") -> Tuned:
     return Tuned(
         system="clariden",
         runtime="uenv",
-        settings=here.holding(),
+        settings=here.held(),
         again="uenvtool activate",
         guards=here.guards,
         needs=here.tuning.needs,
@@ -109,7 +109,7 @@ IN_CONTAINER = Tuned(
     runtime="ce",
     again="",
     settings=tuple(
-        setting for setting in settings_for("clariden", runtime="ce").holding() if setting.policy == "expected"
+        setting for setting in settings_for("clariden", runtime="ce").held() if setting.policy == "expected"
     ),
 )
 WITH_LL128 = tuned("2.28")

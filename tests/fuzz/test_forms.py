@@ -51,8 +51,8 @@ from uenvtool.knowledge.launcher import load_launcher
 from uenvtool.knowledge.load import load_extended
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.schema import schema_text
+from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import load_system
-from uenvtool.settings import settings_for
 
 __all__ = ["programs"]
 FORMS = {

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import SMALL, Cli, Write
 from uenvtool.activation.activate import text
 from uenvtool.activation.shells import shells
-from uenvtool.settings import settings_for
+from uenvtool.knowledge.settings import settings_for
 
 HOSTILE = [
     "x\ntouch ran",

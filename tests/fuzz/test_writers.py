@@ -30,8 +30,8 @@ from uenvtool.job.make import planned as planned_job
 from uenvtool.job.render import job_files
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import load_system
-from uenvtool.settings import settings_for
 
 FREE = frozenset({"description", "reason", "title", "note", "cost", "limits"})
 """The names of fields that hold free text."""

@@ -15,9 +15,9 @@ from uenvtool.core.errors import BadInput
 from uenvtool.knowledge.kinds import KINDS, PUBLISHED, RECIPE, SYSTEM, TUNING, Kind, kind_of
 from uenvtool.knowledge.locate import available
 from uenvtool.knowledge.schema import SCHEMA_FOLDER
+from uenvtool.knowledge.settings import ENVIRONMENTS
 from uenvtool.knowledge.system import load_system
 from uenvtool.knowledge.yamltree import parse
-from uenvtool.settings import ENVIRONMENTS
 
 
 def test_each_schema_is_of_one_kind_and_each_kind_has_a_reader() -> None:

@@ -15,7 +15,7 @@ from tests.support.needs import needs, skip_without
 from uenvtool.activation.formats import docker_lines
 from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.settings import settings_for
+from uenvtool.knowledge.settings import settings_for
 
 pytestmark = [pytest.mark.real, *needs("buildah")]
 

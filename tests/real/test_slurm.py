@@ -12,7 +12,7 @@ from tests.support.needs import need
 from tests.support.samples import sampled
 from tests.support.slurm import Slurm
 from uenvtool.activation.activate import text
-from uenvtool.settings import settings_for
+from uenvtool.knowledge.settings import settings_for
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("slurm")]  # one Slurm a machine
 SHOW = """python3 -c 'import json, os; print(json.dumps(dict(os.environ)))'"""

@@ -14,6 +14,7 @@ from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
+from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,
@@ -29,7 +30,6 @@ from uenvtool.knowledge.tuning import (
     load_all,
     load_sources,
 )
-from uenvtool.settings import Settings, known_facts, settings_for, value_text
 
 POLICIES = {
     DEFAULT: "set if it is unset",
@@ -40,6 +40,15 @@ POLICIES = {
     EXPECTED: "set by somebody else; a message if it is missing",
 }
 ALL = "uenvtool explain --all"
+COMPUTED = {
+    "cores": "the cores of a process",
+    "view_root": "the view's folder",
+    "roce_gid_index": "the index found under /sys",
+    "roce_hca": "the start of the devices' names",
+    "runai_gpus": "RUNAI_NUM_OF_GPUS",
+    "temporary": "a folder of the user's and the job's below /tmp",
+}
+"""What the values are that scripts compute."""
 
 
 def explain(request: ExplainRequest) -> Result:
@@ -76,14 +85,12 @@ def explain(request: ExplainRequest) -> Result:
 def _in_a_job(here: Settings) -> Result:
     """Return the table of what is set, and what was not known when it was made."""
     runtime = here.runtimes[0]
-    rows = [
-        (setting.name, value_text(setting), f"{setting.reason} [{setting.source.name}]") for setting in here.holding()
-    ]
+    rows = [(setting.name, value_text(setting), f"{setting.reason} [{setting.source.name}]") for setting in here.held()]
     notes = [f"on {here.system.name}, in {runtime.name}: {runtime.description}"]
     if len(here.runtimes) > 1:
         others = ", ".join(other.name for other in here.runtimes[1:])
         notes.append(f"--runtime names another runtime: {others}")
-    unseen = sorted(here.facts_to_find & {"nccl"} - set(here.versions))
+    unseen = sorted(here.facts_to_find & {"nccl"} - set(here.given))
     notes += [f"for an unknown version of {fact}; --{fact} names it" for fact in unseen]
     return Result(
         data=[{"name": name, "value": value, "reason": reason} for name, value, reason in rows],
@@ -192,7 +199,7 @@ def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
     taken = ""
     if here is not None and guard.name in {found.name for found in here.guards}:
         runtime = here.runtimes[0]
-        way = guard.way(here.values())
+        way = guard.way({found.name: found.value for found in here.held() if found.is_fixed and found.value})
         taken = f"on {here.system.name}, in {runtime.name}: {f'kept away by {way}' if way else 'not kept away'}"
     elif here is not None:
         taken = f"on {here.system.name}: not in danger"
@@ -210,7 +217,7 @@ def _guard(guard: Guard, here: Settings | None) -> dict[str, Any]:
 def _here(name: str, here: Settings) -> str:
     runtime = here.runtimes[0]
     place = f"on {here.system.name}, in {runtime.name}"
-    holding = [setting for setting in here.holding() if setting.name == name]
+    holding = [setting for setting in here.held() if setting.name == name]
     if not holding:
         return f"{place}: not set"
     return f"{place}: {value_text(holding[0])}, as {holding[0].source.name} says: {holding[0].reason}"
@@ -244,3 +251,12 @@ def _words_of_source(says: Mapping[str, Value], source: str) -> str:
         return "-"
     value = says[source]
     return "unset" if value is None else value
+
+
+def value_text(setting: Setting) -> str:
+    """Return what a variable is set to, or what happens to it."""
+    if setting.from_:
+        return COMPUTED[setting.from_]
+    if setting.policy in (UNSET, EXPECTED):
+        return "removed" if setting.policy == UNSET else "left to somebody else"
+    return setting.value or ""

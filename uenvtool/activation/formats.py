@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 from uenvtool.activation.script import comments, legend, origin
 from uenvtool.core import quoting
-from uenvtool.knowledge.tuning import UNSET
-from uenvtool.settings import ConditionalSetting, Settings
+from uenvtool.knowledge.settings import ConditionalSetting, Settings
+from uenvtool.knowledge.tuning import EXPECTED, PREPEND, UNSET, Setting
 
 UNSAID = "must be unset"
 
@@ -21,39 +21,40 @@ def as_json(plan: Settings, again: str) -> str:
         "uarch": plan.uarch,
         "runtimes": [runtime.name for runtime in plan.runtimes],
         "recipe": plan.recipe or None,
-        "versions": dict(plan.versions),
+        "versions": dict(plan.given),
         "venv": plan.venv,
         "workarounds": [workaround.name for workaround in plan.workarounds],
-        "variables": [_data(planned) for planned in plan.settings],
+        "variables": [_data(planned) for planned in plan.scripted],
     }
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
 def as_dotenv(plan: Settings, again: str) -> str:
     """Return NAME='value' lines, which Compose, python-dotenv and shells read alike."""
-    lines = _commented(plan.for_format(), lambda name, value: f"{name}={quoting.dotenv(name, value)}")
+    lines = _commented(plan, lambda name, value: f"{name}={quoting.dotenv(name, value)}")
     return "\n".join([*_header(plan, again), *lines])
 
 
 def as_edf(plan: Settings, again: str) -> str:
     """Return the [env] table of an environment definition file; an empty text unsets there."""
-    return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan.for_format())])
+    return "\n".join([*_header(plan, again), "[env]", *edf_lines(plan)])
 
 
-def edf_lines(plan: Settings) -> list[str]:
-    """Return the entries of the table alone, of a plan with nothing left open, each with its reason above it."""
+def edf_lines(plan: Settings, *, beside_image: bool = False) -> list[str]:
+    """Return the entries of the table alone, each with its reason above it. beside_image: see `Settings.held`."""
     return list(
         _commented(
             plan,
             lambda name, value: f"{name} = {quoting.edf(name, value)}",
             unset=lambda name: f'{name} = ""  # unsets it',
+            beside_image=beside_image,
         )
     )
 
 
 def docker_lines(plan: Settings) -> list[str]:
     """Return ENV lines of a Dockerfile, which cannot unset a variable, each with its reason above it."""
-    return list(_commented(plan.for_format(), lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
+    return list(_commented(plan, lambda name, value: f"ENV {name}={quoting.docker(name, value)}"))
 
 
 FORMATS = {
@@ -76,12 +77,14 @@ def _commented(
     plan: Settings,
     line: Callable[[str, str], str],
     unset: Callable[[str], str] = lambda name: f"# {name} {UNSAID}",
+    *,
+    beside_image: bool = False,
 ) -> Iterator[str]:
     """Yield each setting with its reason above it; what is computed where a script is sourced is left out."""
     if plan.venv:
         yield line("VIRTUAL_ENV", plan.venv)
-    for planned in plan.settings:
-        setting, value = planned.setting, _value(planned)
+    for setting in _in_file(plan, beside_image=beside_image):
+        value = _value(setting)
         if setting.policy == UNSET or value is not None:
             yield from comments([f"{quoting.comment(setting.reason)} [{setting.source.name}]"])
             yield unset(setting.name) if value is None else line(setting.name, value)
@@ -91,14 +94,20 @@ def values(plan: Settings) -> Iterator[tuple[str, str]]:
     """Yield the variables that a file can set."""
     if plan.venv:
         yield "VIRTUAL_ENV", plan.venv
-    for planned in plan.settings:
-        value = _value(planned)
+    for setting in _in_file(plan):
+        value = _value(setting)
         if value is not None:
-            yield planned.setting.name, value
+            yield setting.name, value
 
 
-def _value(planned: ConditionalSetting) -> str | None:
-    return planned.setting.otherwise if planned.setting.from_ else planned.setting.value
+def _in_file(plan: Settings, *, beside_image: bool = False) -> list[Setting]:
+    """Return what a file of a container says: nobody looks there, or puts a text in front of another."""
+    held = plan.held(inside=True, beside_image=beside_image)
+    return [setting for setting in held if setting.policy not in (EXPECTED, PREPEND)]
+
+
+def _value(setting: Setting) -> str | None:
+    return setting.otherwise if setting.from_ else setting.value
 
 
 def _data(planned: ConditionalSetting) -> dict[str, object]:

@@ -14,8 +14,8 @@ from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
+from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, SOFTWARE, UNSET, Setting, Source
-from uenvtool.settings import Settings
 
 WIDTH = 120
 """No line is longer."""
@@ -135,10 +135,10 @@ class Dialect(ABC):
 
 def function_names(plan: Settings) -> list[str]:
     """Return the sections with the functions that a plan's table and machinery need, in order."""
-    verbs = {verb(planned.setting) for planned in plan.settings}
-    sets = any(planned.setting.together for planned in plan.settings)
+    verbs = {verb(planned.setting) for planned in plan.scripted}
+    sets = any(planned.setting.together for planned in plan.scripted)
     wanted = {
-        "tell": sets or "expect" in verbs or knows_runtime(plan) or "cores" in plan.computed,
+        "tell": sets or "expect" in verbs or knows_runtime(plan) or "cores" in computed_from(plan),
         "keep": True,
         "require": bool(verbs & {"require", "remove", "at_most"}),
         "remove": "remove" in verbs,
@@ -146,10 +146,10 @@ def function_names(plan: Settings) -> list[str]:
         "default_set": sets,
         "at_most": "at_most" in verbs,
         "prepend": "prepend" in verbs,
-        "here": bool(plan.computed & set(MESSAGES)),
+        "here": bool(computed_from(plan) & set(MESSAGES)),
         "expect": "expect" in verbs,
         "libraries": bool(library_facts(plan)),
-        "roce_functions": "roce_gid_index" in plan.computed,
+        "roce_functions": "roce_gid_index" in computed_from(plan),
     }
     return [name for name, is_wanted in wanted.items() if is_wanted]
 
@@ -157,7 +157,7 @@ def function_names(plan: Settings) -> list[str]:
 def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
     """Return what is found out before the table is gone through."""
     finds_runtime = bool(plan.facts_to_find & {"runtime", "container", "image"})
-    views = bool(seen_by_views(plan)) and (bool(library_facts(plan)) or "view_root" in plan.computed)
+    views = bool(seen_by_views(plan)) and (bool(library_facts(plan)) or "view_root" in computed_from(plan))
     blocks = [
         "\n".join(dialect.runtime(plan)) if finds_runtime else "",
         dialect.block("along") if knows_runtime(plan) else "",
@@ -165,10 +165,10 @@ def first_blocks(plan: Settings, dialect: Dialect) -> list[str]:
         dialect.block("venv", VENV=dialect.quote(plan.venv or "")),
         "\n".join(dialect.libraries(plan, library_facts(plan))) if library_facts(plan) else "",
         dialect.block("nodes") if "nodes" in plan.facts_to_find else "",
-        dialect.block("cores") if "cores" in plan.computed else "",
-        dialect.block("gpus") if "runai_gpus" in plan.computed else "",
-        dialect.block("temporary") if "temporary" in plan.computed else "",
-        dialect.block("roce", HCA=dialect.quote(roce_device(plan))) if "roce_gid_index" in plan.computed else "",
+        dialect.block("cores") if "cores" in computed_from(plan) else "",
+        dialect.block("gpus") if "runai_gpus" in computed_from(plan) else "",
+        dialect.block("temporary") if "temporary" in computed_from(plan) else "",
+        dialect.block("roce", HCA=dialect.quote(roce_device(plan))) if "roce_gid_index" in computed_from(plan) else "",
     ]
     return [text for text in blocks if text]
 
@@ -189,6 +189,11 @@ def knows_runtime(plan: Settings) -> bool:
     return len(plan.runtimes) > 1 and bool(plan.facts_to_find & {"runtime", "container", "image"})
 
 
+def computed_from(plan: Settings) -> frozenset[str]:
+    """Return what values are computed from."""
+    return frozenset(planned.setting.from_ for planned in plan.scripted if planned.setting.from_)
+
+
 def library_facts(plan: Settings) -> list[str]:
     """Return the versions that the script finds out from libraries."""
     return sorted(set(SOFTWARE) & plan.facts_to_find)
@@ -196,7 +201,7 @@ def library_facts(plan: Settings) -> list[str]:
 
 def roce_device(plan: Settings) -> str:
     """Return the start of the RDMA devices' names, if none is found."""
-    settings = (planned.setting for planned in plan.settings)
+    settings = (planned.setting for planned in plan.scripted)
     return next((setting.otherwise or "" for setting in settings if setting.from_ == "roce_hca"), "")
 
 
@@ -222,7 +227,7 @@ def comments(texts: Iterable[str], indent: str = "", more: str = "  ") -> Iterat
 
 def legend(plan: Settings) -> list[str]:
     """Return the sources of a plan's settings, each with its title and date."""
-    sources: dict[str, Source] = {planned.setting.source.name: planned.setting.source for planned in plan.settings}
+    sources: dict[str, Source] = {planned.setting.source.name: planned.setting.source for planned in plan.scripted}
     width = max((len(name) for name in sources), default=0)
     return [
         f"  {f'[{name}]'.ljust(width + 2)}  {source}"
@@ -232,7 +237,7 @@ def legend(plan: Settings) -> list[str]:
 
 def origin(plan: Settings, again: str) -> list[str]:
     """Return what a generated file came from, and how to make it again."""
-    shown = {fact: "absent" if value is None else value or "of any version" for fact, value in plan.versions.items()}
+    shown = {fact: "absent" if value is None else value or "of any version" for fact, value in plan.given.items()}
     versions = ", ".join(f"{fact} {value}" for fact, value in sorted(shown.items()))
     of = f" with {versions}{f' of {plan.recipe}' if plan.recipe else ''}" if versions else ""
     inputs = ", ".join(_by_folder(plan.inputs))
@@ -281,7 +286,7 @@ def _script_header(plan: Settings, dialect: Dialect, again: str) -> Iterator[str
 def _table(plan: Settings, dialect: Dialect) -> Iterator[str]:
     """Yield the rows of the table; what has the same condition stands together, what has none first."""
     groups: dict[tuple[tuple[Term, ...], frozenset[str]], dict[str, list[Setting]]] = {((), frozenset()): {}}
-    for planned in plan.settings:
+    for planned in plan.scripted:
         setting = planned.setting
         counts = frozenset(term.fact for term in planned.guard if term.fact in SOFTWARE) & setting.unseen
         groups.setdefault((planned.guard, counts), {}).setdefault(setting.together, []).append(setting)

@@ -23,8 +23,8 @@ from uenvtool.knowledge.locate import available, shown
 from uenvtool.knowledge.recipe import read_recipe
 from uenvtool.knowledge.rule import HINT, Rule, load_rules
 from uenvtool.knowledge.runtime import load_runtime
+from uenvtool.knowledge.settings import Settings, facts_of, recipe_of_label, runtimes_of, settings_of
 from uenvtool.knowledge.system import System, concrete_systems, load_system
-from uenvtool.settings import Settings, facts_of, recipe_of_label, runtimes_of, settings_of
 
 RUNTIMES = ("ce", "uenv", "apptainer", "runai")
 """Of a file that shows signs of several, the first counts: a uenv can be loaded beside a container."""
@@ -157,7 +157,7 @@ def _settings_of(system: str | None, runtime: str | None, known: tuple[tuple[str
     found = settings_of(systems, [loaded], facts=facts)
     if system or not loaded.common:  # of one site
         return found
-    return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=(), possible=())
+    return dataclasses.replace(found, known={**facts, "runtime": runtime}, settings=())
 
 
 def _systems(system: str | None, runtime: str | None) -> tuple[System, ...]:

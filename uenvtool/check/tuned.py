@@ -9,8 +9,8 @@ from uenvtool.check.launch import job_shape
 from uenvtool.check.parts import OUTER, Found, Part, Source, at
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped, listed
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, load_sources
-from uenvtool.settings import ConditionalSetting, Settings
+from uenvtool.knowledge.settings import ConditionalSetting, Settings
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, holding, load_sources
 
 Knowledge = Callable[[], "Settings | None"]
 """Gives the settings for the file that is checked; None if nothing tells its runtime. It is called by every search."""
@@ -70,7 +70,7 @@ def unguarded(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     if tuned is None:
         return
     for guard, left in applicable(tuned.tuning.guards, tuned.known):
-        if not tuned.is_of_a_node(guard.when):
+        if all(guard.when.holds({**node, **tuned.known}) is False for node in tuned.nodes):
             continue
         unknown = {term.fact for term in left} - guard.unseen
         if unknown - {"uarch"} and not (guard.signs and guard.signs.search(source.text)):
@@ -113,7 +113,14 @@ def _given(source: Source, tuned: Settings) -> dict[str, str]:
     views = {name: known.view_of for name, known in load_sources().items() if known.view_of}
     view = next((name for name, label in views.items() if source.uenv.startswith(label)), "")
     says = {variable.name: variable.says[view] for variable in tuned.tuning.variables if view in variable.says}
-    return {**{name: value for name, value in says.items() if value is not None}, **tuned.set_by_others()}
+    return {**{name: value for name, value in says.items() if value is not None}, **_set_by_others(tuned)}
+
+
+def _set_by_others(tuned: Settings) -> dict[str, str]:
+    """Return what an image or a hook sets, with its text."""
+    theirs = {name for name, found in tuned.tuning.sets.items() if found.set_by}
+    held = (setting for setting in holding(tuned.tuning.settings, tuned.known) if setting.together in theirs)
+    return {setting.name: setting.value for setting in held if setting.value is not None}
 
 
 def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
@@ -138,7 +145,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
     has_one_node = tuned.known.get("nodes") == "1"
     lacking = [
         setting.name
-        for setting in (found.setting for found in tuned.possible if not found.guard)
+        for setting in (found.setting for found in tuned.settings if not found.guard)
         if (setting.policy == REQUIRED or (not has_one_node and "fabric" in setting.when.text))
         and setting.is_fixed
         and setting.name not in names
@@ -159,7 +166,7 @@ def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, l
 
 
 def _by_name(tuned: Settings) -> Mapping[str, list[ConditionalSetting]]:
-    return grouped((possible.setting.name, possible) for possible in tuned.possible)
+    return grouped((possible.setting.name, possible) for possible in tuned.settings)
 
 
 def _set_parts(source: Source) -> Iterator[Part]:

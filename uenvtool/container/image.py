@@ -32,7 +32,7 @@ from uenvtool.core.result import Result
 from uenvtool.job.render import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
-from uenvtool.settings import Settings, settings_for
+from uenvtool.knowledge.settings import Settings, settings_for
 from uenvtool.venv.protect import rules
 
 EDF = "edf"
@@ -131,7 +131,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     edf = f"{plan.container.name}.toml"
     is_own = activation is not None and bool(plan.kind)
     deployment = Deployment(
-        variables=dict(values(activation.for_format())) if activation and plan.kind else {},
+        variables=dict(values(activation)) if activation and plan.kind else {},
         srun=_srun(engine) if is_own else [],
         edf=edf,
     )
@@ -157,14 +157,14 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
     exceptions = [name for rule in rules() for name in rule.harmless]
     if activation is None or not plan.container.image:
         return Surroundings(base=base, protected=protected, exceptions=exceptions)
-    command = activate.command(activation, "bash", activation.uarch, activation.runtimes[0].name, activation.versions)
+    command = activate.command(activation, "bash", activation.uarch, activation.runtimes[0].name, activation.given)
     return Surroundings(
         base=base,
         protected=protected,
         exceptions=exceptions,
         env=docker_lines(activation),
         activation=activate.text(activation, "bash", command) + "\n",
-        sign=activation.images[plan.kind],
+        sign=activation.runtimes[0].images[plan.kind].env,
     )
 
 
@@ -214,11 +214,10 @@ def _srun(engine: RuntimeJob) -> list[str]:
 
 
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:
-    settings = activation.beside_image().for_format() if activation else None
     return edf_text(
         engine,
         extended=bool(plan.kind),
         image=f"{IMAGES}/{squashfs_name(plan)}",
-        env=edf_lines(settings) if settings else (),
+        env=edf_lines(activation, beside_image=True) if activation else (),
         again=command,
     )

@@ -39,8 +39,8 @@ def tuned_here(
     if name is None:
         return None, NOT_KNOWN  # most machines, which do not wait for the tuning
     from uenvtool.activation.activate import command
+    from uenvtool.knowledge.settings import runtimes_of, settings_for
     from uenvtool.knowledge.system import load_system
-    from uenvtool.settings import runtimes_of, settings_for
 
     known = runtimes_of(load_system(name), runtime)
     shown = runtime or _loaded(known, environ)
@@ -48,7 +48,7 @@ def tuned_here(
         return None, NOT_LOADED.format(system=name)
     here = settings_for(name, runtime=shown, recipe=recipe, facts=_facts(known, environ, folders, python))
     again, needs = f'eval "$({command(here, "bash", None, shown, {})})"', here.tuning.needs
-    return Tuned(name, shown, settings=here.holding(), again=again, guards=here.guards, needs=needs), ""
+    return Tuned(name, shown, settings=here.held(), again=again, guards=here.guards, needs=needs), ""
 
 
 def _loaded(runtimes: Iterable[Runtime], environ: Mapping[str, str]) -> str | None:

@@ -43,8 +43,9 @@ from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.machine import on_this_machine
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
+from uenvtool.knowledge.settings import Settings, recipe_of_label, settings_for, settings_of
 from uenvtool.knowledge.system import System, load_system, this_system
-from uenvtool.settings import Settings, recipe_of_label, settings_for, settings_of
+from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 _IS_PATH = re.compile(r"[/.]")
 _RUNNER = re.compile(r"(?:env .*?)?((?:uv|poetry|pdm|pixi|hatch|pipenv) run) ")
@@ -126,8 +127,8 @@ def planned(request: JobRequest) -> Job:
     untold = request.recipe if is_uenv and recipe_of_label(image) != request.recipe else None
     plan = plan_job(
         request, system, uarch, runtime,
-        image=image, overlay=overlay, facts={**system.facts(uarch), **(settings.versions if settings else {})},
-        settings=settings.for_job(inside=inside) if settings else (),
+        image=image, overlay=overlay, facts={**system.facts(uarch), **(settings.given if settings else {})},
+        settings=_written_down(settings, inside=inside) if settings else (),
         recipe=untold or "", again=_again(request, system.name),
     )  # fmt: skip
     _refuse_unmounted(plan)
@@ -173,6 +174,19 @@ def _settings(
             system.name, uarch=uarch, runtime=runtime.name, recipe=recipe, facts=facts, workarounds=chosen
         )
     return settings_of([system], [runtime], uarch=uarch, facts=facts, workarounds=chosen)
+
+
+def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
+    """Return what a job writes down: settings with a value, and those that must be unset. inside: of the container.
+
+    What is put in front of another value, or found out on the node, is left to the job's own lines.
+    """
+    is_file = settings.runtimes[0].job.variables == "edf"  # which has no value of its own for each job
+    return tuple(
+        setting
+        for setting in settings.held(inside=inside, beside_image=True)
+        if setting.removes or setting.is_fixed or (setting.from_ == TEMPORARY and not is_file)
+    )
 
 
 def _published(name: str, system: System, uarch: str) -> str:

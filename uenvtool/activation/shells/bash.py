@@ -21,8 +21,8 @@ from uenvtool.activation.script import (
 from uenvtool.core import quoting
 from uenvtool.knowledge.condition import Term
 from uenvtool.knowledge.runtime import Runtime
+from uenvtool.knowledge.settings import Settings
 from uenvtool.knowledge.tuning import SOFTWARE
-from uenvtool.settings import Settings
 
 
 class Bash(Dialect):
@@ -58,7 +58,8 @@ class Bash(Dialect):
         return f"if [[ {' && '.join(tests)} ]]; then", "fi"
 
     def image(self, plan: Settings) -> dict[str, str]:
-        return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in plan.images.items()) or "''"}
+        signs = {name: sign.env for runtime in plan.runtimes for name, sign in runtime.images.items()}
+        return {"IMAGE": "".join(f"${{{variable}:+{name}}}" for name, variable in signs.items()) or "''"}
 
     def folders(self, plan: Settings) -> list[str]:
         own = ":".join(("${LD_LIBRARY_PATH-}", *plan.system.libraries))

@@ -1,4 +1,4 @@
-"""Decides which variables are set for a system, a runtime, a recipe, facts and workarounds: the one answer for all.
+"""Which variables are set for a system, a runtime, a recipe, facts and workarounds: the one answer for all.
 
 What is known is decided here. What is not (the runtime, versions, whether an overlay is named) stays as terms that a
 script decides where it is sourced.
@@ -6,7 +6,6 @@ script decides where it is sourced.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,18 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput, Problem, require_known, unknown
-from uenvtool.knowledge.condition import Condition, Facts, Term
+from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
-from uenvtool.knowledge.runtime import VIEWS, Runtime, known_images, load_runtime
+from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
-    EXPECTED,
     FACTS,
-    PREPEND,
     SOFTWARE,
-    TEMPORARY,
-    UNSET,
     Guard,
     Setting,
     Tuning,
@@ -48,15 +43,6 @@ ENVIRONMENTS = "envs"
 """The folder of resolved environments."""
 _LABEL = re.compile(r"([\w-]+)/v?(\d+\.\d+)")
 """The label of a uenv: its name and version."""
-COMPUTED = {
-    "cores": "the cores of a process",
-    "view_root": "the view's folder",
-    "roce_gid_index": "the index found under /sys",
-    "roce_hca": "the start of the devices' names",
-    "runai_gpus": "RUNAI_NUM_OF_GPUS",
-    "temporary": "a folder of the user's and the job's below /tmp",
-}
-"""What the values are that scripts compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,51 +55,31 @@ class ConditionalSetting:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """The variables that are set in a place, in order.
+    """Which variables are set in a place: the one answer for all commands.
 
-    runtimes: the one that is given, or those of the system, the preferred first. versions: the facts that are given.
-    venv: the virtual environment, if one is named. settings: those that a script can decide. possible: every one that
-    can hold, whatever decides it. known: all facts that are known. nodes: those of each node type that it may be.
-    inputs: the files they came from.
+    runtimes: the one that is given, or those of the system, the preferred first. given: the facts that are given. venv:
+    the virtual environment, if one is named. settings: every one that can hold there, in order, with what is open.
+    known: all facts that are known. nodes: the facts of each node type that it may be. inputs: the files they are from.
     """
 
     system: System
     uarch: str | None
     runtimes: tuple[Runtime, ...]
-    versions: Facts
+    given: Facts
     workarounds: tuple[Workaround, ...]
     venv: str | None
     settings: tuple[ConditionalSetting, ...]
-    possible: tuple[ConditionalSetting, ...]
     tuning: Tuning
     known: Facts
     nodes: tuple[Facts, ...]
     inputs: tuple[str, ...]
     recipe: str = ""
 
-    def is_of_a_node(self, condition: Condition) -> bool:
-        """Tell if a condition holds or may hold on one of the node types."""
-        return any(condition.holds({**node, **self.known}) is not False for node in self.nodes)
-
-    @property
-    def facts_to_find(self) -> frozenset[str]:
-        """Return the facts that a script has to find out."""
-        return frozenset(term.fact for conditional in self.settings for term in conditional.guard)
-
-    @property
-    def computed(self) -> frozenset[str]:
-        """Return what values are computed from."""
-        return frozenset(found.setting.from_ for found in self.settings if found.setting.from_)
-
-    @property
-    def images(self) -> dict[str, str]:
-        """Return the kinds of images that show themselves to a script, and the variable that shows each."""
-        return {name: sign.env for runtime in self.runtimes for name, sign in runtime.images.items()}
-
-    def holding(self, *, inside: bool | None = None) -> tuple[Setting, ...]:
+    def held(self, *, inside: bool | None = None, beside_image: bool = False) -> tuple[Setting, ...]:
         """Return the settings that hold in the first runtime if no version is seen.
 
-        inside: of the runtime's container; default: if it has one.
+        inside: of the runtime's container; default: if it has one. beside_image: those alone that are left to set where
+        an image sets its variables itself: it cannot remove any.
         """
         runtime = self.runtimes[0]
         facts = {
@@ -123,53 +89,33 @@ class Settings:
             "overlay": None if self.venv is None else "named",
             "SLURM_JOB_ID": "a job" if self.system.scheduler.name == "slurm" else None,
         }
+        left = beside_image and bool(self.given.get("image"))
         return tuple(
-            found.setting for found in self.settings if all(_holds(term, facts, found.setting) for term in found.guard)
+            found.setting
+            for found in self.scripted
+            if all(_holds(term, facts, found.setting) for term in found.guard)
+            and (not left or found.setting.removes or found.setting.workaround)
         )
 
     @property
-    def guards(self) -> tuple[Guard, ...]:
-        """Return the dangers that are to be kept away."""
-        return tuple(holding(self.tuning.guards, self.known))
-
-    def values(self) -> dict[str, str]:
-        """Return the variables that get a text in any case, with it."""
-        return {setting.name: setting.value for setting in self.holding() if setting.is_fixed and setting.value}
-
-    def set_by_others(self) -> dict[str, str]:
-        """Return what an image or a hook sets, with its text."""
-        theirs = {name for name, found in self.tuning.sets.items() if found.set_by}
-        held = (setting for setting in holding(self.tuning.settings, self.known) if setting.together in theirs)
-        return {setting.name: setting.value for setting in held if setting.value is not None}
-
-    def for_job(self, *, inside: bool) -> tuple[Setting, ...]:
-        """Return what a job writes down: settings with a value, and those that must be unset. inside: as in `holding`.
-
-        What is put in front of another value, or found out on the node, is left to the job's own lines.
-        """
-        held = self.beside_image().holding(inside=inside)
-        is_file = self.runtimes[0].job.variables == "edf"  # which has no value of its own for each job
+    def scripted(self) -> tuple[ConditionalSetting, ...]:
+        """The settings that a script can decide where it is sourced, with what it has to ask for."""
+        names = [runtime.name for runtime in self.runtimes]
         return tuple(
-            setting
-            for setting in held
-            if setting.removes or setting.is_fixed or (setting.from_ == TEMPORARY and not is_file)
+            ConditionalSetting(found.setting, tuple(narrowed(term, names) for term in found.guard if _is_shown(term)))
+            for found in self.settings
+            if all(_decidable(term, found.setting, names) for term in found.guard)
         )
 
-    def beside_image(self) -> Settings:
-        """Return what is left to set for an image that sets its variables itself: it cannot remove any."""
-        if not self.versions.get("image"):
-            return self
-        left = [found for found in self.settings if found.setting.removes or found.setting.workaround]
-        return dataclasses.replace(self, settings=tuple(left))
+    @property
+    def facts_to_find(self) -> frozenset[str]:
+        """The facts that a script has to find out."""
+        return frozenset(term.fact for conditional in self.scripted for term in conditional.guard)
 
-    def for_format(self) -> Settings:
-        """Return the settings with nothing left open, for a file of a container, which cannot look: no version is seen.
-
-        What nobody sets (policy expected) and what is put in front of a value (policy prepend) is left out.
-        """
-        held = self.holding(inside=True)
-        chosen = [setting for setting in held if setting.policy not in (EXPECTED, PREPEND)]
-        return dataclasses.replace(self, settings=tuple(ConditionalSetting(setting, ()) for setting in chosen))
+    @property
+    def guards(self) -> tuple[Guard, ...]:
+        """The dangers that are to be kept away."""
+        return tuple(holding(self.tuning.guards, self.known))
 
 
 def settings_for(
@@ -233,7 +179,6 @@ def settings_of(
         known["runtime"] = runtimes[0].name
     chosen = _chosen_workarounds(tuning, workarounds)
     replaced = {setting.name: setting for workaround in chosen for setting in workaround.settings}
-    can_be = tuple(runtime.name for runtime in runtimes)
     asked_for = [ConditionalSetting(setting, ()) for setting in replaced.values()]
     places = [{**node, **known} for node in nodes]
     possible = [
@@ -241,20 +186,14 @@ def settings_of(
         for setting, left in applicable(tuning.settings, known)
         if setting.name not in replaced and any(setting.when.holds(place) is not False for place in places)
     ]
-    decidable = [
-        ConditionalSetting(found.setting, tuple(narrowed(term, can_be) for term in found.guard if _is_shown(term)))
-        for found in possible
-        if all(_decidable(term, found.setting, can_be) for term in found.guard)
-    ]
     return Settings(
         system=first,
         uarch=uarch,
         runtimes=tuple(runtimes),
-        versions=given,
+        given=given,
         workarounds=chosen,
         venv=venv,
-        settings=(*decidable, *asked_for),
-        possible=(*possible, *asked_for),
+        settings=(*possible, *asked_for),
         tuning=tuning,
         known=known,
         nodes=nodes,
@@ -361,8 +300,6 @@ def _absent(runtimes: Sequence[Runtime]) -> dict[str, None]:
         absent["container"] = None
     if not any(runtime.images for runtime in runtimes):
         absent["image"] = None
-    if not any(runtime.libraries == VIEWS for runtime in runtimes):
-        absent["nvshmem"] = None  # that of an image from elsewhere is not for this fabric
     return absent
 
 
@@ -397,12 +334,3 @@ def _chosen_workarounds(tuning: Tuning, names: Iterable[str]) -> tuple[Workaroun
             )
     BadInput.raise_any(problems)
     return chosen
-
-
-def value_text(setting: Setting) -> str:
-    """Return what a variable is set to, or what happens to it."""
-    if setting.from_:
-        return COMPUTED[setting.from_]
-    if setting.policy in (UNSET, EXPECTED):
-        return "removed" if setting.policy == UNSET else "left to somebody else"
-    return setting.value or ""
