@@ -16,7 +16,7 @@ from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, System, SystemPackage
 from uenvtool.knowledge.tuning import EXPECTED, holding, load_tuning, recipe_facts
-from uenvtool.knowledge.version import Versions, versions
+from uenvtool.knowledge.version import Version, Versions, versions
 
 UENV = "uenv"
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
@@ -39,43 +39,45 @@ def plan_environment(recipe: Recipe, system: System, uarch: str) -> Environment:
     a version of its MPI.
     """
     facts = system.facts(uarch)
-    variants = {
-        name: tuple(filled(value, facts, group.position) for value in group.values)
-        for name, group in recipe.variants.items()
-        if group.when.holds(facts)
-    }
-    hard = hard_pins(recipe, facts)
-    mpi = _mpi_root(recipe, system)
     brought = _brought(system, facts)
     compilers = plan_compilers(recipe, system, system.nodes[uarch], brought, facts)
-    soft = _soft_pins(recipe, facts, brought)
+    mpi = _mpi_root(recipe, system)
+    hard, soft = hard_pins(recipe, facts), _soft_pins(recipe, facts, brought)
     groups = tuple(_groups(recipe, mpi, facts, hard))
-    wanted = {name: versions(preference.versions[0]) for name, preference in soft.items()}
-    wanted |= {name: pin.version for name, pin in hard.items() if pin.version}
-    wanted |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    pinned = _pinned_versions(groups, hard, soft)
     return Environment(
         recipe=recipe,
         system=system,
         node=system.nodes[uarch],
         groups=groups,
-        variants=tuple(
-            Constraint(value, recipe.variants[name].reason)
-            for name in recipe.global_variants
-            for value in variants.get(name, ())
-        ),
-        packages=tuple(_packages(brought, system, mpi, compilers, _languages(recipe, compilers), hard, soft)),
+        variants=tuple(_global_variants(recipe, facts)),
+        packages=tuple(_packages(recipe, system, mpi, compilers, brought, hard, soft)),
         compilers=compilers,
         variables=tuple(_variables(recipe, system, facts)),
-        cves=tuple(known for known in recipe.cves if _is_wanted(wanted, known.package, known.versions)),
-        yanked=tuple(known for known in recipe.yanked if _is_wanted(wanted, known.package, known.versions)),
+        cves=tuple(cve for cve in recipe.cves if _is_one_of(pinned.get(cve.package), cve.versions)),
+        yanked=tuple(back for back in recipe.yanked if _is_one_of(pinned.get(back.package), back.versions)),
         additions=recipe.additions,
     )
 
 
-def _is_wanted(wanted: Mapping[str, Versions], package: str, affected: Versions) -> bool:
-    """Tell whether the environment wants one version of a package, and that is an affected one."""
-    constraint = wanted.get(package)
-    return bool(constraint and constraint.single and affected.contains(constraint.single))
+def _pinned_versions(
+    groups: Sequence[RootGroup], hard: Mapping[str, Pin], soft: Mapping[str, Preference]
+) -> dict[str, Version]:
+    """Return the packages for which the environment names one version: preferred, pinned or of a root spec."""
+    found = {name: versions(preference.versions[0]) for name, preference in soft.items()}
+    found |= {name: pin.version for name, pin in hard.items() if pin.version}
+    found |= {root.package: root.version for group in groups for root in group.roots if root.version}
+    return {name: constraint.single for name, constraint in found.items() if constraint.single}
+
+
+def _is_one_of(version: Version | None, affected: Versions) -> bool:
+    return version is not None and affected.contains(version)
+
+
+def _global_variants(recipe: Recipe, facts: Facts) -> Iterator[Constraint]:
+    for group in (recipe.variants[name] for name in recipe.global_variants):
+        if group.when.holds(facts):
+            yield from (Constraint(filled(value, facts, group.position), group.reason) for value in group.values)
 
 
 def filled(text: str, facts: Facts, position: Position) -> str:
@@ -188,34 +190,24 @@ def _languages(recipe: Recipe, compilers: Sequence[Compiler]) -> dict[str, Const
 
 
 def _packages(
-    brought: Mapping[str, SystemPackage],
+    recipe: Recipe,
     system: System,
     mpi: Root | None,
     compilers: Sequence[Compiler],
-    virtual: Mapping[str, Constraint],
+    brought: Mapping[str, SystemPackage],
     hard: Mapping[str, Pin],
     soft: Mapping[str, Preference],
 ) -> Iterator[PackageSettings]:
-    virtual, brings = dict(virtual), dict(brought)
-    for compiler in compilers:
-        brings[compiler.name] = SystemPackage(
-            name=compiler.name,
-            position=compiler.root.position,
-            externals=(compiler.external,),
-            buildable=False,
-            reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "the system's own",
-        )
+    virtual = _languages(recipe, compilers)
     if mpi:
         virtual["mpi"] = Constraint(mpi.text, f"the MPI of {system.name}")
-    for name in sorted({*hard, *soft, *brings, *virtual}):
-        package = brings.get(name) or SystemPackage(name=name, position=system.tree.position)
+    settings = {**brought, **{compiler.name: _of_compiler(compiler) for compiler in compilers}}
+    for name in sorted({*hard, *soft, *settings, *virtual}):
+        package = settings.get(name) or SystemPackage(name=name, position=system.tree.position)
         pin = hard.get(name)
         require = [virtual[name]] if name in virtual else []
-        require += [
-            Constraint(requirement, package.reason if index == 0 else "")
-            for index, requirement in enumerate(package.require)
-        ]
-        require += _constraints(pin) if pin else []
+        require += _reasoned(package.require, package.reason)
+        require += _reasoned(_requirements(pin), pin.reason) if pin else []
         settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
             name=name,
@@ -227,10 +219,24 @@ def _packages(
         )
 
 
-def _constraints(pin: Pin) -> list[Constraint]:
-    texts = [f"@{pin.version}"] if pin.version else []
-    texts += [text for text in (pin.variants, pin.provider) if text]
-    return [Constraint(text, pin.reason if index == 0 else "") for index, text in enumerate(texts)]
+def _of_compiler(compiler: Compiler) -> SystemPackage:
+    return SystemPackage(
+        name=compiler.name,
+        position=compiler.root.position,
+        externals=(compiler.external,),
+        buildable=False,
+        reason=f"built first, see {compiler.folder}/spack.yaml" if compiler.built_by else "the system's own",
+    )
+
+
+def _requirements(pin: Pin) -> list[str]:
+    version = f"@{pin.version}" if pin.version else ""
+    return [text for text in (version, pin.variants, pin.provider) if text]
+
+
+def _reasoned(texts: Sequence[str], reason: str) -> list[Constraint]:
+    """Return requirements of one package; the first has the reason of all."""
+    return [Constraint(text, reason if index == 0 else "") for index, text in enumerate(texts)]
 
 
 def _soft_pins(recipe: Recipe, facts: Facts, brought: Mapping[str, SystemPackage]) -> dict[str, Preference]:
