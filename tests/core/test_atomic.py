@@ -8,15 +8,18 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import atomic
-from uenvtool.core.files.atomic import locked, rewrite, write, write_all
+from uenvtool.core.files.atomic import locked, write, write_all
 
 STRAY = f".left.abc{atomic.STAGED_SUFFIX}"
+
+
+BEFORE, AFTER = [("record", "both")], [("record", "new")]
+"""What a record says before the files are touched, and when all is done."""
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ def test_a_new_file_has_the_mode_of_the_umask_and_an_old_one_keeps_its_own_if_as
             (place / name).chmod(0o701)
         write(place / name, "text", **({"keep_mode": True} if name == "kept" else {}))
     (place / "replaced").chmod(0o701)
-    write_all(place, {"replaced": "once more"})
+    write_all(place, [("replaced", "once more")])
 
     assert [oct(mode(place / name)) for name in ("new", "kept", "replaced")] == ["0o644", "0o701", "0o644"]
     write(place / "absent", "text", keep_mode=True)
@@ -53,7 +56,7 @@ def test_a_file_that_is_right_is_not_touched_and_those_behind_it_are_written(pla
     (place / "a").write_text("same")
     before = (place / "a").stat()
 
-    write_all(place, {"a": "same", "deep/er/b": "new"})
+    write_all(place, [("a", "same"), ("deep/er/b", "new")])
 
     assert (place / "a").stat().st_ino == before.st_ino
     assert (place / "deep/er/b").read_text() == "new"
@@ -67,7 +70,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_folder(place: Path, monke
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ToolFailed, match=r"(?s)No space left.*"):
-        write_all(place, {"a": "new", "deep/er/b": "new"})
+        write_all(place, [("a", "new"), ("deep/er/b", "new")])
 
     assert [path.name for path in place.iterdir()] == ["a"]
     assert (place / "a").read_text() == "old"
@@ -85,7 +88,7 @@ def test_names_that_a_disk_refuses_are_said_and_the_record_stays(place: Path, mo
 
     monkeypatch.setattr(os, "replace", refused)
     with pytest.raises(ToolFailed, match="Disk quota exceeded") as raised:
-        rewritten(place, contents={"a": "new", "b": "new"})
+        write_all(place, [*BEFORE, ("a", "new"), ("b", "new"), *AFTER])
 
     assert str(raised.value.problems[0].hint).startswith("some of the files may be new")
     found = {path.name: path.read_text() for path in place.iterdir()}
@@ -97,57 +100,46 @@ def test_a_program_s_file_that_does_not_reach_the_disk_is_said(place: Path) -> N
         atomic.sync(place / "nothing")
 
 
-def rewritten(place: Path, **changes: Any) -> None:
-    usual = {"contents": {"a": "new"}, "removed": ("old",), "emptied": (), "record": "record"}
-    rewrite(place, **{**usual, "while_writing": "both", "afterwards": "new", **changes})
-
-
 def test_files_are_replaced_and_removed_and_the_record_says_which(place: Path) -> None:
     for name in ("a", "old", "record", "gone/x"):
         (place / name).parent.mkdir(exist_ok=True)
         (place / name).write_text("old")
+    gone = ("old", "gone/x", "never/was")
 
-    rewritten(place, removed=("old", "gone/x", "never/was"), emptied=("gone/x",))
+    write_all(place, [*BEFORE, *((name, None) for name in gone), ("a", "new"), *AFTER], emptied=["gone/x"])
 
     assert sorted(path.name for path in place.iterdir()) == ["a", "record"]
     assert [(place / name).read_text() for name in ("a", "record")] == ["new", "new"]
 
 
-def test_if_all_is_right_the_record_alone_is_written_and_what_is_obsolete_stays(place: Path) -> None:
-    for name, text in (("a", "new"), ("old", "old")):
-        (place / name).write_text(text)
-
-    rewritten(place)
-
-    assert (place / "record").read_text() == "new"
-    assert (place / "old").exists()
-
-
-@pytest.mark.parametrize("before", ["old", None])
+@pytest.mark.parametrize("before", ["old", "both", "new", None])
 def test_a_record_has_its_old_content_if_nothing_could_be_written(
     place: Path, monkeypatch: pytest.MonkeyPatch, before: str | None
 ) -> None:
     if before:
         (place / "record").write_text(before)
-    staged = atomic._staged
+    stage = atomic._stage
 
-    def full(folder: Path, contents: dict[str, str], **more: bool) -> object:
-        if "a" in contents:
-            raise ToolFailed("cannot write a: No space left on device")
-        return staged(folder, contents, **more)
+    def full(target: Path, data: bytes, mode: int) -> Path:
+        if target.name == "a":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return stage(target, data, mode)
 
-    monkeypatch.setattr(atomic, "_staged", full)
-    with pytest.raises(ToolFailed, match="cannot write a"):
-        rewritten(place)
+    with monkeypatch.context() as patched:
+        patched.setattr(atomic, "_stage", full)
+        with pytest.raises(ToolFailed, match="No space left"):
+            write_all(place, [*BEFORE, ("a", "new"), *AFTER])
 
-    assert [(path.name, path.read_text()) for path in place.iterdir()] == ([("record", "old")] if before else [])
+    assert [(path.name, path.read_text()) for path in place.iterdir()] == ([("record", before)] if before else [])
+    write_all(place, [*BEFORE, ("a", "new"), *AFTER])
+    assert {path.name: path.read_text() for path in place.iterdir()} == {"a": "new", "record": "new"}
 
 
-def test_a_file_that_cannot_be_removed_is_said(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_removed_is_said(place: Path) -> None:
     (place / "old").mkdir()
 
     with pytest.raises(ToolFailed, match="cannot write"):
-        rewritten(place, emptied=("old/x",))
+        write_all(place, [("old", None)])
 
 
 def test_of_two_writers_one_is_refused_and_readers_share(place: Path) -> None:

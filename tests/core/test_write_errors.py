@@ -13,7 +13,7 @@ import pytest
 from tests.support.disks import small_disk
 from uenvtool.core.errors import BadInput, ToolFailed
 from uenvtool.core.files import copy_tree, write, write_all
-from uenvtool.core.files.atomic import rewrite, write_error
+from uenvtool.core.files.atomic import write_error
 
 
 def test_of_a_copy_the_disk_that_is_full_is_named_and_not_the_one_that_is_read(place: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_file_where_a_folder_must_be_is_bad_input(place: Path, name: str) -> N
     (place / "link").symlink_to("nowhere")
 
     with pytest.raises(BadInput) as raised:
-        write_all(place / name, {"x": "text"})
+        write_all(place / name, [("x", "text")])
 
     assert str(raised.value).startswith(f"error: {place}/{name.partition('/')[0]} is not a folder\nhint: name another")
 
@@ -64,7 +64,7 @@ def test_a_read_only_disk_is_named_where_a_record_is_kept(place: Path) -> None:
         subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
 
         with pytest.raises(ToolFailed, match="is mounted read-only: name another place"):
-            rewrite(disk, {"a": "a"}, removed=(), emptied=(), record="r", while_writing="w", afterwards="d")
+            write_all(disk, [("r", "w"), ("a", "a"), ("r", "d")])
 
 
 def test_a_file_that_may_not_be_read_is_replaced(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ class TestOverlays:
             rename(source, target)
 
         if not atomic:
-            monkeypatch.setattr(f"{MODULE}._exchanged", lambda one, other: False)
+            monkeypatch.setattr(f"{MODULE}._exchange", lambda one, other: False)
         renames_with(monkeypatch, failing_rename)
 
         answer = cli("venv", "v", "--update", "--squash")

@@ -130,7 +130,7 @@ def examine_ranks(
     own = folder / f"{OWN_FOLDER}{step}"
     if (own / REPORTED).exists():
         return None  # it began when all was over
-    files.make_folder(own)
+    own.mkdir(parents=True, exist_ok=True)
     files.write(own / f"{here.rank}.{BEGUN}", json.dumps({"node": here.node}))
     seen = look()
     values = {name: without_secrets(value) for name, value in environ.items() if SAME.fullmatch(name)}
@@ -165,12 +165,21 @@ def _is_ours(own: Path, here: Place, seconds: float) -> bool:
         if here.rank == 0 and len(_names(own, [SEEN])) >= here.size:
             break
         time.sleep(min(pause, max(0.0, until - time.monotonic())))
-    if not mine.exists() or not files.claim(mark):
+    if not mine.exists() or not _claimed(mark):
         return False
     if mine.name in os.listdir(own):
         return True
-    files.remove_empty_folder(mark)  # another rank had it, and was done in the same moment
+    mark.rmdir()  # another rank had it, and was done in the same moment
     return False
+
+
+def _claimed(mark: Path) -> bool:
+    """Make the mark; False if another rank made it before. Of many that try, on any node, one does."""
+    try:
+        mark.mkdir()
+    except (FileExistsError, FileNotFoundError):  # the latter: the folder around it is gone, it is over
+        return False
+    return True
 
 
 def _names(own: Path, kinds: Iterable[str]) -> list[str]:
@@ -184,11 +193,11 @@ def _names(own: Path, kinds: Iterable[str]) -> list[str]:
 
 def _clear(own: Path, *, keep_mark: bool) -> None:
     for name in _names(own, (BEGUN, SEEN)):
-        files.remove_file(own / name)
+        (own / name).unlink(missing_ok=True)
     if not keep_mark:
-        files.remove_empty_folder(own / REPORTED)
+        (own / REPORTED).rmdir()
         with contextlib.suppress(OSError):
-            files.remove_empty_folder(own)
+            own.rmdir()
 
 
 def _collected(folders: Sequence[Path], here: Place | None) -> Examination:

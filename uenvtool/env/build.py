@@ -248,7 +248,7 @@ def _new_lock(
     log = folder / LOG
     with progress(f"concretizing {environment.purpose}") as on_step:
         text = resolve(spack, environment, texts, repos=repos, log=log, on_step=on_step)
-    files.remove_file(log)
+    log.unlink(missing_ok=True)
     lock = checked_lock(text, environment, spack)
     table = render_table(environment, lock)
     env_folder.write_lock(

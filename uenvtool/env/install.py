@@ -15,16 +15,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.core.files import (
-    fill,
-    last_lines,
-    make_folder,
-    remove_file,
-    remove_tree,
-    scratch_folder,
-    write,
-    write_all,
-)
+from uenvtool.core.files import fill, last_lines, remove_tree, scratch_folder, write, write_all
 from uenvtool.core.processes import Completed, run
 from uenvtool.core.result import Step
 from uenvtool.env.folder import MODULES
@@ -121,7 +112,7 @@ def install(
         for name in environment.views if view else ():
             _remove_unfinished_views(store / "env" / name)
         folder = staged_folder(environment, work)
-        write_all(folder, environment.staged_texts(view, options.repos))
+        write_all(folder, environment.staged_texts(view, options.repos).items())
         runner = sandboxed(spack, environment, store, work, folder, options)
         for compiler in environment.compilers:
             first = replace(runner, folder=folder / compiler)
@@ -160,8 +151,8 @@ def write_locks(environments: Sequence[Installable], store: Path) -> None:
     of_compilers = {os.path.join(one.place, name, LOCK) for one in environments for name in one.compilers}
     for lock in folder.rglob(LOCK):
         if os.fspath(lock.relative_to(folder)) not in {*locks, *of_compilers}:
-            remove_file(lock)
-    write_all(folder, locks)
+            lock.unlink(missing_ok=True)
+    write_all(folder, locks.items())
 
 
 def _locks(environments: Sequence[Installable]) -> dict[str, str]:
@@ -177,7 +168,7 @@ def push(spack: Spack, environment: Installable, store: Path, url: str, options:
     work = store / WORK
     folder = folder_of(url)
     if folder is not None:
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
     staged = staged_folder(environment, work)
     runner = sandboxed(spack, environment, store, work, staged, options, [folder] if folder else ())
     signing = ["--unsigned"] if options.unsigned else ["--signed"]
@@ -206,7 +197,7 @@ def sandboxed(
 
     also: further folders that it may write to.
     """
-    make_folder(user_cache())  # what is not there cannot be left writable
+    user_cache().mkdir(parents=True, exist_ok=True)  # what is not there cannot be left writable
     root = spack.program.resolve().parent.parent  # its keys lie there
     keys = Path(os.environ.get("SPACK_GNUPGHOME", root))
     named = {work, user_cache(), root, keys, *also}
@@ -236,7 +227,7 @@ def _install(
         if completed.code == 0 or LOCK_RACE not in completed.stdout + completed.stderr:
             break
     judged(completed, runner.spack, environment, store)
-    remove_file(store / WORK / LOG)
+    (store / WORK / LOG).unlink(missing_ok=True)
     return Installed(tuple(output.cached), tuple(output.built))
 
 
@@ -335,7 +326,7 @@ def run_post_install(environment: Installable, store: Path) -> None:
     log = store / WORK / f"{POST_INSTALL}.log"
     if os.path.lexists(store / LOCAL):
         remove_tree(store / LOCAL)  # of an earlier run
-    make_folder(store / LOCAL)
+    (store / LOCAL).mkdir(parents=True, exist_ok=True)
     fill(store / WORK, {POST_INSTALL: text}, executable=[POST_INSTALL])
     local = f"{environment.mount}/{LOCAL}"
     options = ["--read-only", "--in", local, "--writable", local]

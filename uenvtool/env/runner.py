@@ -77,7 +77,7 @@ def spack_variables(more: Mapping[str, str]) -> dict[str, str]:
 def prepared(spack: Spack, texts: Mapping[str, str], sections: Mapping[str, object], scratch: Path) -> Runner:
     """Return Spack on a copy of an environment in a folder of the tool's own. sections: see `write_scope`."""
     folder, scope = scratch / "environment", scratch / "configuration"
-    write_all(folder, texts)
+    write_all(folder, texts.items())
     write_scope(scope, sections)
     return Runner(spack=spack, folder=folder, scope=scope)
 
@@ -106,7 +106,7 @@ def write_scope(folder: Path, sections: Mapping[str, object]) -> None:
     A name that ends with `:` has its section stand for all that other configuration says.
     """
     texts = {name.rstrip(":"): json.dumps({name: section}, indent=1) for name, section in sections.items()}
-    write_all(folder, {f"{name}.yaml": text for name, text in texts.items()})
+    write_all(folder, ((f"{name}.yaml", text) for name, text in texts.items()))
 
 
 def user_cache() -> Path:

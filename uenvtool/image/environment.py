@@ -171,7 +171,7 @@ def _bytecode(
     for python, own in sorted(modules.items()):
         if python:
             folder = scratch / files.digest(python)
-            files.make_folder(folder)
+            folder.mkdir(parents=True, exist_ok=True)
             seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environments[0].mount]
             bundles += bytecode.gather([*seeing, python], store, own, folder)
     return bundles

@@ -159,7 +159,7 @@ def install(todo: Installation, folder: Path, on_step: Step) -> tuple[PackageRow
         words: list[str | Path] = ["pip", "install", "--no-deps", "--quiet", "--python", folder / "bin" / "python"]
         link_mode = "copy" if plan.settings.has_cache else "hardlink"  # no links into a cache that the user keeps
         todo.uv.run([*words, "--link-mode", link_mode, "-r", todo.uv.work / lock.LOCK])
-        files.remove_file(folder / ".lock")  # of uv, which gives everybody the right to write it
+        (folder / ".lock").unlink(missing_ok=True)  # of uv, which gives everybody the right to write it
     _refuse_overwritten(folder, own)
     new = installed(site)
     _refuse_misfits(todo, new, is_whole=not unbuilt)

@@ -69,7 +69,7 @@ def exported(uv: Uv, plan: Plan, path: Path) -> Path:
         raise BadInput("no such file", Position(str(path)), "`uv lock` makes it")
     if not path.with_name(PYPROJECT).is_file():
         raise BadInput(f"{PYPROJECT} is not beside it", Position(str(path)), "name the lock in its project's folder")
-    files.make_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     words: list[str | Path] = ["export", "--quiet", "--no-header", "--locked"]
     words += ["--no-emit-project"] if request.no_install_project else []
     words += ["--no-editable"] if request.image else []

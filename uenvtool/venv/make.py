@@ -235,7 +235,7 @@ def _pack(made: MadeOverlay, environ: Mapping[str, str], progress: Progress) -> 
         with packed_beside(target, request, base, made.notes) as (replacement, made.image):
             files.publish([replacement])
         if record is not None:
-            files.write_all(target, image_note(target, request.image))
+            files.write_all(target, image_note(target, request.image).items())
             made.notes += editable_notes(record.requirements())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from uenvtool.core import processes, quoting
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.files import fill, link, make_folder
+from uenvtool.core.files import fill, link
 from uenvtool.core.filling import filled
 from uenvtool.venv.base import MARKER, Base, listing, marked, script_path
 from uenvtool.venv.where import is_loaded, loading_words
@@ -39,7 +39,7 @@ def create(folder: Path, base: Base) -> None:
     Raises ToolFailed if the base's interpreter cannot serve an environment.
     """
     site = site_packages(base.version)
-    make_folder(folder / site)
+    (folder / site).mkdir(parents=True, exist_ok=True)
     fill(folder / site, {f"{HOOK}.py": script("hook.py"), PTH: f"import {HOOK}\n"})
     fill(folder, {".gitignore": "*\n"})
     fill(folder / "bin", {"activate": script("activate.sh")})

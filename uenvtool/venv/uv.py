@@ -41,7 +41,7 @@ class Uv:
     def _environment(self) -> dict[str, str]:
         """Return uv's environment: nothing is kept in the user's home unless the user has named a cache."""
         temporary = self.work / "tmp"
-        files.make_folder(temporary)
+        temporary.mkdir(parents=True, exist_ok=True)
         env = {
             **self.settings.environment,
             "TMPDIR": str(temporary),
@@ -71,7 +71,7 @@ class Uv:
         import tomlkit
 
         folder = self.work / "settings"
-        files.make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         tool = {"uv": {**self.settings.project, "workspace": {}}}
         text = tomlkit.dumps({"project": {"name": "overlay", "version": "0"}, "tool": tool})
         files.fill(folder, {"pyproject.toml": text})

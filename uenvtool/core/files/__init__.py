@@ -26,15 +26,10 @@ from uenvtool.core.files.reading import read_bytes as read_bytes
 from uenvtool.core.files.reading import read_named as read_named
 from uenvtool.core.files.together import Replacement as Replacement
 from uenvtool.core.files.together import publish as publish
-from uenvtool.core.files.trees import claim as claim
 from uenvtool.core.files.trees import copy_tree as copy_tree
 from uenvtool.core.files.trees import fill as fill
 from uenvtool.core.files.trees import fill_from as fill_from
 from uenvtool.core.files.trees import fill_start as fill_start
 from uenvtool.core.files.trees import link as link
-from uenvtool.core.files.trees import make_folder as make_folder
 from uenvtool.core.files.trees import move as move
-from uenvtool.core.files.trees import private_folder as private_folder
-from uenvtool.core.files.trees import remove_empty_folder as remove_empty_folder
-from uenvtool.core.files.trees import remove_file as remove_file
 from uenvtool.core.files.trees import remove_tree as remove_tree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, ToolFailed
@@ -31,98 +31,57 @@ def write(path: Path, content: str | bytes, *, keep_mode: bool = False) -> None:
     Raises ToolFailed if the disk is full, the folder read-only or the quota spent; the old
     file is then unchanged.
     """
-    with _staged(path.parent, {path.name: content}, keep_modes=keep_mode) as staged:
-        _replace_all(staged, path.parent)
+    write_all(path.parent, [(path.name, content)], keep_modes=keep_mode)
 
 
-def write_all(folder: Path, contents: Mapping[str, str | bytes]) -> None:
-    """Write files (relative name -> content) below `folder`, all or none.
-
-    Every byte is on disk beside its target before the first target is replaced, so a full disk
-    or a dead process leaves the old files. The order of `contents` is the order of replacement.
-    A file whose content is already right is not touched.
-    """
-    with _staged(folder, contents) as staged:
-        _replace_all(staged, folder)
-
-
-def rewrite(
+def write_all(
     folder: Path,
-    contents: Mapping[str, str],
+    changes: Iterable[tuple[str, str | bytes | None]],
     *,
-    removed: Sequence[str],
-    emptied: Sequence[str],
-    record: str,
-    while_writing: str,
-    afterwards: str,
-    copies: Mapping[str, bytes] | None = None,
+    emptied: Iterable[str] = (),
+    keep_modes: bool = False,
 ) -> None:
-    """Replace and remove files below `folder`, with a record that is true at every instant.
+    """Write and remove files below `folder`, in this order.
 
-    All of them, the copies and both records are on disk beside their places before anything is touched: a disk that
-    is full, has no inodes left or fails when it is synced has changed nothing then. Afterwards there are only names to
-    give and to take away; a disk that refuses one, as btrfs does where a quota is spent, leaves the record that says
-    what is being written.
+    All of them are on disk beside their places before the first is replaced or removed: a disk that is full, has no
+    inodes left or fails when it is synced has changed nothing then. Afterwards there are only names to give and to
+    take away, which btrfs refuses where a quota is spent. A file whose content is already right is not touched.
 
-    contents: relative name to what is written. removed: names that are taken away before the first file is replaced.
-    emptied: names whose folders go if nothing is left in them. record: the name of the record. while_writing,
-    afterwards: what it says before the first file is touched, and when all is done. copies: relative name to what is
-    kept of files that are replaced. Raises ToolFailed, which says if anything was changed.
+    changes: relative name and content; None removes the file. A name may come twice, as a record that says first what
+    is being written. emptied: names whose folders go if nothing is left in them. keep_modes: as in `write`. Raises
+    ToolFailed, which says if anything was changed.
     """
-    if not emptied and all(_holds(folder / name, as_bytes(text)) for name, text in contents.items()):
-        write_all(folder, {record: afterwards})
-        return
-    with contextlib.ExitStack() as stack:
-        before = stack.enter_context(_staged(folder, {record: while_writing}))
-        kept = stack.enter_context(_staged(folder, copies or {}))
-        new = stack.enter_context(_staged(folder, contents))
-        after = stack.enter_context(_staged(folder, {record: afterwards}, also_held=True))
-        _replace_all([*before, *kept], folder)
-        with write_errors(folder, PARTLY):
-            for name in removed:
-                (folder / name).unlink(missing_ok=True)
-        _replace_all(new, folder, PARTLY)
-        for name in emptied:
-            remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
-        _replace_all(after, folder, PARTLY)
-
-
-@contextlib.contextmanager
-def _staged(
-    folder: Path, contents: Mapping[str, str | bytes], *, keep_modes: bool = False, also_held: bool = False
-) -> Iterator[list[tuple[Path, Path]]]:
-    """Put files beside their targets, as pairs of both; what was not given its name is removed at the end.
-
-    also_held: also what a target holds already, since it is replaced in between.
-    """
-    staged: list[tuple[Path, Path]] = []
+    staged: list[tuple[Path | None, Path]] = []
+    named: set[Path] = set()
     made: list[Path] = []
+    state = UNCHANGED
     try:
-        with write_errors(folder):
-            made += make_folders(folder)
-            for name, content in contents.items():
-                target = folder / name
-                data = as_bytes(content)
-                if _holds(target, data) and not also_held:
-                    continue
+        made += make_folders(folder)
+        for name, content in changes:
+            target = folder / name
+            if content is None:
+                staged.append((None, target))
+            elif target in named or not _holds(target, as_bytes(content)):
                 made += make_folders(target.parent)
                 mode = target.stat().st_mode & 0o777 if keep_modes and target.exists() else 0o666 & ~umask()
-                staged.append((_stage(target, data, mode), target))
-        yield staged
-    finally:
-        for temporary, _ in staged:
-            _remove_stray(temporary)
-        remove_empty(made)
-
-
-def _replace_all(staged: Sequence[tuple[Path, Path]], folder: Path, state: str = UNCHANGED) -> None:
-    try:
+                staged.append((_stage(target, as_bytes(content), mode), target))
+            named.add(target)
         for temporary, target in staged:
-            os.replace(temporary, target)
+            if temporary:
+                os.replace(temporary, target)
+            elif os.path.lexists(target):
+                target.unlink()
             state = PARTLY
-        sync_folders({target.parent for _, target in staged})
+        sync_folders({target.parent for _, target in staged if target.parent.exists()})
+        for name in emptied:
+            remove_empty([folder / parent for parent in reversed(PurePath(name).parents) if parent.parts])
     except OSError as error:
         raise write_error(folder, error, state) from error
+    finally:
+        for temporary, _ in staged:
+            if temporary:
+                _remove_stray(temporary)
+        remove_empty(made)
 
 
 def _holds(path: Path, data: bytes) -> bool:
@@ -142,11 +101,11 @@ def set_shared_mode(path: Path) -> None:
 def sync(path: Path) -> None:
     """Put a file that another program wrote on disk. Raises ToolFailed if that fails, as on a full disk."""
     with write_errors(path):
-        _sync(path, os.O_RDONLY)
+        _sync(path)
 
 
-def _sync(path: Path, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -271,7 +230,7 @@ def _remove_stray(path: Path) -> None:
 
 def _stage(target: Path, data: bytes, mode: int) -> Path:
     """Write `data` beside `target` under a temporary name, on disk when this returns."""
-    name = target.parent / f".{target.name}.{os.urandom(4).hex()}{STAGED_SUFFIX}"  # tempfile takes 3 ms to load
+    name = target.parent / f".{target.name}.{os.urandom(4).hex()}{STAGED_SUFFIX}"
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -316,7 +275,7 @@ def sync_folders(folders: set[Path]) -> None:
     """Put the renames on disk too; some filesystems cannot, and lose nothing but recency. Raises OSError."""
     for folder in folders:
         try:
-            _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+            _sync(folder)
         except OSError as error:
             if error.errno in _DISK_FAILED:
                 raise

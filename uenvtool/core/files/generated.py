@@ -8,18 +8,16 @@ recorded, is somebody else's.
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import importlib
+import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from uenvtool.core.errors import AnswerIsNo, BadInput, Position, Problem
-from uenvtool.core.files.atomic import as_bytes, locked, rewrite, write_errors
+from uenvtool.core.files.atomic import as_bytes, locked, write_all, write_errors
 from uenvtool.core.files.reading import is_open_ended, read_bytes
 
 RECORD = ".uenvtool.json"
@@ -63,16 +61,7 @@ class Record:
 
 def digest(content: str | bytes) -> str:
     """Return the sha256 of a file's content."""
-    return str(_sha256()(as_bytes(content)).hexdigest())
-
-
-@functools.cache
-def _sha256() -> Any:
-    """Return Python's own function, as its module `random` does: hashlib loads OpenSSL first, which takes longer."""
-    for module in ("_sha2", "_sha256"):  # the latter before Python 3.12; a distribution may leave it out
-        with contextlib.suppress(ImportError):
-            return importlib.import_module(module).sha256
-    return importlib.import_module("hashlib").sha256
+    return hashlib.sha256(as_bytes(content)).hexdigest()
 
 
 def read_record(folder: Path) -> Record:
@@ -206,33 +195,29 @@ def write_generated(
     *,
     keep: Collection[str] = (),
     more: Mapping[str, Any] | None = None,
-    copies: Mapping[str, bytes] | None = None,
-    withdrawn: Sequence[str] = (),
+    first: Iterable[tuple[str, bytes | None]] = (),
 ) -> None:
     """Write files into a folder whose lock is held, and remove those that the tool wrote before and are not wanted.
 
-    keep: recorded names that stay as they are. more: for the record. copies: names and contents of what is kept of
-    changed files. withdrawn: names that are gone until all are written. Raises ToolFailed if the disk does not take
-    them; the old ones are then unchanged.
+    The record says what is being written before the first file is touched, and what is there when all is done.
+
+    keep: recorded names that stay as they are. more: for the record. first: what else is written, or removed with None,
+    before the files. Raises ToolFailed if the disk does not take them; the old ones are then unchanged.
     """
     record = read_record(folder)
-    present = dict(_present(folder, record.names))
+    present = dict(_present(folder, {*contents, *record.names}))
     owned = {**record.writing, **record.files}
     owned |= {name: digest(content) for name, content in present.items() if record.has(name, content)}
     written = {name: digest(text) for name, text in contents.items()}
     kept = {name: owned[name] for name in keep if name in owned}
     obsolete = [name for name in owned if name not in written and name not in kept]
-    final = Record(files={**kept, **written}, more=record.more if more is None else more)
-    rewrite(
-        folder,
-        contents,
-        removed=[*withdrawn, *(name for name in obsolete if name in present and owned[name] == digest(present[name]))],
-        emptied=obsolete,
-        record=RECORD,
-        while_writing=Record(files=owned, writing=written, more=record.more).text(),
-        afterwards=final.text(),
-        copies=copies,
-    )
+    more = record.more if more is None else more
+    changes: list[tuple[str, str | bytes | None]] = [(RECORD, Record(files={**kept, **written}, more=more).text())]
+    if obsolete or any(present.get(name) != as_bytes(text) for name, text in contents.items()):
+        before = Record(files=owned, writing=written, more=record.more)
+        removed = [name for name in obsolete if name in present and owned[name] == digest(present[name])]
+        changes = [(RECORD, before.text()), *first, *((name, None) for name in removed), *contents.items(), *changes]
+    write_all(folder, changes, emptied=obsolete)
 
 
 def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = False) -> None:
@@ -247,9 +232,10 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
         return
     with locked(folder, below=False):
         record = read_record(folder)
-        changed = []
-        for name, content in _present(folder, contents):
-            if content == as_bytes(contents[name]) or record.has(name, content):
+        differing = [name for name, text in contents.items() if content_inside(folder, name) != as_bytes(text)]
+        first: list[tuple[str, bytes | None]] = []
+        for name, content in _present(folder, differing):
+            if record.has(name, content):
                 continue
             diff = "".join(_differences({name: contents[name]}, folder)).rstrip()
             if name not in record.names:
@@ -258,13 +244,11 @@ def write_beside(folder: Path, contents: Mapping[str, str], *, force: bool = Fal
             if not force:
                 hint = "keep your change: choose another name with -o; or replace it with --force"
                 raise BadInput(f"{folder / name} was changed since uenvtool wrote it\n{diff}", hint=hint)
-            changed.append((name, content))
-        others = record.names - set(contents)
+            first.append((_free_name(folder, f"{name}.before").name, content))
+        if len(differing) > 1:
+            first.append((next(iter(contents)), None))
         last_first = dict(reversed([*contents.items()]))
-        copies = {_free_name(folder, f"{name}.before").name: content for name, content in changed}
-        differing = [name for name, text in contents.items() if content_inside(folder, name) != as_bytes(text)]
-        withdrawn = [next(iter(contents))] if len(differing) > 1 else []
-        write_generated(folder, last_first, keep=others, copies=copies, withdrawn=withdrawn)
+        write_generated(folder, last_first, keep=record.names - set(contents), first=first)
 
 
 def _write_through(folder: Path, contents: Mapping[str, str], open_ended: Sequence[str]) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +21,6 @@ MEMORY_PREFIX = "uenvtool-"
 @contextlib.contextmanager
 def scratch_folder() -> Iterator[Path]:
     """Yield a temporary folder of this process, removed at the end whatever happens."""
-    import tempfile
-
     with write_errors(Path(tempfile.gettempdir())):
         folder = tempfile.TemporaryDirectory(prefix="uenvtool-", ignore_cleanup_errors=True)
     with folder as name:
@@ -61,8 +61,6 @@ def memory_folder(least_bytes: int) -> Iterator[Path | None]:
 
     What killed runs of this user left is removed first: a living one holds a lock on its own.
     """
-    import shutil
-
     with contextlib.ExitStack() as stack:
         folder = None
         with contextlib.suppress(OSError):
@@ -74,8 +72,6 @@ def memory_folder(least_bytes: int) -> Iterator[Path | None]:
 @contextlib.contextmanager
 def working_folder(least_bytes: int) -> Iterator[Path]:
     """Yield a folder in memory-backed storage if so many bytes are free in it, else in the temporary folder."""
-    import tempfile
-
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(memory_folder(least_bytes))
         with write_errors(Path(tempfile.gettempdir())):
@@ -96,15 +92,10 @@ def _own_folder(place: Path) -> Iterator[Path]:
 
 
 def _new_and_held(place: Path, prefix: str) -> tuple[Path, int]:
-    """Return a new folder, and an open descriptor that holds its lock.
-
-    Until it is locked, another run that looks for what killed ones left may hold it: that one removes it.
-    """
-    import tempfile
-
+    """Return a new folder, and an open descriptor that holds its lock."""
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
-        with contextlib.suppress(ToolFailed):
+        with contextlib.suppress(ToolFailed):  # another run took it for what a killed one left, and removes it
             return folder, _held(folder, folder)
 
 
@@ -160,16 +151,11 @@ def _in_the_way(folder: Path, why: str) -> BadInput:
     return BadInput(f"{folder} is in the way: it is there already and {why}", hint=hint)
 
 
-def _remove_dead(folder: Path, prefix: str) -> None:
-    import fcntl
-
-    for stray in folder.glob(f"{prefix}*"):
-        with contextlib.suppress(OSError):
-            if stray.is_symlink() or stray.stat().st_uid != os.getuid():
-                continue
-            descriptor = os.open(stray, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+def _remove_dead(place: Path, prefix: str) -> None:
+    for stray in place.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError, BadInput, ToolFailed):  # another user's, or its run is alive
+            descriptor = _held(stray, stray)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 remove_tree(stray)
             finally:
                 os.close(descriptor)

@@ -41,32 +41,6 @@ def link(path: Path, target: str) -> None:
         path.symlink_to(target)
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder and its parents; one that exists is fine."""
-    path.mkdir(parents=True, exist_ok=True)
-
-
-def claim(path: Path) -> bool:
-    """Make an empty folder as a sign; False if somebody made it before. Of many that try, on any node, one does."""
-    try:
-        path.mkdir()
-    except (FileExistsError, FileNotFoundError):  # the latter: the folder around it is gone, it is over
-        return False
-    except OSError as error:
-        raise write_error(path, error) from error
-    return True
-
-
-def remove_file(path: Path) -> None:
-    """Remove a file, if it exists."""
-    path.unlink(missing_ok=True)
-
-
-def remove_empty_folder(path: Path) -> None:
-    """Remove a folder; OSError if something is in it."""
-    path.rmdir()
-
-
 def remove_tree(path: Path) -> None:
     """Remove a file or a whole folder that is the tool's own, also what is read-only in it."""
     import shutil
@@ -109,13 +83,6 @@ def copy_tree(source: Path, target: Path) -> None:
                 list(pool.map(copied, pairs[start : start + 512]))
         for original, copy in reversed(folders):
             shutil.copystat(original, copy)
-
-
-def private_folder(path: Path) -> Path:
-    """Make a folder that nobody but its owner can look into."""
-    with write_errors(path):
-        path.mkdir(mode=0o700)
-    return path
 
 
 def move(source: Path, target: Path) -> bool:
