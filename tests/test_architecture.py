@@ -185,17 +185,16 @@ def test_a_new_command_is_a_function_and_a_row(project: Path) -> None:
     assert run(project, "look", "hello") == run(project, "show", "hello")
 
 
-def test_a_new_check_of_doctor_is_a_module_and_an_entry(project: Path) -> None:
-    checks, findings = project / "uenvtool" / "doctor" / "checks", project / "knowledge" / "findings" / "shell.yaml"
-    head = (checks / "process.py").read_text(encoding="utf-8").split("    threads =")[0]
-    (checks / "mine.py").write_text(
-        f'{head}    if "MINE" in here.environ:\n        yield Fault("mine-is-set", "MINE")\n'
-    )
-    table = (checks / "__init__.py").read_text(encoding="utf-8")
-    named = table.replace("packages, process", "mine, packages, process").replace(
-        "process.check,", "process.check, mine.check,"
-    )
-    (checks / "__init__.py").write_text(named, encoding="utf-8")
+def test_a_new_check_of_doctor_is_a_function_and_an_entry(project: Path) -> None:
+    doctor, findings = project / "uenvtool" / "doctor", project / "knowledge" / "findings" / "shell.yaml"
+    machine, here = doctor / "machine.py", doctor / "here.py"
+    head = "def wrong_process(here: Snapshot) -> Iterator[Fault]:"
+    own = f'{head}    if "MINE" in here.environ:\n        yield Fault("mine-is-set", "MINE")\n'
+    text = machine.read_text(encoding="utf-8")
+    assert head in text
+    machine.write_text(text + "\n\n" + own.replace("process", "mine").replace(":    if", ":\n    if"))
+    table = here.read_text(encoding="utf-8")
+    here.write_text(table.replace("machine.wrong_process,", "machine.wrong_process, machine.wrong_mine,"))
     text = findings.read_text(encoding="utf-8")
     entry = text[text.index("  variable-needs:") : text.index("  hook-missing:")]
     findings.write_text(text + entry.replace("variable-needs", "mine-is-set"), encoding="utf-8")

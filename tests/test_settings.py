@@ -15,7 +15,7 @@ from tests.support.shells import run
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
-from uenvtool.doctor.tuned import tuned_here
+from uenvtool.doctor.variables import tuned_here
 from uenvtool.knowledge.condition import parse_condition
 from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.settings import narrowed, settings_for

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uenvtool.core.session import Job, View
-from uenvtool.doctor.checks import CHECKS, faults
 from uenvtool.doctor.finding import as_findings
-from uenvtool.doctor.snapshot import Folder, MpiUser, OnDisk, Package, PythonHere, Snapshot, Tuned
+from uenvtool.doctor.here import CHECKS, faults
+from uenvtool.doctor.snapshot import Disks, Folder, Libraries, MpiUser, PythonHere, PythonPackage, Snapshot, Tuned
 from uenvtool.knowledge.finding import load_finding_file, load_findings
 from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import concrete_systems, load_system
@@ -60,7 +60,7 @@ LIBRARIES = {"libnccl-net": ("/x/libnccl-net.so",), "libmpi": ("/x/libmpi.so.12"
 
 def python(*packages: tuple[str, str, str], **more: Any) -> PythonHere:
     """A Python with these packages: name, version and folder of each."""
-    listed = tuple(Package(name=name, version=version, folder=folder) for name, version, folder in packages)
+    listed = tuple(PythonPackage(name=name, version=version, folder=folder) for name, version, folder in packages)
     return PythonHere(version="3.12.3", folders=tuple(dict.fromkeys(p.folder for p in listed)), packages=listed, **more)
 
 
@@ -74,7 +74,7 @@ def job(environ: Mapping[str, str] | None = None, **more: Any) -> Snapshot:
         "tuned": TUNED,
         "python": python(("torch", "2.6.0", BASE)),
         "shm": (8 << 30, 16 << 30),
-        "on_disk": OnDisk(libraries=LIBRARIES),
+        "libraries": Libraries(found=LIBRARIES),
     }
     return Snapshot(**{**parts, **more})
 
@@ -98,10 +98,10 @@ def test_nothing_is_wrong_on_a_machine_where_nothing_runs() -> None:
 INSIDE = dataclasses.replace(TUNED, runtime="ce")
 
 
-def with_mpi(*, transport: bool) -> OnDisk:
+def with_mpi(*, transport: bool) -> Libraries:
     """A mpi4py that is linked with an MPI."""
     user = MpiUser(path="/s/mpi4py/MPI.so", mpi="libmpi_gnu_123.so.12", transport=transport)
-    return OnDisk(libraries=LIBRARIES, mpi_users=(user,))
+    return Libraries(found=LIBRARIES, mpi_users=(user,))
 
 
 IN_CONTAINER = Tuned(
@@ -123,19 +123,21 @@ FIRES = {
     "variable-wrong: in conflict": job({"NCCL_NET_PLUGIN": "ofi"}, tuned=NETWORK),
     "variable-needs": job({**good(NEWER), "SLURM_NETWORK": "other"}, tuned=NEWER),
     "hook-missing": dataclasses.replace(job(), tuned=IN_CONTAINER, environ=without("NCCL_NET")),
-    "plugin-not-found": job(on_disk=OnDisk(libraries={})),
-    "plugin-not-found: what it needs": job(on_disk=OnDisk(libraries=LIBRARIES, plugin_lacks=("libfabric.so.1",))),
-    "provider-missing": job({"FI_PROVIDER": "cxi"}, on_disk=OnDisk(libraries=LIBRARIES, providers=frozenset({"tcp"}))),
+    "plugin-not-found": job(libraries=Libraries()),
+    "plugin-not-found: what it needs": job(libraries=Libraries(found=LIBRARIES, plugin_lacks=("libfabric.so.1",))),
+    "provider-missing": job({"FI_PROVIDER": "cxi"}, libraries=Libraries(found=LIBRARIES, providers=frozenset({"tcp"}))),
     "driver-too-old": job(
-        python=python(("torch", "2.11.0+cu130", BASE)), on_disk=OnDisk(libraries=LIBRARIES, driver_cuda=12)
+        python=python(("torch", "2.11.0+cu130", BASE)), libraries=Libraries(found=LIBRARIES, driver_cuda=12)
     ),
-    "two-mpis": job(on_disk=OnDisk(libraries={**LIBRARIES, "libmpi": ("/a/libmpi.so.12", "/b/libmpi.so.40")})),
-    "gtl-not-linked": job({"MPICH_GPU_SUPPORT_ENABLED": "1"}, tuned=None, on_disk=with_mpi(transport=False)),
+    "two-mpis": job(libraries=Libraries(found={**LIBRARIES, "libmpi": ("/a/libmpi.so.12", "/b/libmpi.so.40")})),
+    "gtl-not-linked": job({"MPICH_GPU_SUPPORT_ENABLED": "1"}, tuned=None, libraries=with_mpi(transport=False)),
     "host-variable-left: paths": job(
-        in_container=True, on_disk=OnDisk(libraries=LIBRARIES, absent={"VIRTUAL_ENV": "/users/u/v"})
+        in_container=True, absent={"VIRTUAL_ENV": "/users/u/v"}
     ),
     "host-variable-left": job({"OF_HOST": "1", "UENVTOOL_SET": "uenv OF_HOST"}, in_container=True, tuned=INSIDE),
-    "host-variable-left: folders": job(on_disk=OnDisk(libraries=LIBRARIES, gone=("/opt/cray/libfabric/1.22.0/lib64",))),
+    "host-variable-left: folders": job(
+        libraries=Libraries(found=LIBRARIES, gone=("/opt/cray/libfabric/1.22.0/lib64",))
+    ),
     "two-torches": job(python=python(
         ("torch", "2.9.0", OVERLAY), ("torch", "2.6.0", BASE), environment="/v", its_folder=OVERLAY
     )),
@@ -145,13 +147,13 @@ FIRES = {
     "user-site": job(python=python(("numpy", "1.26", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
     "python-path-other": job({"PYTHONPATH": "/old/lib/python3.9/site-packages"}),
     "threads-over-cores": job({"OMP_NUM_THREADS": "64"}, cores=8),
-    "venv-on-shared-disk": job(on_disk=OnDisk(libraries=LIBRARIES, venv=Folder(path="/v", disk="lustre", files=2_000))),
-    "cache-on-shared-disk": job(on_disk=OnDisk(
-        libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="lustre")}
-    )),
-    "hub-cache-on-shared-disk": job(on_disk=OnDisk(
-        libraries=LIBRARIES, caches={"HF_HOME": Folder(path="/scratch/hub", disk="lustre", files=2_000)}
-    )),
+    "venv-on-shared-disk": job(disks=Disks(venv=Folder(path="/v", disk="lustre", files=2_000))),
+    "cache-on-shared-disk": job(
+        disks=Disks(caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="lustre")})
+    ),
+    "hub-cache-on-shared-disk": job(
+        disks=Disks(caches={"HF_HOME": Folder(path="/scratch/hub", disk="lustre", files=2_000)})
+    ),
     "shm-small": job(shm=(60 << 20, 64 << 20)),
     "core-dumps-on": job(core_limit=-1),
     "address-in-use": job(listening=frozenset({29500})),
@@ -167,16 +169,16 @@ SILENT = {
     "variable-wrong: in conflict": job({"NCCL_NET_PLUGIN": ""}, tuned=NETWORK),
     "variable-needs": job({**good(NEWER), "SLURM_NETWORK": "disable_rdzv_get"}, tuned=NEWER),
     "hook-missing": dataclasses.replace(FIRES["hook-missing"], environ=job().environ),
-    "plugin-not-found": job({"NCCL_NET": "Socket"}, on_disk=OnDisk(libraries={})),
+    "plugin-not-found": job({"NCCL_NET": "Socket"}, libraries=Libraries()),
     "plugin-not-found: what it needs": job(),
-    "provider-missing": job({"FI_PROVIDER": "cxi"}, on_disk=OnDisk(libraries=LIBRARIES, providers=frozenset({"cxi"}))),
+    "provider-missing": job({"FI_PROVIDER": "cxi"}, libraries=Libraries(found=LIBRARIES, providers=frozenset({"cxi"}))),
     "driver-too-old": job(
         python=python(("torch", "2.9.0+cu126", BASE), ("nvidia-cuda-runtime-cu12", "12.6", BASE)),
-        on_disk=OnDisk(libraries=LIBRARIES, driver_cuda=12),
+        libraries=Libraries(found=LIBRARIES, driver_cuda=12),
     ),
-    "two-mpis": job(on_disk=OnDisk(libraries={**LIBRARIES, "libmpi": ("/a/libmpi.so.12",)})),
-    "gtl-not-linked": job({"MPICH_GPU_SUPPORT_ENABLED": "1"}, tuned=None, on_disk=with_mpi(transport=True)),
-    "host-variable-left: paths": job(on_disk=OnDisk(libraries=LIBRARIES, absent={"VIRTUAL_ENV": "/users/u/v"})),
+    "two-mpis": job(libraries=Libraries(found={**LIBRARIES, "libmpi": ("/a/libmpi.so.12",)})),
+    "gtl-not-linked": job({"MPICH_GPU_SUPPORT_ENABLED": "1"}, tuned=None, libraries=with_mpi(transport=True)),
+    "host-variable-left: paths": job(absent={"VIRTUAL_ENV": "/users/u/v"}),
     "host-variable-left": job({"UENVTOOL_SET": "uenv NCCL_CROSS_NIC UNSET_AGAIN"}, in_container=True, tuned=INSIDE),
     "host-variable-left: folders": job(),
     "two-torches": job(python=python(
@@ -189,11 +191,11 @@ SILENT = {
     "user-site": job(python=python(("mine", "1.0", USER), ("numpy", "2.1.2", BASE), user_site=USER)),
     "python-path-other": job({"PYTHONPATH": "/new/lib/python3.12/site-packages:/home/u/code"}),
     "threads-over-cores": job({"OMP_NUM_THREADS": "64,1"}),
-    "venv-on-shared-disk": job(on_disk=OnDisk(venv=Folder(path="/v", disk="squashfs", files=9_000))),
-    "cache-on-shared-disk": job(on_disk=OnDisk(
-        libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/dev/shm", disk="tmpfs")}
-    )),
-    "hub-cache-on-shared-disk": job(on_disk=OnDisk(libraries=LIBRARIES, caches={
+    "venv-on-shared-disk": job(disks=Disks(venv=Folder(path="/v", disk="squashfs", files=9_000))),
+    "cache-on-shared-disk": job(
+        disks=Disks(caches={"TRITON_HOME": Folder(path="/dev/shm", disk="tmpfs")})
+    ),
+    "hub-cache-on-shared-disk": job(disks=Disks(caches={
         "HF_HOME": Folder(path="/scratch/hub", disk="lustre", files=12),
         "HF_DATASETS_CACHE": Folder(path="/dev/shm/data", disk="tmpfs", files=9_000),
     })),

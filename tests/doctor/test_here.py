@@ -19,10 +19,9 @@ from tests.support.overlays import BaseHere, install, wheel
 from tests.support.programs import program
 from tests.venv.test_numpy_abi import FOR_1, compiled
 from tests.venv.test_torch_abi import BYE, HELLO, library
-from uenvtool.doctor import machine, on_disk
+from uenvtool.doctor import disks, libraries, machine
 from uenvtool.doctor.here import examine_here
-from uenvtool.doctor.python import start_asking
-from uenvtool.doctor.tuned import tuned_here
+from uenvtool.doctor.variables import tuned_here
 
 
 @pytest.fixture(autouse=True)
@@ -240,7 +239,7 @@ def test_the_cache_of_the_hub_is_counted_where_it_lies_on_a_shared_disk(
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     table = place / "mountinfo"
     table.write_text(f"1 0 0:1 / / rw - ext4 /dev/sda rw\n2 1 0:2 / {place}/home rw - lustre fs rw\n")
-    monkeypatch.setattr(on_disk, "MOUNTS", table)
+    monkeypatch.setattr(disks, "MOUNTS", table)
     hub = place / "home" / ".cache" / "huggingface"
     (hub / "hub").mkdir(parents=True)
     for number in range(1_999):
@@ -367,23 +366,23 @@ def test_the_disk_of_a_folder_is_that_of_the_mount_that_is_nearest(
         + str(tmp_path)
         + " rw,relatime shared:1 - lustre fs rw\n"
     )
-    monkeypatch.setattr(on_disk, "MOUNTS", table)
+    monkeypatch.setattr(disks, "MOUNTS", table)
     for number in range(3):
         (tmp_path / str(number)).touch()
 
-    assert on_disk.folder(str(tmp_path / "v"), on_disk.mounts()).disk == "lustre"
-    assert on_disk.folder(str(tmp_path), on_disk.mounts()).files == 4
-    assert on_disk.folder("/usr", on_disk.mounts()).disk == "ext4"
+    assert disks.folder(str(tmp_path / "v"), disks.mounts()).disk == "lustre"
+    assert disks.folder(str(tmp_path), disks.mounts()).files == 4
+    assert disks.folder("/usr", disks.mounts()).disk == "ext4"
 
 
 def test_libraries_are_found_in_the_loaders_order(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "libnccl-net.so").touch()
-    there, gone = machine.search_path({"LD_LIBRARY_PATH": f"{tmp_path}/b:{tmp_path}/none::{tmp_path}/a"})
+    there, gone = libraries.search_path({"LD_LIBRARY_PATH": f"{tmp_path}/b:{tmp_path}/none::{tmp_path}/a"})
 
     assert (there, gone) == ([f"{tmp_path}/b", f"{tmp_path}/a"], [f"{tmp_path}/none"])
-    assert machine.found(there, "libnccl-net*.so*") == (f"{tmp_path}/b/libnccl-net.so",)
+    assert libraries.found_in(there, "libnccl-net*.so*") == (f"{tmp_path}/b/libnccl-net.so",)
 
 
 NAMES = ["PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "UENV_VIEW", "UENV_MOUNT_LIST"]
@@ -400,16 +399,6 @@ NAMES += ["SLURM_JOB_ID", "CLUSTER_NAME", "MASTER_ADDR", "HOME", "TRITON_HOME", 
 )  # fmt: skip
 def test_no_environment_makes_doctor_fail(environ: dict[str, str]) -> None:
     examine_here(environ)
-
-
-def test_what_goes_wrong_while_python_is_asked_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("uenvtool.doctor.python.probe", fail)
-
-    with pytest.raises(OSError, match="No space left"):
-        start_asking(os.environ)()
 
 
 def test_a_uenv_in_a_container_that_is_the_machine_is_a_uenv(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from tests.doctor.samples import HEALTHY, TWO_NODES
 from tests.doctor.test_checks import GOOD, LIBRARIES, job, python
 from tests.doctor.test_log import ids as of_log
 from tests.doctor.test_log import read
-from uenvtool.doctor.checks import faults
-from uenvtool.doctor.snapshot import Folder, OnDisk, Snapshot
+from uenvtool.doctor.here import faults
+from uenvtool.doctor.snapshot import Disks, Folder, Libraries, Snapshot
 
 BASE, VENV = "/user-environment/env/default/lib/python3.13/site-packages", "/s/venv/lib/python3.13/site-packages"
 RCP = (
@@ -58,17 +58,17 @@ SHELLS: dict[str, tuple[Snapshot, str]] = {
         "two-torches",
     ),
     "docs: a venv on Lustre": (
-        job(on_disk=OnDisk(libraries=LIBRARIES, venv=Folder(path="/capstor/v", disk="lustre", files=2_000))),
+        job(disks=Disks(venv=Folder(path="/capstor/v", disk="lustre", files=2_000))),
         "venv-on-shared-disk",
     ),
     "docs: Triton's cache in HOME": (
-        job(on_disk=OnDisk(libraries=LIBRARIES, caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="nfs4")})),
+        job(disks=Disks(caches={"TRITON_HOME": Folder(path="/users/u/.triton", disk="nfs4")})),
         "cache-on-shared-disk",
     ),
     "docs: core dumps": (job(core_limit=-1), "core-dumps-on"),
     "rcp: a pod without large_shm": (job(GOOD, shm=(64 << 20, 64 << 20)), "shm-small"),
     "olivia: host paths that are not in the container": (
-        job(on_disk=OnDisk(libraries=LIBRARIES, gone=("/opt/nccl/lib",))), "host-variable-left",
+        job(libraries=Libraries(found=LIBRARIES, gone=("/opt/nccl/lib",))), "host-variable-left",
     ),
 }  # fmt: skip
 

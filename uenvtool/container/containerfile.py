@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from uenvtool.container.plan import OUT, Argument, Command, ContainerPlan, Stage
+from uenvtool.container.plan import OUT, ContainerPlan, Stage, Step, Word
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.component import Release
@@ -217,7 +217,7 @@ def _installed(packages: Sequence[str]) -> Iterator[str]:
         yield "    rm -rf /var/lib/apt/lists/*"
 
 
-def _run(command: Command, mounted: str = "") -> Iterator[str]:
+def _run(command: Step, mounted: str = "") -> Iterator[str]:
     """Return a step that runs a program; a reason stands above its word. mounted: the script in front."""
     options = f"--mount=type=bind,source=scripts/{mounted},target={MOUNTED}{mounted} " if mounted else ""
     yield from _comment(command[0].reason)
@@ -233,8 +233,8 @@ def _run(command: Command, mounted: str = "") -> Iterator[str]:
     yield f"{line}]"
 
 
-def _words(*words: str) -> Command:
-    return tuple(Argument(word) for word in words)
+def _words(*words: str) -> Step:
+    return tuple(Word(word) for word in words)
 
 
 def _stage_name(component: str) -> str:

@@ -27,14 +27,14 @@ _NOT_IN_A_NAME = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class Word:
     """A word of a command, and why it is there."""
 
     word: str
     reason: str = ""
 
 
-Command = tuple[Argument, ...]
+Step = tuple[Word, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +48,10 @@ class Stage:
     component: Component
     release: Release
     needs: tuple[str, ...]
-    env: Mapping[str, Argument]
+    env: Mapping[str, Word]
     sets: Mapping[str, str]
-    build: tuple[Command, ...]
-    check: tuple[Command, ...]
+    build: tuple[Step, ...]
+    check: tuple[Step, ...]
 
     @property
     def name(self) -> str:
@@ -303,12 +303,10 @@ def _stage(
     values = {"version": choice.version, "out": OUT, "cuda_arch": facts.get("cuda_arch") or ""}
     own_facts = {**facts, "version": choice.version}
     options = [
-        Argument(expanded(option.value, values), option.reason)
-        for option in component.options
-        if _holds(option, own_facts)
+        Word(expanded(option.value, values), option.reason) for option in component.options if _holds(option, own_facts)
     ]
     env = {
-        name: Argument(expanded(value.value, values), value.reason)
+        name: Word(expanded(value.value, values), value.reason)
         for name, value in component.env.items()
         if _holds(value, own_facts)
     }
@@ -330,10 +328,10 @@ def _needed(name: str, components: Mapping[str, Component]) -> set[str]:
     return direct.union(*(_needed(need, components) for need in direct))
 
 
-def _command(run: Sequence[str], reason: str, values: dict[str, str], options: Sequence[Argument]) -> Command:
-    words: list[Argument] = []
+def _command(run: Sequence[str], reason: str, values: dict[str, str], options: Sequence[Word]) -> Step:
+    words: list[Word] = []
     for word in run:
-        words += options if word == OPTIONS else [Argument(expanded(word, values))]
+        words += options if word == OPTIONS else [Word(expanded(word, values))]
     return (replace(words[0], reason=reason), *words[1:])
 
 

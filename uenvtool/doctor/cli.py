@@ -23,11 +23,6 @@ def doctor(request: DoctorRequest) -> Result | None:
     1 if something is wrong. `uenvtool explain ID` says all of a finding.
     """
     logs = [*request.log, *request.files]
-    answer_of_python = None
-    if not logs and not request.job:  # first of all: Python starts while the rest of this program is loaded
-        from uenvtool.doctor.python import start_asking
-
-        answer_of_python = start_asking(os.environ)
     from uenvtool.doctor.report import report
 
     def show(examination: Examination, *, what: str) -> Result:
@@ -51,7 +46,7 @@ def doctor(request: DoctorRequest) -> Result | None:
         return show(examine_job(request.job, **names), what=f"job {request.job}")
     from uenvtool.doctor.here import examine_here
 
-    look = functools.partial(examine_here, os.environ, answer_of_python=answer_of_python, **names)
+    look = functools.partial(examine_here, os.environ, **names)
     if not request.ranks:
         return show(look(), what="this shell")
     from uenvtool.doctor.ranks import examine_ranks

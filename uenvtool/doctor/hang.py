@@ -58,7 +58,7 @@ def judged(
     groups = list(_groups(dumps))
     by_rank = {dump.rank: dump for dump in dumps}
     world = sorted({rank for group in groups for rank in group.members} | {*by_rank, *lost})
-    place = _Place(len(world), nodes)
+    place = _Nodes(len(world), nodes)
     found: list[tuple[str, str, set[int]]] = []
     blocked: dict[int, str] = {}
     late: dict[int, tuple[_Group, int]] = {}
@@ -102,7 +102,7 @@ def judged(
         yield Finding(known=known[name], detail=detail, nodes=on, ranks=frozenset(ranks))
 
 
-class _Place:
+class _Nodes:
     """Names ranks, with their nodes where the job says so."""
 
     def __init__(self, size: int, nodes: Sequence[str]) -> None:
@@ -159,7 +159,7 @@ def _behind(group: _Group, dumps: Mapping[int, RankDump]) -> Iterator[tuple[int,
 
 
 def _late(
-    late: Mapping[int, tuple[_Group, int]], dumps: Mapping[int, RankDump], place: _Place
+    late: Mapping[int, tuple[_Group, int]], dumps: Mapping[int, RankDump], place: _Nodes
 ) -> Iterator[tuple[str, set[int]]]:
     alike: dict[tuple[int, int, str], tuple[_Group, list[int]]] = {}
     for rank, (group, number) in late.items():
@@ -178,7 +178,7 @@ def _at(call: Call | None) -> str:
     return f" at {call.line}" if call and call.line else ""
 
 
-def _disagreement(group: _Group, place: _Place) -> tuple[str, set[int]] | None:
+def _disagreement(group: _Group, place: _Nodes) -> tuple[str, set[int]] | None:
     """Return the first call in which the ranks of a group differ: in what is called, its sizes or types."""
     numbers = sorted({number for calls in group.calls.values() for number in calls})
     for number in numbers:
@@ -215,7 +215,7 @@ def _without_partner(dumps: Sequence[RankDump]) -> Iterator[tuple[int, tuple[int
                 yield peer, (dump.rank, call)
 
 
-def _crossed(late: Mapping[int, tuple[_Group, int]], blocked: Mapping[int, str], place: _Place) -> str:
+def _crossed(late: Mapping[int, tuple[_Group, int]], blocked: Mapping[int, str], place: _Nodes) -> str:
     """Return who waits for whom, where each is behind in one group and waits in another."""
     parts = [
         f"{place.of([rank])} waits in {blocked[rank]} and did not enter number {number} of {group.name}"

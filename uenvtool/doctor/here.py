@@ -5,34 +5,44 @@ from __future__ import annotations
 import io
 import os
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from uenvtool.core.session import current_job, in_container, loaded_views
 from uenvtool.doctor import machine
-from uenvtool.doctor.checks import faults, libraries
+from uenvtool.doctor.disks import disks_here, wrong_disks
 from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
-from uenvtool.doctor.on_disk import on_disk
-from uenvtool.doctor.python import Answer, start_asking
+from uenvtool.doctor.libraries import PLUGIN, libraries_here, search_path, wrong_libraries
+from uenvtool.doctor.log.scan import Scanner, read_logs
+from uenvtool.doctor.log.verdict import examined
+from uenvtool.doctor.python import python_here, wrong_overlay, wrong_packages
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.snapshot import PythonHere, Snapshot
-from uenvtool.doctor.tuned import tuned_here
+from uenvtool.doctor.variables import absent_paths, left_from_host, tuned_here, wrong_variables
 from uenvtool.knowledge.finding import Known, load_findings
+
+CHECKS = (
+    wrong_variables,
+    left_from_host,
+    wrong_libraries,
+    wrong_packages,
+    machine.wrong_process,
+    wrong_disks,
+    wrong_overlay,
+)
+"""Every check, in the order in which findings of one severity are shown: each a function of what is there."""
+
+
+def faults(here: Snapshot) -> list[Fault]:
+    """Return what is wrong with what is there."""
+    return [fault for wrong in CHECKS for fault in wrong(here)]
 
 
 def examine_here(
-    environ: Mapping[str, str],
-    *,
-    system: str | None = None,
-    runtime: str | None = None,
-    recipe: str | None = None,
-    answer_of_python: Callable[[], Answer] | None = None,
+    environ: Mapping[str, str], *, system: str | None = None, runtime: str | None = None, recipe: str | None = None
 ) -> Examination:
-    """Return what is wrong in this shell. Raises BadInput for names that do not exist.
-
-    answer_of_python: waits for the answer of Python, if it has been asked.
-    """
-    python, printed = (answer_of_python or start_asking(environ))()
-    folders, gone = machine.search_path(environ)
+    """Return what is wrong in this shell. Raises BadInput for names that do not exist."""
+    python, printed = python_here(environ)
+    folders, gone = search_path(environ)
     views = loaded_views(environ)
     folders += [os.path.join(view.root, name) for view in views for name in ("lib", "lib64")]
     tuned, why_not = tuned_here(environ, system=system, runtime=runtime, recipe=recipe, folders=folders, python=python)
@@ -51,40 +61,29 @@ def examine_here(
         core_limit=machine.core_limit(),
         listening=machine.listening(),
         unresolved=machine.unresolved(names if job else ()),
-        on_disk=on_disk(environ, python, folders, gone),
+        libraries=libraries_here(environ, python, folders, gone),
+        disks=disks_here(environ, python),
+        absent=dict(absent_paths(environ)),
     )
-    facts, unseen = tuple(_facts(snapshot)), tuple(_unseen(why_not, snapshot))
-    found = [*faults(snapshot), *_of_overlay(python)]
-    if not found and not printed:  # the usual case does not wait for what is known of findings
-        return Examination(facts=facts, unseen=unseen)
     known = load_findings()
-    findings = [*_printed_by_python(python, printed, known), *as_findings(found, known.findings)]
-    return Examination(findings=tuple(worst_first(findings)), facts=facts, unseen=unseen)
+    findings = [*_printed_by_python(python, printed, known), *as_findings(faults(snapshot), known.findings)]
+    return Examination(
+        findings=tuple(worst_first(findings)),
+        facts=tuple(_facts(snapshot)),
+        unseen=tuple(_unseen(why_not, snapshot)),
+    )
 
 
 def _printed_by_python(python: PythonHere | None, printed: str, known: Known) -> Iterator[Finding]:
     """Read what Python prints at its start as a log: an overlay says there what is wrong with its base or image."""
     if not printed:
         return
-    from uenvtool.doctor.log.scan import Scanner, read_logs
-    from uenvtool.doctor.log.verdict import examined
-
     found = examined(read_logs([("python", io.BytesIO(printed.encode()))], Scanner(known)), known).findings
     for finding in found:
         yield Finding(known=finding.known, detail=finding.detail, text=finding.text)
     if python is None and not found:
         broken = known.findings["python-broken"]
         yield Finding(known=broken, detail=without_secrets(printed.strip().splitlines()[-1]))
-
-
-def _of_overlay(python: PythonHere | None) -> Iterator[Fault]:
-    if python is None:
-        return
-    overlay = python.overlay
-    if overlay.older_image:
-        yield Fault("image-older", overlay.older_image, (overlay.repack,))
-    yield from (Fault("numpy-abi", text) for text in overlay.for_other_numpy)
-    yield from (Fault("import-abi", text) for text in overlay.for_other_torch)
 
 
 def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
@@ -97,7 +96,7 @@ def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
         yield "Python", here.python.version
         for torch in here.python.versions("torch")[:1]:
             yield "torch", f"{torch.version} of {torch.folder}"
-    for plugin in here.on_disk.libraries.get(libraries.PLUGIN, ())[:1]:
+    for plugin in here.libraries.found.get(PLUGIN, ())[:1]:
         yield "NCCL's plugin", plugin
 
 

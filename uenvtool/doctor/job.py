@@ -15,15 +15,15 @@ from uenvtool.check.lint import flaws, recipe_of, runtime_of
 from uenvtool.check.parts import Source
 from uenvtool.check.script import options_of
 from uenvtool.core.errors import BadInput
-from uenvtool.doctor.checks import faults
 from uenvtool.doctor.files import examine_files
 from uenvtool.doctor.finding import Examination, Fault, Finding, as_findings, worst_first
+from uenvtool.doctor.here import faults
 from uenvtool.doctor.nodes import expanded
 from uenvtool.doctor.ranks import SAME
 from uenvtool.doctor.secrets import without_secrets
 from uenvtool.doctor.slurm import JobRecord, job_record, output_paths
 from uenvtool.doctor.snapshot import Snapshot, Tuned
-from uenvtool.doctor.tuned import tuned_here
+from uenvtool.doctor.variables import tuned_here
 from uenvtool.knowledge.finding import BROKEN, RISK, KnownFinding, load_findings
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import ERROR, HINT

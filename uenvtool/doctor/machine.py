@@ -1,20 +1,22 @@
-"""This machine as a process sees it: cores, memory as a disk, limits, ports, names, libraries (ld.so(8))."""
+"""This machine as a process sees it: cores, memory as a disk, limits, ports, names; and what a rank lacks there."""
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import platform
 import resource
-from collections.abc import Iterable, Mapping
+import socket
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Thread
+
+from uenvtool.doctor.finding import Fault
+from uenvtool.doctor.snapshot import Snapshot
 
 SECONDS = 2.0
 """How long a name service may take: doctor is not to hang where a job does."""
 _LISTENING = "0A"
 PORT_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-CONFIGURATION = Path("/etc/ld.so.conf.d")
 MEMORY = "/dev/shm"  # noqa: S108  only looked at
 
 
@@ -51,13 +53,9 @@ def listening() -> frozenset[int]:
 
 def unresolved(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of the names that have no address. A name service that does not answer in time says nothing."""
-    from threading import Thread
-
     failed: dict[str, bool] = {}
 
     def resolve(name: str) -> None:
-        import socket
-
         try:
             socket.getaddrinfo(name, None)
         except (OSError, UnicodeError):
@@ -78,46 +76,17 @@ def _text(path: Path) -> str:
         return ""
 
 
-def search_path(environ: Mapping[str, str]) -> tuple[list[str], list[str]]:
-    """Return the folders of LD_LIBRARY_PATH that are there, and those that are not."""
-    named = [entry for entry in environ.get("LD_LIBRARY_PATH", "").replace(";", ":").split(":") if entry]
-    present = [entry for entry in named if os.path.isdir(entry)]
-    return present, [entry for entry in named if entry not in present]
-
-
-def usual_folders() -> list[str]:
-    """Return the folders that the loader knows without LD_LIBRARY_PATH."""
-    lines: list[str] = []
-    try:
-        for file in sorted(CONFIGURATION.glob("*.conf")):
-            lines += file.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    configured = [line.strip() for line in lines if line.startswith("/")]
-    machine = f"{platform.machine()}-linux-gnu"
-    return [*configured, "/lib64", "/usr/lib64", f"/lib/{machine}", f"/usr/lib/{machine}", "/lib", "/usr/lib"]
-
-
-def driver_cuda() -> int:
-    """Return the major version of the newest CUDA that the driver knows, by its own library; 0 without a driver."""
-    import ctypes
-
-    version = ctypes.c_int(0)
-    try:
-        failed = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
-    except (OSError, AttributeError):
-        return 0
-    return 0 if failed else version.value // 1000
-
-
-def found(folders: Iterable[str], pattern: str) -> tuple[str, ...]:
-    """Return the files of that pattern in the folders, one for each name in the order of the folders."""
-    files: dict[str, str] = {}
-    for folder in folders:
-        try:
-            names = sorted(fnmatch.filter(os.listdir(folder), pattern))
-        except OSError:
-            continue
-        for name in names:
-            files.setdefault(name, os.path.join(folder, name))
-    return tuple(files.values())
+def wrong_process(here: Snapshot) -> Iterator[Fault]:
+    """Yield more threads than cores, and what keeps the ranks from meeting."""
+    threads = here.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if here.cores and threads.isdecimal() and int(threads[:9]) > here.cores:
+        detail = f"{threads} threads on {here.cores} core{'' if here.cores == 1 else 's'}"
+        yield Fault("threads-over-cores", detail, (f"export OMP_NUM_THREADS={here.cores}",))
+    port, master = (here.environ.get(name, "") for name in ("MASTER_PORT", "MASTER_ADDR"))
+    is_master = master.partition(".")[0] in (here.node.partition(".")[0], "localhost")  # its domain may be left out
+    if here.job and port.isdecimal() and int(port[:9]) in here.listening and is_master:
+        yield Fault("address-in-use", port)
+    if here.is_at_work and here.unresolved:
+        yield Fault("master-unreachable", ", ".join(here.unresolved))
+    if here.views and here.job is None and not here.in_container:
+        yield Fault("inside-uenv-session", here.views[0].uenv)

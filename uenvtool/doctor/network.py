@@ -23,7 +23,7 @@ GOOD, OF_MPI = "good", "osu_"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class Measured:
     """What was measured with messages of so many bytes: GB/s out of place and in place, microseconds, wrong values."""
 
     bytes: int
@@ -32,7 +32,7 @@ class Row:
     time: float = 0.0
     wrong: float = 0.0
 
-    def joined(self, other: Row) -> Row:
+    def joined(self, other: Measured) -> Measured:
         """Return the faster one of two of a size, with the wrong values of both."""
         best = max(self, other, key=lambda row: row.busbw)
         return replace(best, wrong=self.wrong + other.wrong)
@@ -60,7 +60,7 @@ class Run:
     """
 
     test: str
-    rows: tuple[Row, ...]
+    rows: tuple[Measured, ...]
     figures: tuple[Figure, ...] = ()
     network: str = ""
     nodes: int = 0
@@ -92,12 +92,12 @@ def figures_for(reference: Iterable[Bandwidth], test: str, nodes: int) -> tuple[
     )
 
 
-def under(run: Run, row: Row) -> float | None:
+def under(run: Run, row: Measured) -> float | None:
     """Return how far a row lies below the figure of its size, as a part of that; None without one."""
     return next((1 - row.busbw / figure.busbw for figure in run.figures if figure.bytes == row.bytes), None)
 
 
-def verdict(run: Run, row: Row) -> str:
+def verdict(run: Run, row: Measured) -> str:
     """Return what a row says of the network; nothing if there is nothing to judge it by."""
     is_tcp = run.network == TCP and run.nodes != 1
     if row.wrong:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from uenvtool.core.session import Job, View
+from uenvtool.knowledge.tuning import Guard, Need, Setting
 from uenvtool.venv.health import Health
-
-if TYPE_CHECKING:
-    from uenvtool.knowledge.tuning import Guard, Need, Setting
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Package:
+class PythonPackage:
     """An installed distribution: its name as resolvers compare it, and the package folder that it lies in."""
 
     name: str
@@ -33,7 +30,7 @@ class PythonHere:
 
     version: str
     folders: tuple[str, ...]
-    packages: tuple[Package, ...]
+    packages: tuple[PythonPackage, ...]
     user_site: str = ""
     environment: str = ""
     its_folder: str = ""
@@ -44,7 +41,7 @@ class PythonHere:
         """The version that compiled packages are for, such as 3.12."""
         return ".".join(self.version.split(".")[:2])
 
-    def versions(self, name: str) -> list[Package]:
+    def versions(self, name: str) -> list[PythonPackage]:
         """Return all of a package that lie on the path, the one that wins first."""
         return [package for package in self.packages if package.name == name]
 
@@ -83,33 +80,38 @@ class MpiUser:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OnDisk:
-    """What files say.
+class Libraries:
+    """What the loader finds.
 
-    libraries: names such as `libnccl-net` to the files that the loader would find, in its order. plugin_lacks:
-    libraries that the plugin needs and the loader does not find. mpi_users: what Python loads that needs an MPI.
-    gone: folders of the library path that are not there. absent: variables whose path is not there, with the path.
-    venv: the virtual environment. caches: variable to folder. providers: the networks that libfabric offers, None if
-    it could not be asked. driver_cuda: the newest CUDA that the driver knows, major version; 0 without one.
+    found: names such as `libnccl-net` to the files that it would find, in its order. plugin_lacks: libraries that the
+    plugin needs and the loader does not find. mpi_users: what Python loads that needs an MPI. gone: folders of the
+    library path that are not there. providers: the networks that libfabric offers, None if it could not be asked.
+    driver_cuda: the newest CUDA that the driver knows, major version; 0 without one.
     """
 
-    libraries: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    found: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     plugin_lacks: tuple[str, ...] = ()
     mpi_users: tuple[MpiUser, ...] = ()
     gone: tuple[str, ...] = ()
-    absent: Mapping[str, str] = field(default_factory=dict)
-    venv: Folder | None = None
-    caches: Mapping[str, Folder] = field(default_factory=dict)
     providers: frozenset[str] | None = None
     driver_cuda: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disks:
+    """Folders that many ranks use at once. venv: the virtual environment. caches: by the variable that names each."""
+
+    venv: Folder | None = None
+    caches: Mapping[str, Folder] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """What is there. What could not be found out is None, or empty.
 
-    cores: that this process may use. shm: free and whole bytes of /dev/shm. core_limit: bytes that a core dump may
-    have, -1 without limit. listening: ports that are taken. unresolved: host names without an address.
+    absent: variables whose path is not there, with the path. cores: that this process may use. shm: free and whole
+    bytes of /dev/shm. core_limit: bytes that a core dump may have, -1 without limit. listening: ports that are taken.
+    unresolved: host names without an address.
     """
 
     environ: Mapping[str, str]
@@ -120,7 +122,9 @@ class Snapshot:
     in_container: bool = False
     tuned: Tuned | None = None
     python: PythonHere | None = None
-    on_disk: OnDisk = field(default_factory=OnDisk)
+    libraries: Libraries = field(default_factory=Libraries)
+    disks: Disks = field(default_factory=Disks)
+    absent: Mapping[str, str] = field(default_factory=dict)
     shm: tuple[int, int] | None = None
     core_limit: int = 0
     listening: frozenset[int] = frozenset()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from uenvtool.doctor.network import NCCLS, Row
+from uenvtool.doctor.network import NCCLS, Measured
 
 MOST_ROWS = 1_000
 _OSU = re.compile(r"(?:^|[\s:>\]])(\d{1,12}) +(\d+\.\d+)((?: +[\d.]+)*)(?: +(Pass|Fail))?\s*$")
@@ -21,7 +21,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 class Rows:
     """The rows of each test by the size of the messages. test: the one that prints now. ranks: how many it named."""
 
-    by_test: dict[str, dict[int, Row]] = field(default_factory=dict)
+    by_test: dict[str, dict[int, Measured]] = field(default_factory=dict)
     test: str = ""
     ranks: int = 0
 
@@ -36,7 +36,7 @@ class Rows:
         is_torchs = bool(row.get("gb") or row.get("unit"))
         self._take(
             TORCHS if is_torchs else self.test if self.test.endswith(NCCLS) else "",
-            Row(
+            Measured(
                 bytes=size,
                 busbw=_number(row.get("busbw")),
                 in_place=_number(row.get("inplace")),
@@ -52,9 +52,9 @@ class Rows:
                 size, value, wrong = int(found[1]), float(found[2]), float(found[4] == "Fail")
                 is_time = self.test == "osu_allreduce" and value > 0
                 busbw = size / value / 1e3 if is_time else value / 1e3
-                self._take(self.test, Row(bytes=size, busbw=busbw, time=value if is_time else 0.0, wrong=wrong))
+                self._take(self.test, Measured(bytes=size, busbw=busbw, time=value if is_time else 0.0, wrong=wrong))
 
-    def _take(self, test: str, row: Row) -> None:
+    def _take(self, test: str, row: Measured) -> None:
         rows = self.by_test.setdefault(test, {})
         before = rows.get(row.bytes)
         if before is None and len(rows) >= MOST_ROWS:

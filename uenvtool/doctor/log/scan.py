@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
-from uenvtool.doctor.log.sightings import MOST_NAMES, Line, Sightings
+from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
 from uenvtool.doctor.log.texts import Search, search_for
 from uenvtool.doctor.log.traceback import HEADER, exception_text
@@ -228,14 +228,14 @@ def _surroundings(data: bytes, start: int, end: int, floor: int) -> _Around:
     return _Around(text=text, before=before, line=line, start=low, behind=data[low : start + NEAR])
 
 
-def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int], beside: Tail) -> Line:
+def _line(around: _Around, groups: dict[str, str | None], order: tuple[int, int], beside: Tail) -> FirstLine:
     """Return what is kept of the first line that shows a finding; it is cleaned, and then cut."""
     whole = " ".join(around.line.split())
     at = whole.find(" ".join(around.text.split()))
     first = 0 if len(whole) <= SHOWN or len(around.before) < SHOWN_BEFORE else max(at - SHOWN_BEFORE, 0)
     first = whole.find(" ", first, max(at, first)) + 1 if first else 0
     named = min(numbers_of(groups.get("ranks") or groups.get("rank") or ""), default=None)
-    return Line(
+    return FirstLine(
         place=f"{beside.log}:{order[1]}",
         order=order,
         text=shortened(whole[first:], SHOWN) if at >= 0 or len(around.before) < AROUND else "",

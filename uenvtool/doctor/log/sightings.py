@@ -17,7 +17,7 @@ MOST_DETAILS = 8
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class FirstLine:
     """The line that shows a finding first.
 
     order: the number of its log and of the line. moment: what it says of the time. around: what stands beside it.
@@ -40,7 +40,7 @@ class Sighting:
     level: the worst one. last: where the last line of each log begins.
     """
 
-    first: Line = field(default_factory=Line)
+    first: FirstLine = field(default_factory=FirstLine)
     count: int = 0
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
