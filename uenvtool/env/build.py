@@ -300,7 +300,6 @@ def _remarks_on_lock(folder: Path, texts: Mapping[str, str], again: str) -> Iter
 
 
 def _file_and_line(position: Position) -> str:
-    """Return FILE:LINE, for a table; built-in files from the top of what ships."""
     return f"{position.file}:{position.line}".removeprefix(f"{data_root()}/")
 
 

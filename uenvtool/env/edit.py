@@ -123,7 +123,6 @@ def _coupled(recipe: Recipe, pins: Sequence[str]) -> Iterator[str]:
 
 
 def _build(path: Path, spack: Path | None, repos: Mapping[str, Path]) -> str:
-    """Return the command that builds a recipe; it has its name if that finds it, else its path."""
     found = available(RECIPE).get(RECIPE.name_of(path))
     words = ["uenvtool", "build", found.name if found and found.path.resolve() == path.resolve() else shown(path)]
     words += ["--spack", str(spack)] if spack else []

@@ -23,7 +23,7 @@ from uenvtool.env.installable import Installable
 from uenvtool.env.output import InstallOutput, explain_failed_install, explain_failed_push
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import FOREIGN_VARIABLES, Runner, kept_output, user_cache, write_scope
-from uenvtool.knowledge.lock import LOCK, installed_hashes
+from uenvtool.knowledge.lock import installed_hashes
 
 WITH_MOUNT = Path(__file__).parent / "scripts" / "with_mount.py"
 WORK = ".uenvtool-install"
@@ -41,6 +41,13 @@ LOCK_RACE = "LockUpgradeError"
 """What Spack 1.1.0 can end with if others install into its store: seen with three nodes of which one was killed."""
 OWN = "uenvtool-"
 """What the names of mirrors begin with that are given as URLs."""
+POST_INSTALL = "post-install"
+"""The name of the script among the texts of an environment that is made an image."""
+LOCAL = "local"
+"""The folder of an image with what the script put there."""
+MODULE_FILES = "modules"
+"""The folder of an image with its module files."""
+_MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]+")
 MAX_RUNS = 5
 """How often a Spack that shares its store is started, if it ends so; each run goes on where the last one was."""
 
@@ -143,20 +150,6 @@ def require_mount(mount: str) -> None:
 def staged_folder(environment: Installable, work: Path) -> Path:
     """Return the folder with the copy of an environment that Spack installs. work: WORK in a store."""
     return work / Path(ENVIRONMENT).name / environment.place
-
-
-def write_locks(environments: Sequence[Installable], store: Path) -> None:
-    """Write into a store what is to be installed, so that its state is seen; other locks are of an earlier image."""
-    folder, locks = store / ENVIRONMENT, _locks(environments)
-    of_compilers = {os.path.join(one.place, name, LOCK) for one in environments for name in one.compilers}
-    for lock in folder.rglob(LOCK):
-        if os.fspath(lock.relative_to(folder)) not in {*locks, *of_compilers}:
-            lock.unlink(missing_ok=True)
-    write_all(folder, locks.items())
-
-
-def _locks(environments: Sequence[Installable]) -> dict[str, str]:
-    return {os.path.join(one.place, LOCK): one.texts[LOCK] for one in environments}
 
 
 def push(spack: Spack, environment: Installable, store: Path, url: str, options: InstallOptions) -> int:
@@ -270,15 +263,6 @@ def _remove_unfinished_views(view: Path) -> None:
     for folder in made.iterdir() if made.is_dir() else ():
         if folder.name != complete:
             remove_tree(folder)
-
-
-POST_INSTALL = "post-install"
-"""The name of the script among the texts of an environment that is made an image."""
-LOCAL = "local"
-"""The folder of an image with what the script put there."""
-MODULE_FILES = "modules"
-"""The folder of an image with its module files."""
-_MADE_ON = re.compile(rb"(Module file created by spack \([^)\n]*\)) on [0-9:. -]+")
 
 
 def make_modules(spack: Spack, environments: Sequence[Installable], store: Path, options: InstallOptions) -> None:

@@ -35,6 +35,8 @@ _MAPPINGS = (
     ("repos",),
 )
 NAME_ITS_FOLDER = "name the folder of a spack.yaml with its spack.lock, as `uenvtool build` writes them"
+FURTHER = "environments"
+"""The folder of an image's recipe, and of a store, with the environments behind the first."""
 MOUNT = "/user-environment"
 """Where an image is mounted if its system names no other place; uenv's own default."""
 
@@ -206,10 +208,6 @@ def _names(folder: Path) -> list[str]:
     return [*found, *(path.relative_to(folder).as_posix() for path in copied)]
 
 
-FURTHER = "environments"
-"""The folder of an image's recipe, and of a store, with the environments behind the first."""
-
-
 def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
     """Return environments as they lie in one image: the first is the image's own, the others have a place beside it.
 
@@ -218,7 +216,10 @@ def together(environments: Sequence[Installable]) -> tuple[Installable, ...]:
     first, *others = environments
     placed = (first, *(replace(other, place=f"{FURTHER}/{other.name}") for other in others))
     BadInput.raise_any(
-        problem for index, one in enumerate(placed) for earlier in placed[:index] for problem in _apart(earlier, one)
+        problem
+        for index, one in enumerate(placed)
+        for earlier in placed[:index]
+        for problem in _what_keeps_apart(earlier, one)
     )
     return placed
 
@@ -237,7 +238,7 @@ def repos_of(environments: Sequence[Installable]) -> dict[str, Any]:
     return {name: place for one in environments for name, place in _repos(one.manifest).items()}
 
 
-def _apart(first: Installable, other: Installable) -> Iterator[Problem]:
+def _what_keeps_apart(first: Installable, other: Installable) -> Iterator[Problem]:
     place = Position(str(other.folder / MANIFEST))
 
     def problem(what: str, hint: str) -> Problem:
@@ -268,8 +269,8 @@ def _apart(first: Installable, other: Installable) -> Iterator[Problem]:
             )
     for view in sorted({*first.views} & {*other.views}):
         yield problem(f"both have a view {view}", f"name it after its environment: `view: {{name: {other.name}}}`")
-    prefixes = _compilers(first)
-    for prefix, manifest in _compilers(other).items():
+    prefixes = _compiler_builds(first)
+    for prefix, manifest in _compiler_builds(other).items():
         if prefixes.get(prefix, manifest) != manifest:
             yield problem(f"they build {prefix} in two ways", "take the same compilers in both recipes")
 
@@ -286,7 +287,7 @@ def _additions(environment: Installable) -> dict[str, str]:
     return {name: text for name, text in environment.texts.items() if name.startswith(f"{REPOSITORY}/")}
 
 
-def _compilers(environment: Installable) -> dict[str, object]:
+def _compiler_builds(environment: Installable) -> dict[str, object]:
     return {
         next(iter(manifest["config"]["install_tree"]["projections"])): {**manifest, "repos": None}
         for manifest in environment.compilers.values()

@@ -80,7 +80,6 @@ def resolving(spack: Spack, answers: Mapping[str, str], scratch: Path) -> list[s
 def _runner(
     spack: Spack, environment: Environment, files: Mapping[str, str], repos: Mapping[str, Path], scratch: Path
 ) -> Runner:
-    """Return Spack in a copy of an environment, with no configuration but the environment's."""
     texts = {**files, MANIFEST: render_manifest(environment, repos, resolving=True)}
     return prepared(spack, texts, {"config": places(environment, scratch)}, scratch)
 

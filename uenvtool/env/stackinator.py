@@ -171,7 +171,6 @@ def _environments(environment: Environment) -> list[str]:
 
 
 def _group(environment: Environment, group: RootGroup, compilers: Sequence[str]) -> Iterator[str]:
-    """Yield a group's specs, each with its hard pin, without what has a field of its own."""
     own = {*compilers, *NETWORK_PACKAGES, *LEFT_TO_STACKINATOR}
     roots = [root for root in group.roots if root.package not in own and group.name != "mpi"]
     if roots:
@@ -196,7 +195,6 @@ def _plain_version(text: str) -> str:
 
 
 def _packages(environment: Environment) -> list[str]:
-    """Return the pins of packages that are no roots, as Spack's `packages` section."""
     compilers = (compiler.name for compiler in environment.compilers)
     left = {*compilers, *LEFT_TO_STACKINATOR, "mpi", *LANGUAGES}
     lines = [

@@ -124,6 +124,5 @@ def _reasons(environment: Environment, published: Published, row: Row, present: 
 
 
 def _unlike(condition: Condition, facts: Facts) -> str:
-    """Return the facts that keep a condition from holding."""
     wrong = [term.fact for term in condition.terms if term.holds(facts) is False]
     return " and ".join(f"{fact} {facts[fact] or 'none'}" for fact in wrong)

@@ -27,7 +27,6 @@ from uenvtool.env.install import (
     push,
     run_post_install,
     usual_stores,
-    write_locks,
 )
 from uenvtool.env.installable import Installable, is_environment, pins_of, read_installable, read_manifest, together
 from uenvtool.env.plan import named_environment
@@ -146,7 +145,6 @@ def _pin(environment: Installable) -> GitPin:
 
 
 def _environment(source: str, request: ImageRequest, spack: Spack | None, progress: Progress) -> Installable:
-    """Return a resolved environment. source: a recipe, or its folder."""
     if is_environment(Path(source)):
         return read_installable(Path(source))
     environment = named_environment(source, request.system, request.uarch)
@@ -221,7 +219,6 @@ def as_url(place: str) -> str:
 
 def _install(plan: ImagePlan, progress: Progress) -> Installed:
     options, installed = install_options(plan.request), Installed()
-    write_locks(plan.environments, plan.store)
     for one in plan.environments:
         with progress(f"installing {len(one.lock.packages)} packages of {one.name}") as on_step:
             installed += install(plan.spack, one, plan.store, options, on_step=on_step)
@@ -237,7 +234,6 @@ def _pushed(plan: ImagePlan, progress: Progress) -> tuple[str, ...]:
 
 
 def _usual_store(environments: Sequence[Installable]) -> Path:
-    """Return a store for these locks alone, in the user's cache."""
     hashes = "\n".join(sorted({package.hash for one in environments for package in one.lock.packages}))
     return usual_stores() / f"{environments[0].name}-{files.digest(hashes)[:12]}"
 

@@ -71,7 +71,6 @@ def workers() -> int:
 
 
 def _mapped(path: Path) -> memoryview:
-    """Map a file's content, which is read when it is used."""
     with open(path, "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         return memoryview(mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) if size else b"")

@@ -64,7 +64,6 @@ def _checks(request: ImageRequest) -> Iterator[Check]:
 
 
 def _of_others(request: ImageRequest, spack: Spack) -> Iterator[Check]:
-    """Yield what a build takes from others and gives to others: repositories, mirrors, the key that signs."""
     pinned = pins(request)
     for name, path in request.repos.items():
         yield _checked(f"repository {name}", partial(repository_folder, name, path, pinned.get(name)), str)

@@ -134,7 +134,6 @@ def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
 
 
 def _records_of_a_build(store: Path, prefix: str) -> Iterator[str]:
-    """Yield the names in a package's folder that only say how it was built."""
     folder = store / prefix / ".spack"
     for name in os.listdir(folder) if folder.is_dir() else ():
         if name not in PACKAGE_RECORDS:
@@ -199,7 +198,6 @@ def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below
 
 
 def _files(environments: Sequence[Installable], store: Path, folders: Mapping[str, str]) -> dict[str, str]:
-    """Return the files that make an image of a store, by their name in it. folders: of the views."""
     first = environments[0]
     has_own = POST_INSTALL in first.texts and (store / LOCAL / "bin").is_dir()
     own = [f"{first.mount}/{LOCAL}/bin"] if has_own else []

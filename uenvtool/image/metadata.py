@@ -109,7 +109,6 @@ def parse_env_json(text: str, shown: str) -> Uenv:
 
 
 def _view(data: Mapping[str, Any]) -> UenvView:
-    """Return a view of env.json; one without `env` loads nothing."""
     values = (data.get("env") or {}).get("values") or {}
     lists = values.get("list") or {}
     return UenvView(

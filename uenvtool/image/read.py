@@ -105,7 +105,6 @@ def refuse_foreign(target: Path) -> None:
 
 
 def _extract(image: Path, folder: Path, names: Sequence[str]) -> None:
-    """Take some of an image's files into a new folder. Raises ToolFailed if unsquashfs fails."""
     options = [*listings.limits(), "-no-progress", "-no-xattrs"]
     words: list[str | Path] = [find_program("unsquashfs"), *options, "-d", folder, image, *names]
     completed = processes.run(words, memory_bytes=listings.MEMORY_BYTES)

@@ -57,7 +57,6 @@ def read_contents(image: Path, entries: Sequence[Listed]) -> Iterator[Batch | La
 
 
 def _contents(stream: BinaryIO, files: Iterator[tuple[bytes, int]], image: Path) -> Iterator[Batch | LargeFile]:
-    """Yield the contents of these files of an image, which have so many bytes, in their order."""
     batch: list[tuple[bytes, int, int]] = []
     end = 0
     for name, size in files:
@@ -98,7 +97,6 @@ def _files_with_line_breaks(header: bytes, entries: Sequence[Listed]) -> Iterato
 
 
 def _whole(stream: BinaryIO, size: int, files: Sequence[tuple[bytes, int, int]]) -> bytes:
-    """Return the content of all files of a batch, which are so many bytes."""
     content = stream.read(size)
     if len(content) != size:
         short = next(name for name, _, end in files if end > len(content))

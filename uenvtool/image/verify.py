@@ -64,7 +64,6 @@ class BuildPathScanner:
     """The names of folders that no file may name, looked for in the contents of many files."""
 
     def __init__(self, build_folders: Sequence[str]) -> None:
-        """Note what is looked for. build_folders: those besides BUILD_FOLDERS."""
         more = [os.fsencode(folder.rstrip("/")) for folder in build_folders]
         self.hints = (*HINTS, *more)
         ends = (re.escape(folder) + rb"(?![\w.-])" for folder in more)
