@@ -20,7 +20,7 @@ from tests.support.kills import KILLED, killed_before, steps
 from tests.support.trees import files
 from uenvtool.core.files.generated import digest
 from uenvtool.env.output import clashes
-from uenvtool.env.program import deviations
+from uenvtool.env.program import Deviations, Spack, deviations
 from uenvtool.env.resolve import in_order
 from uenvtool.knowledge.parts import GitPin
 
@@ -326,6 +326,12 @@ class TestSpack:
 
         assert (len(own.seen), own.unseen) == (1, ())
         assert (copied.seen, len(copied.unseen)) == ((), 1)
+
+    def test_a_spack_that_is_the_pinned_release_need_be_no_checkout(self, tmp_path: Path) -> None:
+        used = Spack(tmp_path / "bin/spack", "1.1.0", "PATH")
+
+        assert deviations(used, GitPin(url="x", tag="v1.1.0", commit="1" * 40), {}, {}) == Deviations()
+        assert len(deviations(used, GitPin(url="x", commit="1" * 40), {}, {}).unseen) == 1
 
     def test_another_spack_than_the_pinned_one_is_said(self, cli: Cli, spack: Callable[..., Path]) -> None:
         answer = cli("build", "small", "--spack", spack(SOLVES, "1.1.2"))

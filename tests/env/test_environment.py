@@ -149,6 +149,27 @@ def test_without_a_compiler_of_its_own_a_recipe_leaves_the_choice_where_no_spec_
     assert yaml.safe_load(files["compiler/llvm/spack.yaml"])["spack"]["packages"]["c"]["require"] == ["gcc@12.3.0"]
 
 
+def test_a_recipe_in_its_usual_place_is_made_again_by_its_name_and_another_by_its_path(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL)
+    write("elsewhere/mine.yaml", SMALL)
+
+    usual, other = (
+        render(planned(name, "clariden", "gh200"))["spack.yaml"] for name in ("mine", "elsewhere/mine.yaml")
+    )
+
+    assert "again:  uenvtool build mine --system clariden\n" in usual
+    assert "again:  uenvtool build elsewhere/mine.yaml --system clariden\n" in other
+
+
+def test_a_group_has_a_name_that_spack_reads_to_its_end(write: Write) -> None:
+    write("recipes/mine/recipe.yaml", SMALL.replace("all:", "my-tools:", 1))
+
+    main = data(planned("mine", "clariden", "gh200"))
+
+    assert main["specs"] == [{"matrix": [["$my_tools"], ["$arch"]]}]
+    assert any("my_tools" in definition for definition in main["definitions"])
+
+
 def test_an_llvm_with_flang_has_fortran(write: Write) -> None:
     write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: llvm@19.1.7 +clang +flang\ngroups:", 1))
 

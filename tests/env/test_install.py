@@ -212,10 +212,12 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
     environment = replace(read_installable(ROOT / "envs/hello/clariden-gh200"), mount=str(place / "mount"))
     errors = iter(ends)
     ran: list[str] = []
+    stopping: set[bool] = set()
 
     def run(self: Runner, *words: str, **_: object) -> Completed:
         error = next(errors)
         ran.append(words[0])
+        stopping.add("--fail-fast" in words)
         return Completed((), 1 if error else 0, "", error)
 
     monkeypatch.setattr(Runner, "run", run)
@@ -227,6 +229,7 @@ def test_a_spack_that_lost_a_race_for_a_lock_goes_on(
     else:
         install(*work)
     assert ran == ["install"] * runs
+    assert stopping == {not beside_others}  # what one of several nodes cannot build, another may
 
 
 def test_a_scope_of_the_user_counts_before_the_environment_and_behind_what_options_name(place: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.conftest import Cli, Write
+from tests.conftest import SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.stackinator import render_recipe
@@ -65,6 +65,25 @@ def test_further_compilers_stand_behind_the_one_that_builds_the_rest(
     assert (list(compilers), compilers["llvm"].get("spec")) == (["gcc", "llvm"], spec)
     assert ("takes no variants: +clang ~gold" in files["compilers.yaml"]) is (version == 2)
     assert yaml.safe_load(files["environments.yaml"])["mine"]["compiler"] == ["gcc", "llvm"]
+
+
+@pytest.mark.parametrize("with_compilers", [True, False])
+def test_the_view_has_the_compilers_where_the_recipe_wants_them(write: Write, with_compilers: bool) -> None:
+    write("recipes/mine/recipe.yaml", MINE + f"view: {{add_compilers: {str(with_compilers).lower()}}}\n")
+
+    view = yaml.safe_load(rendered("mine")["environments.yaml"])["mine"]["views"]["default"]
+
+    assert view["uenv"]["add_compilers"] is with_compilers
+
+
+def test_a_group_of_which_all_is_in_fields_of_its_own_is_not_named(write: Write) -> None:
+    groups = "compiler: gcc@13.3.0\nmpi: {cray-mpich: '8.1:'}\ngroups:\n  fabric: {specs: [ucx]}"
+    write("recipes/mine/recipe.yaml", SMALL.replace("groups:", groups, 1))
+
+    text = rendered("mine")["environments.yaml"]
+
+    assert yaml.safe_load(text)["mine"]["network"]["specs"] == ["ucx"]
+    assert "fabric" not in text
 
 
 def test_no_cluster_serves_a_node_type_that_is_not_named() -> None:

@@ -48,14 +48,14 @@ SCRATCH_BYTES = 1 << 30
 class ImagePlan:
     """An image that is to be built.
 
-    environments: the first is the image's own. store: the folder that is installed into.
+    environments: the first is the image's own. store: the folder that is installed into. options: how.
     """
 
     spack: Spack
     environments: tuple[Installable, ...]
     target: Path
     store: Path
-    request: ImageRequest
+    options: InstallOptions
 
     @property
     def pin(self) -> GitPin:
@@ -78,9 +78,8 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
     """
     plan = planned_image(request, progress)
     programs = find_programs()
-    request, spack = plan.request, plan.spack
     if request.push and not request.unsigned:
-        require_key(spack)
+        require_key(plan.spack)
     with files.locked(plan.store, shared=request.install_only):
         installed = _install(plan, progress)
         if request.install_only:
@@ -89,16 +88,15 @@ def build_image(request: ImageRequest, progress: Progress = silent) -> Result:
                 text=str(plan.store),
                 notes=(f"{len(installed.cached)} packages from a cache, {len(installed.built)} built by this run",),
             )
-        make_modules(spack, plan.environments, plan.store, install_options(request))
+        make_modules(plan.spack, plan.environments, plan.store, plan.options)
         run_post_install(plan.environments[0], plan.store)
         with progress(f"packing {plan.target.name}"), files.workplace(plan.target) as work:
             with files.working_folder(SCRATCH_BYTES) as scratch:
                 tree = image_tree(plan.environments, plan.store, scratch)
                 packed = pack(programs, tree, work / "new", scratch)
             files.publish([files.Replacement(new=work / "new", target=plan.target)])
-        notes = _pushed(plan, progress) if request.push else ()
-    pinned = pins(request)
-    used = deviations(plan.spack, plan.pin, repository_folders(request.repos, pinned), pinned)
+        notes = _pushed(plan, as_url(request.push), progress) if request.push else ()
+    used = deviations(plan.spack, plan.pin, plan.options.repos, pins(request))
     warnings = (*used.seen, *absent_caches(request), *_not_from_caches(request, installed))
     return _result(plan, packed, warnings, notes)
 
@@ -112,7 +110,7 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
         if (folder := folder_of(as_url(place))) and not folder.is_dir():
             hint = "name a folder or a URL; `spack -e DIR mirror create --all -d FOLDER` fills one"
             raise BadInput(f"--mirror {place}: there is no such folder", hint=hint)
-    config_scope(request)
+    options = install_options(request)
     own_texts, spack = _own_texts(request), find_spack(request.spack)
     first, *others = (_environment(source, request, spack, progress) for source in request.sources)
     environments = together([replace(first, texts={**first.texts, **own_texts}), *others])
@@ -122,21 +120,15 @@ def planned_image(request: ImageRequest, progress: Progress) -> ImagePlan:
     target = Path(os.path.abspath(os.path.join(output, usual) if is_folder else output))
     refuse_foreign(target)
     if spack is None:
-        words = [
-            "uenvtool",
-            "image",
-            "build",
-            *(os.fspath(one.folder) for one in environments),
-            "-o",
-            os.fspath(target),
-        ]
-        raise spack_is_missing(_pin(first), shlex.join(words))
+        folders = [os.fspath(one.folder) for one in environments]
+        again = shlex.join(["uenvtool", "image", "build", *folders, "-o", os.fspath(target)])
+        raise spack_is_missing(_pin(first), again)
     return ImagePlan(
         spack=spack,
         environments=environments,
         target=target,
         store=Path(os.path.abspath(request.store or _usual_store(environments))),
-        request=request,
+        options=options,
     )
 
 
@@ -218,19 +210,18 @@ def as_url(place: str) -> str:
 
 
 def _install(plan: ImagePlan, progress: Progress) -> Installed:
-    options, installed = install_options(plan.request), Installed()
+    installed = Installed()
     for one in plan.environments:
         with progress(f"installing {len(one.lock.packages)} packages of {one.name}") as on_step:
-            installed += install(plan.spack, one, plan.store, options, on_step=on_step)
+            installed += install(plan.spack, one, plan.store, plan.options, on_step=on_step)
     return installed
 
 
-def _pushed(plan: ImagePlan, progress: Progress) -> tuple[str, ...]:
+def _pushed(plan: ImagePlan, url: str, progress: Progress) -> tuple[str, ...]:
     """Fill a build cache. The image is complete by then, and stays if this fails."""
-    target, options = as_url(plan.request.push), install_options(plan.request)
-    with progress(f"filling {target}"):
-        count = sum(push(plan.spack, one, plan.store, target, options) for one in plan.environments)
-    return (f"{count} packages are new in {target}",)
+    with progress(f"filling {url}"):
+        count = sum(push(plan.spack, one, plan.store, url, plan.options) for one in plan.environments)
+    return (f"{count} packages are new in {url}",)
 
 
 def _usual_store(environments: Sequence[Installable]) -> Path:
