@@ -17,9 +17,9 @@ from uenvtool.container.plan import planned
 from uenvtool.container.request import ContainerRequest
 from uenvtool.doctor.variables import tuned_here
 from uenvtool.knowledge.condition import parse_condition
+from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.lock import read_lock
 from uenvtool.knowledge.settings import narrowed, settings_for
-from uenvtool.knowledge.tuning import SOFTWARE
 
 PLACES = [("clariden", "uenv", "pytorch-2.6"), ("clariden", "uenv", "pytorch-2.9"), ("bristen", "uenv", "pytorch-2.6"),
           ("clariden", "ce", "pytorch-2.9"), ("olivia", "apptainer", "pytorch-2.6")]  # fmt: skip

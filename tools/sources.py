@@ -23,7 +23,8 @@ from uenvtool.core.errors import ExitCode, ToolFailed, UenvtoolError, require_kn
 from uenvtool.core.files import fetched
 from uenvtool.core.result import Result, Table
 from uenvtool.core.words import grouped, listed
-from uenvtool.knowledge.tuning import Source, Tuning, Value, load_all, load_sources
+from uenvtool.knowledge.sources import Source, load_sources
+from uenvtool.knowledge.tuning import Tuning, Value, load_all
 
 MOST_BYTES = 4_000_000
 """How large a file of a source may be."""

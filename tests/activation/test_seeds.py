@@ -15,7 +15,8 @@ from tests.activation.test_ranks import LINE, environment
 from tests.activation.test_roce import rdma_device
 from tests.activation.test_shells import view
 from tests.support.shells import run, script
-from uenvtool.knowledge.tuning import load_all, load_sources
+from uenvtool.knowledge.sources import load_sources
+from uenvtool.knowledge.tuning import load_all
 
 JOB = {
     "SLURM_JOB_ID": "123456",

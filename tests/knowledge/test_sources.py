@@ -16,7 +16,8 @@ from tests.conftest import Write
 from tests.support.needs import need
 from tests.support.project import ROOT
 from tests.support.web import served
-from uenvtool.knowledge.tuning import Source, Value, load_all, load_sources, source_nodes
+from uenvtool.knowledge.sources import Source, load_sources, source_nodes
+from uenvtool.knowledge.tuning import Value, load_all
 
 _SPEC = importlib.util.spec_from_file_location("sources", ROOT / "tools" / "sources.py")
 assert _SPEC

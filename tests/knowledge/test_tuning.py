@@ -8,19 +8,14 @@ import pytest
 
 from tests.conftest import Cli, Write
 from uenvtool.core.errors import BadInput
+from uenvtool.knowledge.checks import contradictions, load_tuning
 from uenvtool.knowledge.condition import can_hold_together, parse_condition
+from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.recipe import read_recipe
+from uenvtool.knowledge.settings import recipe_facts
+from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.system import load_system
-from uenvtool.knowledge.tuning import (
-    EXPECTED,
-    SOFTWARE,
-    UNSET,
-    contradictions,
-    load_all,
-    load_sources,
-    load_tuning,
-    recipe_facts,
-)
+from uenvtool.knowledge.tuning import EXPECTED, UNSET, load_all
 
 KNOWN = """
 CPATH CUDA_VISIBLE_DEVICES FI_CXI_DISABLE_NON_INJECT_MSG_IDC FI_HMEM_CUDA_USE_GDRCOPY HSA_FORCE_FINE_GRAIN_PCIE

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tests.support.project import ROOT
-from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all, load_sources
+from uenvtool.knowledge.sources import load_sources
+from uenvtool.knowledge.tuning import Setting, TunedVariable, Tuning, load_all
 
 PAGE = ROOT / "docs" / "slingshot.md"
 BEGIN, END = "<!-- made of knowledge/tuning: python -m tests.support.slingshot -->\n\n", "\n<!-- end -->\n"

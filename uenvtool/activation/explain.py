@@ -15,6 +15,7 @@ from uenvtool.knowledge.load import skipped_file_notes
 from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
+from uenvtool.knowledge.sources import load_sources
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,
@@ -28,7 +29,6 @@ from uenvtool.knowledge.tuning import (
     Tuning,
     Value,
     load_all,
-    load_sources,
 )
 
 POLICIES = {

@@ -13,9 +13,11 @@ from uenvtool.activation.template import rank_program, sections
 from uenvtool.core import quoting
 from uenvtool.core.filling import filled
 from uenvtool.knowledge.condition import Term
+from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.runtime import VIEWS, Runtime, Sign
 from uenvtool.knowledge.settings import Settings
-from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, SOFTWARE, UNSET, Setting, Source
+from uenvtool.knowledge.sources import Source
+from uenvtool.knowledge.tuning import AT_MOST, EXPECTED, PREPEND, REQUIRED, UNSET, Setting
 
 WIDTH = 120
 """No line is longer."""

@@ -10,7 +10,8 @@ from uenvtool.check.parts import OUTER, Found, Part, Source, at
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.settings import ConditionalSetting, Settings
-from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, holding, load_sources
+from uenvtool.knowledge.sources import load_sources
+from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applicable, holding
 
 Knowledge = Callable[[], "Settings | None"]
 """Gives the settings for the file that is checked; None if nothing tells its runtime. It is called by every search."""

@@ -9,13 +9,14 @@ from dataclasses import replace
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
-from uenvtool.knowledge.checks import coupled_pins
+from uenvtool.knowledge.checks import coupled_pins, load_tuning
 from uenvtool.knowledge.choice import choose, load_recipe
 from uenvtool.knowledge.condition import Facts
 from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
+from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec
 from uenvtool.knowledge.system import External, System, SystemPackage
-from uenvtool.knowledge.tuning import EXPECTED, holding, load_tuning, recipe_facts
+from uenvtool.knowledge.tuning import EXPECTED, holding
 from uenvtool.knowledge.version import Version, Versions, versions
 
 UENV = "uenv"

@@ -1,19 +1,28 @@
-"""What must hold within a recipe beyond its schema: Spack's names, one version a package, couplings."""
+"""What must hold beyond the schema: a recipe's names, versions and couplings; settings that contradict each other."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from uenvtool.core.errors import BadInput, Position, Problem
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, can_hold_together
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import data_root, in_your_own
 from uenvtool.knowledge.recipe import Coupling, Pin, Recipe, read_recipe
 from uenvtool.knowledge.spec import Spec
+from uenvtool.knowledge.tuning import (
+    VALUELESS,
+    Setting,
+    TunedVariable,
+    Tuning,
+    described_elsewhere,
+    read_tuning,
+    wrong_kind,
+)
 from uenvtool.knowledge.version import Versions
 
 
@@ -145,3 +154,65 @@ def _python_names(recipe: Recipe) -> Iterator[Problem]:
 def _names_of_python_packages() -> frozenset[str]:
     lines = (data_root() / RECIPE.folder / "python-names.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(line for line in lines if not line.startswith("#"))
+
+
+def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
+    """Return the tuning files of those names as one, checked. Raises BadInput with every problem found.
+
+    trusts_shipped: that those which ship contradict nobody, which is a test's to see, is not looked at again.
+    """
+    tuning = read_tuning(names)
+    known = {variable.name for variable in tuning.variables}
+    named = {setting.name for setting in tuning.set_together}.union(*(guard.variables for guard in tuning.guards))
+    described = tuning.variables if named <= known else (*tuning.variables, *described_elsewhere(tuning))
+    is_trusted = trusts_shipped and all(location.is_built_in for location in tuning.chain)
+    BadInput.raise_any([*(() if is_trusted else contradictions(tuning)), *_undescribed(tuning, described)])
+    return tuning
+
+
+def load_tuning_file(name: str) -> Tuning:
+    """Return one tuning file by its name or path; its sets and workarounds may set what other files describe.
+
+    Raises BadInput with every problem found.
+    """
+    return load_tuning([name], trusts_shipped=False)
+
+
+def contradictions(tuning: Tuning) -> Iterator[Problem]:
+    """Yield settings that can hold at once, of one variable or of two that must not be set together."""
+    for one, other in _pairs(tuning.settings):
+        if one.name == other.name:
+            what = f"{one.name} is set here and at {one.position}, and both can hold at once"
+        elif not {one.policy, other.policy} & set(VALUELESS):
+            what = f"{other.name} is set here and {one.name} at {one.position}, which must not be set together"
+        else:
+            continue
+        if can_hold_together(one.when, other.when):
+            yield Problem(what, other.position, "give them conditions that exclude each other")
+
+
+def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
+    """Yield the settings of one variable, and those of variables that must not be set together, by twos."""
+    by_name = grouped((setting.name, index) for index, setting in enumerate(settings))
+    found = {
+        (min(index, other), max(index, other))
+        for index, setting in enumerate(settings)
+        for name in (setting.name, *setting.conflicts)
+        for other in by_name.get(name, ())
+        if other != index
+    }
+    yield from ((settings[one], settings[other]) for one, other in sorted(found))
+
+
+def _undescribed(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
+    known = {variable.name: variable for variable in described}
+    for guard in tuning.guards:
+        yield from (
+            unknown("variable", name, known, guard.position, listed_by="uenvtool explain --all")
+            for name in sorted(guard.variables.difference(known))
+        )
+    for setting in tuning.set_together:
+        if setting.name not in known:
+            yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
+        elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
+            yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")

@@ -97,7 +97,7 @@ TUNING = Kind(
     name="tuning",
     folder="tuning",
     pattern="*.yaml",
-    reader="uenvtool.knowledge.tuning:load_tuning_file",
+    reader="uenvtool.knowledge.checks:load_tuning_file",
     heading="variables",
 )
 RUNTIME = Kind(

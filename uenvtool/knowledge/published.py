@@ -6,9 +6,9 @@ from typing import ClassVar
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.bind import Binder, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.kinds import PUBLISHED
 from uenvtool.knowledge.locate import locate
-from uenvtool.knowledge.system import FACTS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,7 +56,7 @@ class PublishedTable:
 
 def load_published(name: str) -> PublishedTable:
     """Return the published table of a recipe's name, or in the file of that path. Raises BadInput if it is none."""
-    binder = Binder.of(locate(PUBLISHED, name), PUBLISHED, facts=FACTS)
+    binder = Binder.of(locate(PUBLISHED, name), PUBLISHED, facts=SYSTEM_FACTS)
     rows = tuple(
         binder.fill(Row, node, kind=kind) for kind in ("other", "python") for _, node in children(binder.tree, kind)
     )

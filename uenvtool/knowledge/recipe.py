@@ -7,13 +7,13 @@ from typing import ClassVar, Literal
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, SpecText, children
 from uenvtool.knowledge.condition import ALWAYS, Condition
+from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.load import package_of
 from uenvtool.knowledge.locate import Location, locate, shown
 from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
 from uenvtool.knowledge.published import PublishedTable, load_published
 from uenvtool.knowledge.spec import Spec
-from uenvtool.knowledge.system import FACTS
 from uenvtool.knowledge.version import Versions
 from uenvtool.knowledge.yamltree import Node, read
 
@@ -259,7 +259,7 @@ def read_recipe(name: str, unwritten: bytes | None = None) -> Recipe:
 
     Raises BadInput with every problem found, each with its position.
     """
-    binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=FACTS)
+    binder = Binder.of(locate(RECIPE, name, unwritten=unwritten), RECIPE, facts=SYSTEM_FACTS)
     tree = binder.tree
     binder.special = {PublishedTable: lambda node, _: load_published(str(_inside(binder, node)))}
     pins = {key: _pins(binder, key) for key in ("require", "prefer", "compilers")}

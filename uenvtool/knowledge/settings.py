@@ -10,29 +10,27 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from uenvtool.core.errors import BadInput, Problem, require_known, unknown
+from uenvtool.knowledge.checks import coupled_pins, load_tuning
+from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Facts, Term
+from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
+from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system
 from uenvtool.knowledge.tuning import (
-    FACTS,
-    SOFTWARE,
     Guard,
     Setting,
     Tuning,
     Workaround,
     applicable,
     holding,
-    load_tuning,
-    recipe_facts,
 )
-
-if TYPE_CHECKING:
-    from uenvtool.knowledge.recipe import Recipe
+from uenvtool.knowledge.version import Version, Versions
 
 SHOWN = (
     *("runtime", "container", "image", "overlay", "nodes"),
@@ -137,9 +135,6 @@ def settings_for(
     if not recipe:
         chosen = load_system(system or this_system())
     else:
-        from uenvtool.knowledge.choice import system_name
-        from uenvtool.knowledge.recipe import read_recipe
-
         loaded = read_recipe(recipe)
         chosen = load_system(system_name(loaded, system, uarch)[0])
         node = uarch if uarch in chosen.nodes else next(iter(chosen.nodes))
@@ -207,12 +202,47 @@ def facts_of(recipe: Recipe, system: System, uarch: str) -> Facts:
 
     Resolved: where `uenvtool build` puts it in the current folder, or, for a recipe that ships, as it ships.
     """
-    from uenvtool.knowledge.lock import LOCK, read_lock
-
     roots = (Path(), data_root()) if recipe.chain[0].is_built_in else (Path(),)
     locks = (root / ENVIRONMENTS / recipe.name / f"{system.name}-{uarch}" / LOCK for root in roots)
     found = next((read_lock(lock).versions() for lock in locks if lock.is_file()), None)
     return recipe_facts(recipe, system, uarch, found)
+
+
+def recipe_facts(recipe: Recipe, system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None) -> Facts:
+    """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
+
+    lock: what it resolved to, package to versions, if that is known; nothing else counts then, unless it is not what
+    the recipe asks for, and so of another state of it. Else what the system brings decides, before what the recipe asks
+    for.
+    """
+    facts = system.facts(uarch)
+    wanted: dict[str, Versions | None] = {}
+    for root in recipe.roots:
+        if root.when.holds(facts):
+            wanted[root.spec.package] = root.spec.versions
+    coupled = {name: pin for name, (pin, _) in coupled_pins(recipe, facts).items()}
+    for package, pin in {**coupled, **recipe.require}.items():
+        if package in wanted and not wanted[package] and pin.when.holds(facts):
+            wanted[package] = pin.version
+    wanted |= {
+        name: external.spec.versions
+        for name, package in system.packages.items()
+        if name in wanted and package.buildable is False
+        for external in reversed(package.externals)
+        if external.when.holds(facts)
+    }
+    named = {fact: software.package for fact, software in SOFTWARE.items()}
+    if lock is not None and all(_is_met(wanted[name], lock.get(name)) for name in named.values() if name in wanted):
+        return {fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}
+    return {fact: _version(wanted[name]) if name in wanted else None for fact, name in named.items()}
+
+
+def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:
+    return bool(locked) and (constraint is None or any(constraint.contains(Version(text)) for text in locked or ()))
+
+
+def _version(constraint: Versions | None) -> str:
+    return str(constraint.lowest) if constraint and constraint.lowest else ""
 
 
 def runtimes_of(system: System, runtime: str | None = None, form: str = "") -> tuple[Runtime, ...]:

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
 from uenvtool.knowledge.condition import ALWAYS, Condition, Facts
+from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.load import is_abstract, usable_files
@@ -16,22 +17,6 @@ from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
 from uenvtool.knowledge.yamltree import Node, read
 
-FACTS = (
-    "system",
-    "site",
-    "uarch",
-    "target",
-    "os",
-    "fabric",
-    "mpi",
-    "scheduler",
-    "slurm",
-    "exclusive",
-    "gpu",
-    "cuda_arch",
-    "amdgpu_target",
-)
-"""The facts that a recipe's conditions can ask for, each of the system and node type in hand."""
 HOST = "host"
 """A value that stands for this machine's own: target, OS, compilers of the system `local`."""
 
@@ -186,7 +171,7 @@ class System:
     tree: Node = field(compare=False, repr=False)
 
     def facts(self, uarch: str) -> Facts:
-        """Return what conditions can ask for of this system and node type; see FACTS."""
+        """Return what conditions can ask for of this system and node type; see SYSTEM_FACTS."""
         node = self.nodes[uarch]
         arch = {node.gpu.vendor: node.gpu.arch} if node.gpu else {}
         return {
@@ -220,8 +205,8 @@ def load_system(name: str, unwritten: bytes | None = None) -> System:
     )
     for package in system.packages.values():
         for external in package.externals:
-            missing = [term.fact for term in external.when.terms if term.fact not in FACTS]
-            binder.problems += [unknown("fact", fact, FACTS, external.position) for fact in missing]
+            missing = [term.fact for term in external.when.terms if term.fact not in SYSTEM_FACTS]
+            binder.problems += [unknown("fact", fact, SYSTEM_FACTS, external.position) for fact in missing]
     for kind, key in ((RUNTIME, "runtimes"), (TUNING, "tuning")):
         for _, node in children(system.tree, key):
             try:

@@ -6,53 +6,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
-from uenvtool.core.errors import BadInput, Position, Problem, unknown
-from uenvtool.core.words import grouped
+from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.knowledge.bind import Binder, Key, children
-from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term, can_hold_together
+from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term
+from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import TUNING
-from uenvtool.knowledge.load import load_extended, usable_files
+from uenvtool.knowledge.load import usable_files
 from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.pages import page_of
 from uenvtool.knowledge.pattern import Pattern
-from uenvtool.knowledge.system import FACTS as SYSTEM_FACTS
-from uenvtool.knowledge.system import System
-from uenvtool.knowledge.version import Version, Versions
+from uenvtool.knowledge.sources import SOURCES, Source, source_nodes
 from uenvtool.knowledge.yamltree import Node
 
-if TYPE_CHECKING:
-    from uenvtool.knowledge.recipe import Recipe
-
-
-@dataclass(frozen=True, slots=True)
-class Software:
-    """A package whose version decides.
-
-    package: its Spack name. library: the file that shows it where a script looks, such as `libnccl.so`; a version
-    is read from a longer name (`libnccl.so.2.26.2`). variable: one that may hold its version. Both may be empty:
-    then a script cannot see it.
-    """
-
-    package: str
-    library: str = ""
-    variable: str = ""
-
-
-SOFTWARE = {
-    "nccl": Software("nccl", "libnccl.so", "NCCL_VERSION"),
-    "aws-ofi-nccl": Software("aws-ofi-nccl"),
-    "libfabric": Software("libfabric"),
-    "cuda": Software("cuda"),
-    "nvshmem": Software("nvshmem", "libnvshmem_host.so"),
-    "torch": Software("py-torch"),
-}
-"""Facts that are versions. The name of libfabric's library counts interfaces, not releases."""
-FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "netstack", "overlay", "nodes", *SOFTWARE)
-"""What a condition can ask for: of the system and node type, the runtime, whether this is inside a container, its
-image, which network stack a hook mounts there, whether a virtual environment lies over the base, how many nodes the job
-has, and versions."""
 Policy = Literal["default", "at-most", "prepend", "required", "unset", "expected"]
 DEFAULT: Policy = "default"
 AT_MOST: Policy = "at-most"
@@ -62,39 +29,11 @@ UNSET: Policy = "unset"
 EXPECTED: Policy = "expected"
 TEMPORARY = "temporary"
 """What a value is computed from that a job can write down too: a folder of its own on each node."""
-SOURCES = "sources"
-"""The file of `tuning/` that says who the sources are, and the key of any tuning file that adds some."""
 _MAJOR_MINOR = re.compile(r"\d+\.\d+")
 VALUELESS = (UNSET, EXPECTED)
 """The policies that set nothing: removed, or left to somebody else."""
 
 Value = str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Who says something, since when (YYYY, YYYY-MM or YYYY-MM-DD), and where to read it, if it is public.
-
-    site: the system that it is about, if others are compared with it. files: paths in a repository of GitHub at a tag
-    or commit (ref; none: its newest), or addresses. words: variable to the words of a file that say it, where they are
-    not the variable beside its value. beside: variables that the files set too, and that are not this tool's.
-    view_of: how the labels of the published uenv begin whose view sets these values.
-    """
-
-    name: Key
-    title: str
-    date: str
-    url: str = ""
-    site: str = ""
-    repository: str = ""
-    ref: str = ""
-    files: tuple[str, ...] = ()
-    words: Mapping[str, str] = field(default_factory=dict)
-    beside: tuple[str, ...] = ()
-    view_of: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.title}, {self.date}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -293,6 +232,12 @@ class Tuning:
         of_sets = [setting for found in self.sets.values() for setting in found.settings]
         return (*(setting for variable in self.variables for setting in variable.settings), *of_sets)
 
+    @property
+    def set_together(self) -> tuple[Setting, ...]:
+        """The settings of workarounds and sets, whose variables may be described in any file."""
+        of_workarounds = [setting for found in self.workarounds.values() for setting in found.settings]
+        return (*of_workarounds, *(setting for found in self.sets.values() for setting in found.settings))
+
 
 _Conditional = TypeVar("_Conditional", Setting, Guard)
 
@@ -311,47 +256,6 @@ def holding(settings: Iterable[_Conditional], facts: Facts) -> Iterator[_Conditi
             yield setting
 
 
-def recipe_facts(
-    recipe: "Recipe", system: System, uarch: str, lock: Mapping[str, Sequence[str]] | None = None
-) -> Facts:
-    """Return the versions of a recipe's software on a node type, as facts. A package that it does not name is absent.
-
-    lock: what it resolved to, package to versions, if that is known; nothing else counts then, unless it is not what
-    the recipe asks for, and so of another state of it. Else what the system brings decides, before what the recipe asks
-    for.
-    """
-    from uenvtool.knowledge.checks import coupled_pins
-
-    facts = system.facts(uarch)
-    wanted: dict[str, Versions | None] = {}
-    for root in recipe.roots:
-        if root.when.holds(facts):
-            wanted[root.spec.package] = root.spec.versions
-    coupled = {name: pin for name, (pin, _) in coupled_pins(recipe, facts).items()}
-    for package, pin in {**coupled, **recipe.require}.items():
-        if package in wanted and not wanted[package] and pin.when.holds(facts):
-            wanted[package] = pin.version
-    wanted |= {
-        name: external.spec.versions
-        for name, package in system.packages.items()
-        if name in wanted and package.buildable is False
-        for external in reversed(package.externals)
-        if external.when.holds(facts)
-    }
-    named = {fact: software.package for fact, software in SOFTWARE.items()}
-    if lock is not None and all(_is_met(wanted[name], lock.get(name)) for name in named.values() if name in wanted):
-        return {fact: next(iter(lock.get(name, ())), None) for fact, name in named.items()}
-    return {fact: _version(wanted[name]) if name in wanted else None for fact, name in named.items()}
-
-
-def _is_met(constraint: Versions | None, locked: Sequence[str] | None) -> bool:
-    return bool(locked) and (constraint is None or any(constraint.contains(Version(text)) for text in locked or ()))
-
-
-def _version(constraint: Versions | None) -> str:
-    return str(constraint.lowest) if constraint and constraint.lowest else ""
-
-
 def wrong_kind(variable: TunedVariable, value: str) -> str:
     """Return what is wrong with a value of a variable; an empty text if it is of its kind."""
     if variable.choices and value not in variable.choices:
@@ -363,19 +267,18 @@ def wrong_kind(variable: TunedVariable, value: str) -> str:
     return ""
 
 
-def load_tuning(names: Iterable[str], *, trusts_shipped: bool = True) -> Tuning:
-    """Return the tuning files of those names as one. Raises BadInput with every problem found.
+def read_tuning(names: Iterable[str]) -> Tuning:
+    """Return the tuning files of those names as one; what they say together is not checked. Raises BadInput."""
+    return _as_one([_load(locate(TUNING, name)) for name in names])
 
-    trusts_shipped: that those which ship contradict nobody, which is a test's to see, is not looked at again.
-    """
-    parts = [_load(locate(TUNING, name)) for name in names]
-    tuning = _as_one(parts)
-    known = {variable.name for variable in tuning.variables}
-    named = {setting.name for setting in _set_together(tuning)}.union(*(guard.variables for guard in tuning.guards))
-    described = tuning.variables if named <= known else [*tuning.variables, *_of_other_files(parts)]
-    is_trusted = trusts_shipped and all(location.is_built_in for location in tuning.chain)
-    BadInput.raise_any([*(() if is_trusted else contradictions(tuning)), *_unfit(tuning, described)])
-    return tuning
+
+def described_elsewhere(tuning: Tuning) -> Iterator[TunedVariable]:
+    """Yield the variables that other files describe than those of a tuning."""
+    names = {SOURCES, *(location.name for location in tuning.chain)}
+    for name, location in available(TUNING).items():
+        if name not in names:
+            with contextlib.suppress(BadInput):  # a broken one is told when somebody names it
+                yield from _load(location).variables
 
 
 def _as_one(parts: Sequence[Tuning]) -> Tuning:
@@ -390,86 +293,9 @@ def _as_one(parts: Sequence[Tuning]) -> Tuning:
     )
 
 
-def load_tuning_file(name: str) -> Tuning:
-    """Return one tuning file by its name or path; its sets and workarounds may set what other files describe.
-
-    Raises BadInput with every problem found.
-    """
-    return load_tuning([name], trusts_shipped=False)
-
-
 def load_all() -> Tuning:
     """Return everything that is known, also what no system takes together: a copy of a file beside that file."""
     return _as_one([_load(location) for name, location in usable_files(TUNING).items() if name != SOURCES])
-
-
-@functools.cache
-def source_nodes() -> dict[str, Node]:
-    """Return what is said of each source, by its short name; a file of the user's adds its own."""
-    found = dict(children(load_extended(available(TUNING, own=False)[SOURCES], TUNING).tree, SOURCES))
-    with contextlib.suppress(BadInput):  # a broken file of the user's is told when somebody names it
-        found |= children(load_extended(locate(TUNING, SOURCES), TUNING).tree, SOURCES)
-    return found
-
-
-def load_sources() -> dict[str, Source]:
-    """Return the sources by their short names, the oldest first."""
-    found = {name: Binder(node).fill(Source, node, name) for name, node in source_nodes().items()}
-    return dict(sorted(found.items(), key=lambda item: item[1].date))
-
-
-def contradictions(tuning: Tuning) -> Iterator[Problem]:
-    """Yield settings that can hold at once, of one variable or of two that must not be set together."""
-    for one, other in _pairs(tuning.settings):
-        if one.name == other.name:
-            what = f"{one.name} is set here and at {one.position}, and both can hold at once"
-        elif not {one.policy, other.policy} & set(VALUELESS):
-            what = f"{other.name} is set here and {one.name} at {one.position}, which must not be set together"
-        else:
-            continue
-        if can_hold_together(one.when, other.when):
-            yield Problem(what, other.position, "give them conditions that exclude each other")
-
-
-def _pairs(settings: Sequence[Setting]) -> Iterator[tuple[Setting, Setting]]:
-    """Yield the settings of one variable, and those of variables that must not be set together, by twos."""
-    by_name = grouped((setting.name, index) for index, setting in enumerate(settings))
-    found = {
-        (min(index, other), max(index, other))
-        for index, setting in enumerate(settings)
-        for name in (setting.name, *setting.conflicts)
-        for other in by_name.get(name, ())
-        if other != index
-    }
-    yield from ((settings[one], settings[other]) for one, other in sorted(found))
-
-
-def _set_together(tuning: Tuning) -> Iterator[Setting]:
-    """Yield the settings of sets and workarounds, whose variables may be described in any file."""
-    together = (found for group in (tuning.workarounds, tuning.sets) for found in group.values())
-    return chain.from_iterable(found.settings for found in together)
-
-
-def _of_other_files(parts: Sequence[Tuning]) -> Iterator[TunedVariable]:
-    names = {SOURCES, *(part.name for part in parts)}
-    for name, location in available(TUNING).items():
-        if name not in names:
-            with contextlib.suppress(BadInput):  # a broken one is told when somebody names it
-                yield from _load(location).variables
-
-
-def _unfit(tuning: Tuning, described: Iterable[TunedVariable]) -> Iterator[Problem]:
-    known = {variable.name: variable for variable in described}
-    for guard in tuning.guards:
-        yield from (
-            unknown("variable", name, known, guard.position, listed_by="uenvtool explain --all")
-            for name in sorted(guard.variables.difference(known))
-        )
-    for setting in _set_together(tuning):
-        if setting.name not in known:
-            yield unknown("variable", setting.name, known, setting.position, listed_by="uenvtool explain --all")
-        elif setting.value is not None and (wrong := wrong_kind(known[setting.name], setting.value)):
-            yield Problem(f"{setting.name}: {wrong}", setting.position, "correct the value or the type")
 
 
 def _load(location: Location) -> Tuning:

@@ -20,9 +20,9 @@ from uenvtool.activation.script import (
 )
 from uenvtool.core import quoting
 from uenvtool.knowledge.condition import Term
+from uenvtool.knowledge.facts import SOFTWARE
 from uenvtool.knowledge.runtime import Runtime
 from uenvtool.knowledge.settings import Settings
-from uenvtool.knowledge.tuning import SOFTWARE
 
 
 class Bash(Dialect):

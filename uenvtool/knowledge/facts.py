@@ -1,0 +1,49 @@
+"""The facts that conditions can ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from uenvtool.knowledge.yamltree import Node, read, text
+
+SYSTEM_FACTS = (
+    "system",
+    "site",
+    "uarch",
+    "target",
+    "os",
+    "fabric",
+    "mpi",
+    "scheduler",
+    "slurm",
+    "exclusive",
+    "gpu",
+    "cuda_arch",
+    "amdgpu_target",
+)
+"""Those of a system and one of its node types, which a recipe's conditions can ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """A package whose version is a fact; see software.yaml. library, variable: empty where nothing shows it."""
+
+    package: str
+    library: str = ""
+    variable: str = ""
+
+
+def _software() -> dict[str, Software]:
+    path = Path(__file__).parent / "software.yaml"
+    rows: dict[str, Node] = read(path, path.name).value
+    return {
+        fact: Software(text(row, "package"), text(row, "library"), text(row, "variable")) for fact, row in rows.items()
+    }
+
+
+SOFTWARE = _software()
+FACTS = (*SYSTEM_FACTS, "runtime", "container", "image", "netstack", "overlay", "nodes", *SOFTWARE)
+"""All of them, which a setting's condition can ask for: of the system and node type, the runtime, whether this is
+inside a container, its image, which network stack a hook mounts there, whether a virtual environment lies over the
+base, how many nodes the job has, and versions."""
