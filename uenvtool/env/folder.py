@@ -120,8 +120,7 @@ def write_environment(folder: Path, contents: Mapping[str, str], *, purpose: str
 def write_lock(folder: Path, lock: str, table: str, *, inputs: str, spack: str, deviations: Sequence[str] = ()) -> None:
     """Write a lock and its table; record which inputs it answers, which Spack made it, what was not as pinned."""
     record = files.read_record(folder)
-    made = {"of": inputs, "spack": spack, **({"deviations": list(deviations)} if deviations else {})}
-    more = {**record.more, "lock": made}
+    more = {**record.more, "lock": {"of": inputs, "spack": spack, "deviations": list(deviations)}}
     files.write_generated(folder, {LOCK: lock, TABLE: table}, keep=record.names, more=more)
 
 

@@ -33,12 +33,12 @@ from uenvtool.env.plan import named_environment
 from uenvtool.env.program import SPACK_URL, Spack, deviations, find_spack, repository_folders, spack_is_missing
 from uenvtool.env.request import BuildRequest
 from uenvtool.env.runner import require_key
-from uenvtool.image.environment import image_tree
 from uenvtool.image.metadata import PACKED
 from uenvtool.image.pack import Packed, pack
 from uenvtool.image.programs import find_programs
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.request import ImageRequest
+from uenvtool.image.store import image_tree
 from uenvtool.knowledge.parts import GitPin
 
 SCRATCH_BYTES = 1 << 30

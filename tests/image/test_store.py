@@ -18,9 +18,9 @@ from tests.support.needs import needs
 from tests.support.overlays import unpack
 from uenvtool.core.errors import BadInput
 from uenvtool.env.installable import Installable, read_installable, together
-from uenvtool.image.environment import image_tree
 from uenvtool.image.pack import pack
 from uenvtool.image.programs import find_programs
+from uenvtool.image.store import image_tree
 from uenvtool.image.verify import examined
 
 pytestmark = needs("mksquashfs")

@@ -1,0 +1,188 @@
+"""What of a store is in the image of environments: packages of their locks, views, bytecode, Spack's database."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core import files
+from uenvtool.core.errors import BadInput
+from uenvtool.env.install import ENVIRONMENT, LOCAL, MODULE_FILES, POST_INSTALL, WITH_MOUNT, has_modules
+from uenvtool.env.installable import Installable
+from uenvtool.image import bytecode
+from uenvtool.image.description import described
+from uenvtool.image.metadata import RECIPE
+from uenvtool.image.pseudo import is_quotable
+from uenvtool.image.tree import EPOCH, Bundle, Entry, Tree, parents, walk
+from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, LOCK, read_lock
+
+SBANG = "bin/sbang"
+"""What Spack starts scripts with whose first line would be too long for the kernel (Spack 1.1, hooks/sbang.py)."""
+PACKAGE_RECORDS = frozenset({"spec.json", "repos"})
+"""What Spack keeps in a package's folder `.spack` that a later Spack reads; the rest is of one build: its times, its
+log, its variables, who owned the files."""
+_BYTECODE = re.compile(rb"(?P<folder>(?:.*/)?)__pycache__/(?P<stem>[^/]+)\.[^./]+\.pyc", re.DOTALL)
+
+
+def image_tree(environments: Sequence[Installable], store: Path, scratch: Path) -> Tree:
+    """Return what the image of installed environments holds, the same for any store that has the packages.
+
+    Of the store: the packages of the locks alone, and the views. Bytecode is made again, since the files of an image
+    have another time than those of the store, and is never compared with its source. scratch:
+    gets the bytecode. Raises BadInput if the store has no packages, ToolFailed if the
+    environment's Python does not run.
+    """
+    first = environments[0]
+    installs = _cut_database(environments, store)
+    below = f"{first.mount}/"
+    prefixes = {str(row["path"]).removeprefix(below) for row in installs["installs"].values() if row["path"]}
+    views = {view: _view_folder(one, store, view) for one in environments for view in one.views}
+    local = {LOCAL} if POST_INSTALL in first.texts else set()
+    local |= {MODULE_FILES} if has_modules(environments) else set()
+    left_out = set(_others(store, {*prefixes, *views.values(), *(f"env/{name}" for name in views), SBANG, *local}))
+    left_out |= {os.fsencode(name) for prefix in prefixes for name in _records_of_a_build(store, prefix)}
+    entries = walk(store, left_out=left_out)
+    bundles = _bytecode(environments, store, installs["installs"], entries, scratch)
+    made = {name for bundle in bundles for name in bundle.contents}
+    stale = {  # not made again, such as that of `python -O`
+        name
+        for name, entry in entries.items()
+        if entry.kind == "f" and name.endswith(b".pyc") and b"__pycache__/" in name and name not in made
+    }
+    stale |= _links_to(entries, {*left_out, *stale}, os.fsencode(below))
+    texts = described(environments, store, views)
+    texts |= {
+        f"{RECIPE}/{name}": path.read_text(encoding="utf-8") for name, path in _compiler_locks(environments, store)
+    }
+    texts[DATABASE] = json.dumps({"database": installs}, sort_keys=True)
+    return Tree(
+        folder=store,
+        known={name: entry for name, entry in entries.items() if name not in stale},
+        added={file.encode(): text.encode() for file, text in texts.items()},
+        bundles=bundles,
+        left_out={*left_out, *stale},
+    )
+
+
+def _compiler_locks(environments: Sequence[Installable], store: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the locks of the compilers that were built first, which are resolved where they are installed."""
+    for name in (os.path.join(one.place, folder, LOCK) for one in environments for folder in one.compilers):
+        if (store / ENVIRONMENT / name).is_file():
+            yield name, store / ENVIRONMENT / name
+
+
+def _cut_database(environments: Sequence[Installable], store: Path) -> dict[str, Any]:
+    """Return Spack's database of a store with the packages of the locks alone, and nothing of when they came."""
+    try:
+        database = json.loads(files.read_bytes(store / DATABASE, LARGEST_DATABASE))["database"]
+        compilers = [read_lock(path) for _, path in _compiler_locks(environments, store)]
+        locks = [*(one.lock for one in environments), *compilers]
+        wanted = {package.hash for lock in locks for package in lock.packages}
+        rows = {key: row for key, row in database["installs"].items() if key in wanted}
+        needs = [{edge["hash"] for edge in row["spec"].get("dependencies", ())} for row in rows.values()]
+        roots = {root["hash"] for one in environments for root in json.loads(one.texts[LOCK])["roots"]}
+        installs = {
+            key: {
+                **{field: value for field, value in row.items() if field != "origin"},
+                "explicit": key in roots,
+                "installation_time": float(EPOCH),
+                "ref_count": sum(key in needed for needed in needs),
+            }
+            for key, row in rows.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput(f"{store} is no store of Spack: {error}", hint="install into another --store") from error
+    return {**database, "installs": installs}
+
+
+def _others(store: Path, kept: Collection[str]) -> Iterator[bytes]:
+    """Yield the outermost names in a store that are neither kept nor lead to what is kept."""
+    above = {os.fspath(parent) for name in kept for parent in Path(name).parents}
+    waiting = [""]
+    while waiting:
+        parent = waiting.pop()
+        for child in os.scandir(store / parent):
+            name = f"{parent}/{child.name}" if parent else child.name
+            if name in kept:
+                continue
+            if name in above and child.is_dir(follow_symlinks=False):
+                waiting.append(name)
+            else:
+                yield os.fsencode(name)
+
+
+def _records_of_a_build(store: Path, prefix: str) -> Iterator[str]:
+    folder = store / prefix / ".spack"
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        if name not in PACKAGE_RECORDS:
+            yield f"{prefix}/.spack/{name}"
+
+
+def _python(environment: Installable, installs: Mapping[str, Any]) -> str:
+    """Return the Python of an environment, where its packages see it; "" if it has none."""
+    for package in environment.lock.packages:
+        if package.name == "python":
+            prefix = package.external or (installs.get(package.hash) or {}).get("path")
+            version = ".".join(package.version.split(".")[:2])
+            return f"{prefix}/bin/python{version}"
+    return ""
+
+
+def _bytecode(
+    environments: Sequence[Installable],
+    store: Path,
+    installs: Mapping[str, Any],
+    entries: Mapping[bytes, Entry],
+    scratch: Path,
+) -> list[Bundle]:
+    """Make the bytecode again that lies in a store, by the Python of its environment, which sees the mount point."""
+    owners = _owners(environments, store, installs)
+    modules: dict[str, dict[bytes, int]] = {}
+    for name, entry in entries.items():
+        found = _BYTECODE.fullmatch(name) if entry.kind == "f" and name.endswith(b".pyc") else None
+        source = found["folder"] + found["stem"] + b".py" if found else b""
+        if source in entries and entries[source].kind == "f" and is_quotable(source):
+            owner = next((owners[part] for part in parents(source) if part in owners), environments[0])
+            modules.setdefault(_python(owner, installs), {})[source] = entries[source].size
+    bundles = []
+    for python, own in sorted(modules.items()):
+        if python:
+            folder = scratch / files.digest(python)
+            folder.mkdir(parents=True, exist_ok=True)
+            seeing: list[str | Path] = [sys.executable, WITH_MOUNT, "--writable", scratch, store, environments[0].mount]
+            bundles += bytecode.gather([*seeing, python], store, own, folder)
+    return bundles
+
+
+def _owners(environments: Sequence[Installable], store: Path, installs: Mapping[str, Any]) -> dict[bytes, Installable]:
+    """Return the folders of packages and views with the environment that they are of; the first one that has them."""
+    found: dict[bytes, Installable] = {}
+    for one in reversed(environments):
+        paths = [str((installs.get(package.hash) or {}).get("path") or "") for package in one.lock.packages]
+        names = [path.removeprefix(f"{one.mount}/") for path in paths]
+        found |= {os.fsencode(name): one for name in (*names, *(_view_folder(one, store, view) for view in one.views))}
+    return found
+
+
+def _links_to(entries: Mapping[bytes, Entry], left_out: Collection[bytes], below: bytes) -> set[bytes]:
+    """Return the links to what is left out: a view has one to each of Spack's records of a package."""
+    targets = {
+        name: os.path.normpath(os.path.join(os.path.dirname(name), entry.target)).removeprefix(below)
+        for name, entry in entries.items()
+        if entry.kind == "l"
+    }
+    inside = {name: target for name, target in targets.items() if not target.startswith(b"/")}
+    return {name for name, target in inside.items() if any(part in left_out for part in (target, *parents(target)))}
+
+
+def _view_folder(environment: Installable, store: Path, view: str) -> str:
+    """Return the folder of a view, relative to the store: Spack makes the view's name a link to the newest one."""
+    name = f"env/{view}"
+    if not (store / name).is_symlink():
+        return name
+    return os.readlink(store / name).removeprefix(f"{environment.mount}/")
