@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import errno
+import os
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.doctor.dumps import dumps_among
 from uenvtool.doctor.finding import Examination, joined
-from uenvtool.doctor.log.read import STANDARD_INPUT, examine_logs
+from uenvtool.doctor.hang import examine_dumps
+from uenvtool.doctor.log.scan import Scanner, read_logs
+from uenvtool.doctor.log.verdict import examined, with_last_words
+from uenvtool.knowledge.finding import load_findings
+from uenvtool.knowledge.locate import shown
+from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.system import Bandwidth, load_system
+
+STANDARD_INPUT = Path("-")
 
 
 def refuse_empty(paths: Sequence[Path]) -> None:
@@ -31,7 +47,53 @@ def examine_files(paths: Sequence[Path], *, system: str | None = None, nodes: Se
         raise BadInput(f"{paths[0]} is a folder, and no dump of PyTorch's flight recorder is in it", hint=hint)
     parts = [examine_logs(logs, system=system, nodes=len(nodes))] if logs else []
     if dumps:
-        from uenvtool.doctor.hang import examine_dumps
-
         parts.append(examine_dumps(dumps, nodes))
     return joined(parts)
+
+
+def examine_logs(files: Sequence[Path], *, system: str | None = None, nodes: int = 0) -> Examination:
+    """Return what the logs say together; `-` is standard input.
+
+    system: whose network a test of it is compared with, by default this one. nodes: of the job, if it is known.
+    Raises BadInput for a file that cannot be opened, and for a system that does not exist.
+    """
+    known = load_findings()
+    seen = read_logs(_opened(files), Scanner(known))
+    reference, gpus = _reference(system) if seen.rows.by_test else ((), 0)
+    found = with_last_words(examined(seen, known, reference, gpus, nodes), seen, known)
+    return replace(found, runs=tuple(replace(run, **_origin(files)) for run in found.runs))
+
+
+def _origin(files: Sequence[Path]) -> dict[str, Any]:
+    """Return the name of the log of a run, and when it was written; of a pipe that is now."""
+    path = files[0]
+    seconds = path.stat().st_mtime if path.is_file() else time.time()
+    return {"name": path.name, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))}
+
+
+def _reference(system: str | None) -> tuple[Sequence[Bandwidth], int]:
+    """Return how fast the network of a system has been, and the GPUs of a node, if all have as many."""
+    name = system or next(iter(recognised(os.environ) or ()), None)
+    if name is None:
+        return (), 0
+    known = load_system(name)
+    counts = {node.gpu.count for node in known.nodes.values() if node.gpu}
+    return known.bandwidth, counts.pop() if len(counts) == 1 else 0
+
+
+def _opened(files: Sequence[Path]) -> Iterator[tuple[str, BinaryIO]]:
+    for file in files:
+        if file == STANDARD_INPUT:
+            yield "standard input", sys.stdin.buffer
+            continue
+        with contextlib.ExitStack() as stack:
+            try:
+                kind = file.stat().st_mode
+                if stat.S_ISBLK(kind) or (stat.S_ISCHR(kind) and not os.path.samefile(file, os.devnull)):
+                    raise OSError(errno.EINVAL, "it is a device")
+                stream = stack.enter_context(file.open("rb"))
+            except OSError as error:
+                raise BadInput(
+                    f"cannot read it: {error.strerror}", Position(shown(file)), "name a job's output, or - for a pipe"
+                ) from error
+            yield shown(file), stream

@@ -1,25 +1,34 @@
-"""A run of a test of the network: a verdict for each size."""
+"""A run of a test of the network, from the tables in a log: a verdict for each size.
+
+The tests are nccl-tests and rccl-tests, PyTorch's all-reduce, and OSU's micro-benchmarks.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from uenvtool.core.result import Table
-
-if TYPE_CHECKING:
-    from uenvtool.knowledge.system import Bandwidth
+from uenvtool.knowledge.system import Bandwidth
 
 TOLERANCE = 0.2
 """So far below a figure of the system a run is not called slow: sites' own runs differ as much from size to size."""
 SMALL = 1 << 16
 """Below this size a test measures the latency, and the bandwidth is left out of what is shown at first."""
-BAR = 14
 TCP = "Socket"
 """How NCCL names its fall-back."""
 WRONG, WRONG_MPI, UNDER = "wrong-numbers", "mpi-wrong-data", "network-slow"
 GOOD, OF_MPI = "good", "osu_"
+NCCLS = "_perf"
+"""How the programs of nccl-tests end; their tables do not name them."""
+MOST_ROWS = 1_000
+_OSU = re.compile(r"(?:^|[\s:>\]])(\d{1,12}) +(\d+\.\d+)((?: +[\d.]+)*)(?: +(Pass|Fail))?\s*$")
+"""A row of OSU's: the size, microseconds or MB/s, what `-f` adds, and with `-c` whether what arrived is right
+(https://mvapich.cse.ohio-state.edu/benchmarks, 7.5)."""
+TORCHS = "all_reduce_bench"
+"""PyTorch's test (stas00/ml-engineering, network/benchmarks)."""
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,10 +45,6 @@ class Measured:
         """Return the faster one of two of a size, with the wrong values of both."""
         best = max(self, other, key=lambda row: row.busbw)
         return replace(best, wrong=self.wrong + other.wrong)
-
-
-NCCLS = "_perf"
-"""How the programs of nccl-tests end; their tables do not name them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,39 +140,6 @@ def summary(run: Run) -> str:
     return f"{best.busbw:g} GB/s at {shown(best.bytes)}{tried}{latency}"
 
 
-def table(run: Run, *, whole: bool = False) -> Table:
-    """Return a run as a table, with a bar for each size and a mark where the figure of the system is.
-
-    whole: with the sizes that measure the latency.
-    """
-    figures = {figure.bytes: figure.busbw for figure in run.figures}
-    rows = [row for row in run.rows if whole or row.bytes >= SMALL or row.wrong] or list(run.rows)
-    top = max([row.busbw for row in rows] + [figures.get(row.bytes, 0) for row in rows]) or 1
-    cells = [
-        (
-            shown(row.bytes),
-            f"{row.time:g}" if row.time else "",
-            f"{row.busbw:.2f}",
-            f"{row.in_place:.2f}" if row.in_place else "",
-            f"{figures[row.bytes]:.2f}" if row.bytes in figures else "",
-            verdict(run, row),
-            _bar(row.busbw / top, figures.get(row.bytes, 0) / top),
-        )
-        for row in rows
-    ]
-    headings = (run.test or "size", "us", "GB/s", "in place", "has been", "verdict", "")
-    kept = [at for at in range(len(headings)) if at == 0 or any(line[at] for line in cells)]
-    return Table(
-        headings=tuple(headings[at] for at in kept), rows=[[line[at] for at in kept] for line in cells], cut=True
-    )
-
-
-def _bar(part: float, mark: float) -> str:
-    bar = ("#" * round(part * BAR)).ljust(BAR)
-    at = round(mark * BAR) - 1
-    return (f"{bar[:at]}|{bar[at + 1 :]}" if at >= 0 else bar).rstrip()
-
-
 def label(run: Run) -> str:
     """Return what tells a run from others: its log and its day."""
     return f"{run.name} {run.date[:10]}".strip() or run.test
@@ -180,3 +152,55 @@ def shown(size: int) -> str:
             break
         size = size // 1024 if size % 1024 == 0 else round(size / 1024)
     return f"{size} {unit}"
+
+
+@dataclass(slots=True)
+class Rows:
+    """The rows of each test by the size of the messages. test: the one that prints now. ranks: how many it named."""
+
+    by_test: dict[str, dict[int, Measured]] = field(default_factory=dict)
+    test: str = ""
+    ranks: int = 0
+
+    def add(self, row: Mapping[str, str | None]) -> None:
+        """Take a row; of two of one size the faster one counts, and what was wrong in both."""
+        size = int((row.get("value") or "0")[:18])
+        if row.get("gb"):
+            size = round(_number(row["gb"]) * 1e9)
+        elif unit := row.get("unit"):
+            size *= _UNITS[unit]
+        counts = (_number(row.get("wrong")), _number(row.get("also")))
+        is_torchs = bool(row.get("gb") or row.get("unit"))
+        self._take(
+            TORCHS if is_torchs else self.test if self.test.endswith(NCCLS) else "",
+            Measured(
+                bytes=size,
+                busbw=_number(row.get("busbw")),
+                in_place=_number(row.get("inplace")),
+                time=_number(row.get("time")),
+                wrong=sum(count for count in counts if count >= 1),  # below 1: an old version's rounding error
+            ),
+        )
+
+    def add_osu(self, text: str) -> None:
+        """Take the table below a header of OSU's, as far as the next header; a latency is also size over time."""
+        for line in text.partition("# OSU ")[0].splitlines():
+            if found := _OSU.search(line):
+                size, value, wrong = int(found[1]), float(found[2]), float(found[4] == "Fail")
+                is_time = self.test == "osu_allreduce" and value > 0
+                busbw = size / value / 1e3 if is_time else value / 1e3
+                self._take(self.test, Measured(bytes=size, busbw=busbw, time=value if is_time else 0.0, wrong=wrong))
+
+    def _take(self, test: str, row: Measured) -> None:
+        rows = self.by_test.setdefault(test, {})
+        before = rows.get(row.bytes)
+        if before is None and len(rows) >= MOST_ROWS:
+            return
+        rows[row.bytes] = row if before is None else before.joined(row)
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:  # N/A
+        return 0.0

@@ -1,4 +1,4 @@
-"""Draws a run of a test of the network: bandwidth over the size of the messages, beside the figures of the system."""
+"""Shows a run of a test of the network, as a table and as a drawing, beside the figures of the system."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
-from uenvtool.doctor.network import Run, label, shown
+from uenvtool.core.result import Table
+from uenvtool.doctor.network import SMALL, Run, label, shown, verdict
 
+BAR = 14
 WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM = 760, 400, 56, 24, 32, 44
 STEPS, MOST_SIZES = 5, 10
 STYLE = (
@@ -21,6 +23,39 @@ STYLE = (
 )
 Shape = tuple[str, dict[str, str], str]
 """A name of SVG, its attributes and its text."""
+
+
+def table(run: Run, *, whole: bool = False) -> Table:
+    """Return a run as a table, with a bar for each size and a mark where the figure of the system is.
+
+    whole: with the sizes that measure the latency.
+    """
+    figures = {figure.bytes: figure.busbw for figure in run.figures}
+    rows = [row for row in run.rows if whole or row.bytes >= SMALL or row.wrong] or list(run.rows)
+    top = max([row.busbw for row in rows] + [figures.get(row.bytes, 0) for row in rows]) or 1
+    cells = [
+        (
+            shown(row.bytes),
+            f"{row.time:g}" if row.time else "",
+            f"{row.busbw:.2f}",
+            f"{row.in_place:.2f}" if row.in_place else "",
+            f"{figures[row.bytes]:.2f}" if row.bytes in figures else "",
+            verdict(run, row),
+            _bar(row.busbw / top, figures.get(row.bytes, 0) / top),
+        )
+        for row in rows
+    ]
+    headings = (run.test or "size", "us", "GB/s", "in place", "has been", "verdict", "")
+    kept = [at for at in range(len(headings)) if at == 0 or any(line[at] for line in cells)]
+    return Table(
+        headings=tuple(headings[at] for at in kept), rows=[[line[at] for at in kept] for line in cells], cut=True
+    )
+
+
+def _bar(part: float, mark: float) -> str:
+    bar = ("#" * round(part * BAR)).ljust(BAR)
+    at = round(mark * BAR) - 1
+    return (f"{bar[:at]}|{bar[at + 1 :]}" if at >= 0 else bar).rstrip()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import ExitCode
 from uenvtool.core.result import Result, Table
 from uenvtool.doctor.finding import Examination, Finding, worst_first
-from uenvtool.doctor.network import table
+from uenvtool.doctor.plot import table
 from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
 from uenvtool.knowledge.kinds import FINDINGS

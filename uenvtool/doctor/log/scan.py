@@ -8,14 +8,15 @@ from __future__ import annotations
 import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO
+
+from ahocorasick_rs import BytesAhoCorasick, Implementation
 
 from uenvtool.doctor.log.blocks import AHEAD_BYTES, Block, blocks
 from uenvtool.doctor.log.sightings import MOST_NAMES, FirstLine, Sightings
 from uenvtool.doctor.log.tail import Tail, shortened
-from uenvtool.doctor.log.texts import Search, search_for
 from uenvtool.doctor.log.traceback import HEADER, exception_text
 from uenvtool.doctor.log.words import IGNORED, Words, moment
 from uenvtool.doctor.nodes import numbers_of
@@ -37,6 +38,10 @@ FINDING, FACT, MISSING = "finding", "fact", "missing"
 _PRINTER = re.compile(rb"[\w.-]+:\d+:\d+ \[\d+\] ")
 """How NCCL begins a line: HOST:PROCESS:THREAD [GPU]."""
 _UNINDENTED = re.compile(rb"\n(?:\[rank\d+\]: ?|\d+: ?)?[^ \n\t\[][^\n]*")
+
+
+Search = Callable[[bytes], Iterable[tuple[int, int, int]]]
+"""Returns which text was found and its place, as number, start and end: by their ends, the longest first of those."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,7 @@ class _Target:
 class Scanner:
     """Knows the lines, and reads any number of logs."""
 
-    def __init__(self, known: Known, search_for: Callable[[Sequence[bytes]], Search] = search_for) -> None:
-        """Note the lines. search_for: returns the search for some texts, whose answers do not depend on it."""
-        self._search_for = search_for
+    def __init__(self, known: Known) -> None:
         self.words = Words(known.words)
         targets: dict[bytes, list[_Target]] = defaultdict(list)
         for target in _targets(known):
@@ -78,7 +81,8 @@ class Scanner:
 
     def _search_without(self, settled: frozenset[int]) -> tuple[Search, list[int]]:
         numbers = [number for number in range(len(self._texts)) if number not in settled]
-        return self._search_for([self._texts[number] for number in numbers]), numbers
+        texts = BytesAhoCorasick([self._texts[number] for number in numbers], implementation=Implementation.DFA)
+        return functools.partial(texts.find_matches_as_indexes, overlapping=True), numbers
 
     def read(self, stream: BinaryIO, shown: str, seen: Sightings) -> None:
         """Add what a log says. shown: its name in the report. A log that cannot be read to its end is noted so."""

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from uenvtool.doctor.log.bandwidth import Rows
 from uenvtool.doctor.log.tail import Tail
 from uenvtool.doctor.log.words import INFORMATION, Words
+from uenvtool.doctor.network import Rows
 from uenvtool.doctor.nodes import numbers_of
 
 MOST_NAMES = 100_000

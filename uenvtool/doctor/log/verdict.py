@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uenvtool.doctor.finding import Examination, Finding, worst_first
 from uenvtool.doctor.log.sightings import Sighting, Sightings
@@ -14,9 +14,7 @@ from uenvtool.doctor.network import Run, faults, figures_for, summary
 from uenvtool.doctor.nodes import folded, ranges
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.finding import BROKEN, RISK, Known, KnownFinding
-
-if TYPE_CHECKING:
-    from uenvtool.knowledge.system import Bandwidth
+from uenvtool.knowledge.system import Bandwidth
 
 WATCHDOG = "watchdog-timeout"
 """The finding whose detail says who is behind."""
