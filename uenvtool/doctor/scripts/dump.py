@@ -7,7 +7,6 @@ torch/distributed/flight_recorder (versions 2.0 to 2.10).
 
 from __future__ import annotations
 
-import gc
 import io
 import json
 import os
@@ -38,13 +37,6 @@ class _DataAlone(pickle.Unpickler):
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
 
-class _Whole(io.BytesIO):
-    """A file in memory, of which a reader looks at all that is left at once: in pieces it takes a fifth longer."""
-
-    def peek(self, _size: int = 0) -> bytes:
-        return self.getvalue()[self.tell() :]
-
-
 def summary(path: str) -> dict[str, Any]:
     """Return what a dump says of its rank. Raises ValueError, or whatever a damaged pickle leads to."""
     found = _RANK.search(path)
@@ -52,9 +44,9 @@ def summary(path: str) -> dict[str, Any]:
         raise ValueError("its name does not end with the number of a rank")
     if os.path.getsize(path) > MOST_BYTES:
         raise ValueError("it is too large")
-    with open(path, "rb", buffering=0) as stream:
+    with open(path, "rb") as stream:
         written = stream.read()
-    data = json.loads(written) if written.startswith(b"{") else _DataAlone(_Whole(written)).load()
+    data = json.loads(written) if written.startswith(b"{") else _DataAlone(io.BytesIO(written)).load()
     entries = data.get("entries") or []
     groups: dict[str, dict[str, Any]] = {
         _text(name): {"ranks": _text(group["ranks"], MOST_RANKS), "desc": _text(group["desc"]), "calls": {}}
@@ -152,6 +144,5 @@ def summaries(paths: Iterable[str]) -> Iterator[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    gc.disable()  # it looks through all that was read, again and again
     for found in summaries(sys.argv[1:]):
         sys.stdout.write(json.dumps(found) + "\n")
