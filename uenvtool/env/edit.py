@@ -1,9 +1,4 @@
-"""`uenvtool edit`: packages of a recipe added, removed, pinned; a built-in recipe is extended by one of the user's.
-
-ruamel.yaml says where each value of the file begins and ends, and an edit puts characters there, and no others. The
-file is not written by ruamel.yaml: that sets spaces around values and in `[ ... ]`, the indentation of lists, line
-breaks of folded texts and CRLF its own way, also in lines that the edit is not about.
-"""
+"""`uenvtool edit`: packages of a recipe added, removed, pinned; a built-in recipe is extended by one of the user's."""
 
 from __future__ import annotations
 
@@ -19,7 +14,8 @@ from uenvtool.core import files
 from uenvtool.core.errors import BadInput, unknown
 from uenvtool.core.result import Result
 from uenvtool.core.words import grouped
-from uenvtool.core.yamltext import remark, scalar
+from uenvtool.core.yamltext import scalar
+from uenvtool.env.document import Document, Names, pairs
 from uenvtool.env.request import Changes, EditRequest
 from uenvtool.knowledge.checks import applied_couplings, load_recipe
 from uenvtool.knowledge.kinds import RECIPE
@@ -36,9 +32,6 @@ OWN = "my-"
 """What stands before the name of a built-in recipe in the name of the one that extends it."""
 ADDED = "added"
 """The group that new specs go into if the recipe has several."""
-_COMMA = re.compile(r"(?:\s|#[^\n]*\n)*,")
-Names = tuple[str, ...]
-"""The keys that lead from the top of a file to a value."""
 
 
 def edit(request: EditRequest) -> Result:
@@ -153,7 +146,7 @@ def edited(
     the recipe, and for a reason that nothing is left to stand beside.
     """
     inherited = inherited or {}
-    document = _Document(text)
+    document = Document(text)
     if changes.reason and not (changes.add or changes.pin or set(changes.remove) & set(inherited)):
         raise BadInput(
             f"--reason has nothing to stand beside: the line of {', '.join(changes.remove)} goes",
@@ -178,18 +171,18 @@ def pinned(pin: str) -> tuple[str, Versions]:
     return spec.package, spec.versions
 
 
-def _added(document: _Document, spec: str, reason: str, inherited: Mapping[str, str]) -> _Document:
+def _added(document: Document, spec: str, reason: str, inherited: Mapping[str, str]) -> Document:
     package = _package(spec)
     entry = _with_reason("spec", spec, reason)
     if found := _roots(document).get(package):
         group, index = found
         item = document.at("groups", group, "specs").value[index]
-        if not _pairs(item):
+        if not pairs(item):
             return document.replaced(item, entry)
         document = document.replaced(_spec_of(item), scalar(spec))
         return _reasoned(document, document.at("groups", group, "specs").value[index], reason)
     groups = document.at("groups")
-    names = [key.value for key, _ in _pairs(groups)]
+    names = [key.value for key, _ in pairs(groups)]
     name = inherited.get(package) or (names[0] if len(names) == 1 else ADDED)
     if groups is None:
         return document.with_entry(document.top, "groups", {name: {"specs": [entry]}})
@@ -201,7 +194,7 @@ def _added(document: _Document, spec: str, reason: str, inherited: Mapping[str, 
     return document.with_item(specs, entry)
 
 
-def _removed(document: _Document, package: str, reason: str, inherited: Mapping[str, str]) -> _Document:
+def _removed(document: Document, package: str, reason: str, inherited: Mapping[str, str]) -> Document:
     found = _roots(document).get(package)
     if found is None and package not in inherited:
         raise BadInput([unknown("package to remove", package, {*inherited, *_roots(document)})])
@@ -218,7 +211,7 @@ def _removed(document: _Document, package: str, reason: str, inherited: Mapping[
     return document.with_remark(document.at("remove"), f"{package}: {reason}") if reason else document
 
 
-def _pinned(document: _Document, pin: str, names: Names, reason: str, inherited: Mapping[str, str]) -> _Document:
+def _pinned(document: Document, pin: str, names: Names, reason: str, inherited: Mapping[str, str]) -> Document:
     """Put a version where names lead to; for `groups` into the root spec of its package."""
     package, _, version = pin.partition("@")
     if names[0] == "groups":
@@ -236,7 +229,7 @@ def _pinned(document: _Document, pin: str, names: Names, reason: str, inherited:
         if mapping is None:
             return document.with_entry(document.top, above[0], {name: value})
         return document.with_entry(mapping, name, value)
-    if not _pairs(known):
+    if not pairs(known):
         return document.with_value(names, value)
     if document.at(*names, key) is None:
         document = document.with_entry(known, key, scalar(shown_version))
@@ -249,7 +242,7 @@ def _with_reason(key: str, value: str, reason: str) -> str:
     return f"{{{key}: {scalar(value)}, reason: {scalar(reason)}}}" if reason else scalar(value)
 
 
-def _reasoned(document: _Document, item: Any, reason: str) -> _Document:
+def _reasoned(document: Document, item: Any, reason: str) -> Document:
     if not reason:
         return document
     known = next((value for key, value in item.value if key.value == "reason"), None)
@@ -258,10 +251,10 @@ def _reasoned(document: _Document, item: Any, reason: str) -> _Document:
     return document.with_entry(item, "reason", scalar(reason))
 
 
-def _roots(document: _Document) -> dict[str, tuple[str, int]]:
+def _roots(document: Document) -> dict[str, tuple[str, int]]:
     """Return where the root spec of each package is: its group, and its index there."""
     found: dict[str, tuple[str, int]] = {}
-    for key, _ in _pairs(document.at("groups")):
+    for key, _ in pairs(document.at("groups")):
         specs = document.at("groups", key.value, "specs")
         for index, item in enumerate(specs.value if specs is not None and isinstance(specs.value, list) else ()):
             node = _spec_of(item)
@@ -272,7 +265,7 @@ def _roots(document: _Document) -> dict[str, tuple[str, int]]:
 
 
 def _spec_of(item: Any) -> Any:
-    return next((value for key, value in _pairs(item) if key.value == "spec"), None) if _pairs(item) else item
+    return next((value for key, value in pairs(item) if key.value == "spec"), None) if pairs(item) else item
 
 
 def _package(spec: str) -> str:
@@ -287,135 +280,3 @@ def _parsed(spec: str) -> Spec:
         return parse_spec(spec)
     except SpecSyntaxError as error:
         raise BadInput(f"{spec!r} is not a spec: {error}", hint="for example hdf5@1.14 +mpi") from error
-
-
-def _pairs(node: Any) -> list[tuple[Any, Any]]:
-    value = getattr(node, "value", None)
-    return [pair for pair in value if isinstance(pair, tuple)] if isinstance(value, list) else []
-
-
-class _Document:
-    """A text of YAML whose top is a mapping, with the place of each of its values. Each edit gives a new one."""
-
-    def __init__(self, text: str) -> None:
-        from ruamel.yaml import YAML
-
-        self.text = text
-        self.top = YAML(typ="safe", pure=True).compose(text)
-        self.newline = "\r\n" if "\r\n" in text else "\n"
-
-    def at(self, *names: str) -> Any:
-        """Return the node that names lead to from the top; None if one is missing."""
-        node = self.top
-        for name in names:
-            node = next((value for key, value in _pairs(node) if key.value == name), None)
-        return node
-
-    def replaced(self, node: Any, text: str) -> _Document:
-        """Put another text in the place of a scalar or a flow collection, in the same quotes if it had some."""
-        start, end = node.start_mark.index, self._end(node)
-        quote = self.text[start : start + 1]
-        if quote in ("'", '"') and text == scalar(text):
-            text = f"{quote}{text}{quote}"
-        return self._with(start, end, text)
-
-    def with_value(self, names: Names, text: str) -> _Document:
-        """Put another value behind a name, which may have none."""
-        node = self.at(*names)
-        if node.start_mark.index < node.end_mark.index:
-            return self.replaced(node, text)
-        key = next(key for key, _ in _pairs(self.at(*names[:-1])) if key.value == names[-1])
-        behind = self.text.index(":", self._end(key)) + 1
-        return self._with(behind, behind, f" {text}")
-
-    def with_item(self, sequence: Any, item: str) -> _Document:
-        """Put one more item, in one line, at the end of a list."""
-        items = sequence.value
-        if sequence.flow_style:
-            return self._with_flow(sequence, items[-1] if items else None, item)
-        return self._with_lines(self._end(items[-1]), [f"{' ' * sequence.start_mark.column}- {item}"])
-
-    def with_entry(self, mapping: Any, name: str, value: _Value) -> _Document:
-        """Put one more name at the end of a mapping."""
-        if mapping.flow_style:
-            last = mapping.value[-1][1] if mapping.value else None
-            return self._with_flow(mapping, last, f"{scalar(name)}: {_flow(value)}")
-        indent = " " * mapping.start_mark.column
-        return self._with_lines(self._end(mapping), [indent + line for line in _block(name, value)])
-
-    def without_item(self, names: Names, index: int) -> _Document:
-        """Take one item out of the list that names lead to; the comments around it stay."""
-        sequence = self.at(*names)
-        item = sequence.value[index]
-        if sequence.flow_style:
-            return self._without_flow(sequence.value, index)
-        start = self.text.rfind("\n", 0, item.start_mark.index) + 1
-        while self.text[start + sequence.start_mark.column] != "-":  # a comment stands between
-            start = self.text.rfind("\n", 0, start - 1) + 1
-        shorter = self._with(start, self._line_end(self._end(item)), "")
-        return shorter if len(sequence.value) > 1 else shorter.with_value(names, "[]")
-
-    def with_remark(self, node: Any, text: str) -> _Document:
-        """Put a comment at the end of the line that a value ends in. Raises BadInput if more stands there."""
-        end = self._end(node)
-        rest = self.text[end : self._line_end(end)].rstrip("\r\n")
-        if rest.strip() and not rest.lstrip().startswith("#"):
-            raise BadInput("there is no place for a comment beside this list", hint="leave --reason out")
-        return self._with(end + len(rest), end + len(rest), remark(text))
-
-    def _end(self, node: Any) -> int:
-        """Return the index behind the last character of a value, without comments and line breaks that follow it."""
-        if hasattr(node, "flow_style") and not node.flow_style and isinstance(node.value, list) and node.value:
-            last = node.value[-1]
-            if isinstance(last, tuple):  # an empty value ends with the colon
-                return max(self._end(last[1]), self.text.index(":", self._end(last[0])) + 1)
-            return self._end(last)
-        start, end = int(node.start_mark.index), int(node.end_mark.index)
-        return start + len(self.text[start:end].rstrip())
-
-    def _with(self, start: int, end: int, text: str) -> _Document:
-        return _Document(self.text[:start] + text + self.text[end:])
-
-    def _with_lines(self, behind: int, lines: Sequence[str]) -> _Document:
-        at = self._line_end(behind)
-        before = "" if self.text[:at].endswith("\n") else self.newline
-        return self._with(at, at, before + "".join(line + self.newline for line in lines))
-
-    def _with_flow(self, collection: Any, last: Any, text: str) -> _Document:
-        at = self._end(last) if last is not None else collection.start_mark.index + 1
-        return self._with(at, at, f", {text}" if last is not None else text)
-
-    def _without_flow(self, items: Sequence[Any], index: int) -> _Document:
-        start, end = items[index].start_mark.index, self._end(items[index])
-        following = _COMMA.match(self.text, end)
-        if following and not following[0].strip().startswith("#"):
-            rest = self.text[following.end() :]
-            return self._with(start, following.end() + len(rest) - len(rest.lstrip(" \t")), "")
-        comma = _COMMA.match(self.text, self._end(items[index - 1])) if index else None
-        if comma is None:
-            return self._with(start, end, "")
-        return _Document(self.text[: comma.end() - 1] + self.text[comma.end() : start] + self.text[end:])
-
-    def _line_end(self, index: int) -> int:
-        """Return the index behind the line break of a line; the text's end if it has none."""
-        found = self.text.find("\n", index)
-        return len(self.text) if found < 0 else found + 1
-
-
-_Value = str | list[str] | dict[str, "_Value"]
-"""What is put into a file: the text of a value, a list of them, or names with theirs."""
-
-
-def _flow(value: _Value) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(name)}: {_flow(inner)}" for name, inner in value.items()) + "}"
-    return f"[{', '.join(value)}]" if isinstance(value, list) else value
-
-
-def _block(name: str, value: _Value) -> list[str]:
-    if isinstance(value, dict):
-        inner = [line for key, further in value.items() for line in _block(key, further)]
-        return [f"{scalar(name)}:", *(f"  {line}" for line in inner)]
-    if isinstance(value, list):
-        return [f"{scalar(name)}:", *(f"- {item}" for item in value)]
-    return [f"{scalar(name)}: {value}"]

@@ -28,7 +28,7 @@ NETWORK_PACKAGES = ("libfabric", "xpmem", "ucx")
 """What belongs to MPI's own build: Stackinator resolves it with MPI."""
 DEPLOYMENT = "deployment.yaml"
 """What goes into the `config.yaml` of the site's recipes (eth-cscs/alps-uenv); Stackinator does not read it."""
-LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "slurm", "glibc", "gcc-runtime")
+LEFT_TO_STACKINATOR = ("cray-gtl", "cray-pmi", "cray-pals", "rdma-core", "glibc")
 """What comes with the cluster configuration or follows from MPI and the compiler."""
 
 MODULES = ["modules:", "  default:", "    roots: {tcl: modules}"]
