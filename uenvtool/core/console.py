@@ -3,34 +3,32 @@
 This is the one door to the terminal, and it keeps two promises. Text that was read from an image, a
 recipe or a program cannot control the terminal: its control characters are shown as escapes. An
 output that nobody can take (a closed pipe, another encoding) does not undo the work: the exit code
-says if the work is done.
+says if the work is done. On a pipe text is plain and whole; a terminal gets it laid out by rich.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TextIO
 
 from uenvtool.core import processes
 from uenvtool.core.errors import ToolFailed
-from uenvtool.core.result import Result, Step, Table
+from uenvtool.core.result import Line, Result, Step, Table
 from uenvtool.core.words import wrapped
 
-BOLD, RED, YELLOW, BLUE, DIM = "1", "31", "33", "34", "2"
-BESIDE_WIDTH = len("x 0:00:00 ") + len("^C ")
-"""What a live line has beside its text, and what a terminal adds when it is stopped: a full line would stay then."""
+if TYPE_CHECKING:
+    from rich.table import Table as Grid
+
 USUAL_COLUMNS = 80
 LEAST_COLUMN = 30
-"""With less room beside the others, the last column of a table stands below them."""
-REMARK = "  # "
-"""What stands between a command and what is said of it."""
-COLOURS = {"red": RED, "yellow": YELLOW, "blue": BLUE, "dim": DIM, "bold": BOLD}
-BEGINNINGS = {"error:": RED, "warning:": YELLOW, "hint:": DIM}
-"""The first words of what is told on stderr, and their colours."""
+"""With less room for the last column of a table, all of its columns get narrower."""
+BEGINNINGS = {"error:": "red", "warning:": "yellow", "hint:": "dim"}
+"""The first words of what is told on stderr, and their styles."""
 
 _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 """What a terminal obeys in place of showing it: C0 and C1 controls but tab and newline, changes of the
@@ -59,16 +57,13 @@ def show(result: Result, *, as_json: bool = False) -> int:
 
 
 def note(text: str = "") -> None:
-    """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole.
-
-    The remark of a command that is longer than a line has the next one: a terminal would break its words.
-    """
-    columns = _columns(sys.stderr)
-    lines = (
-        _remark_below(line, columns) if _QUOTED.match(line) else _fitted(line, columns)
-        for line in printable(text).split("\n")
-    )
-    _write_stderr("\n".join(map(_painted_line, lines)))
+    """Tell the user something that is not the answer. An indented line is a command, or quoted, and stays whole."""
+    lines = printable(text).split("\n")
+    if columns := _columns(sys.stderr):
+        fitted = "\n".join(line if _QUOTED.match(line) else _fitted(line, columns) for line in lines)
+        _write_stderr(_drawn([_begun(line) for line in fitted.split("\n")], columns))
+    else:
+        _write_stderr("\n".join(lines) + "\n")
 
 
 def warn(text: str) -> None:
@@ -78,14 +73,7 @@ def warn(text: str) -> None:
 
 def printable(text: str) -> str:
     """Return the text with each character that a terminal would obey written as an escape, such as `\\x1b`."""
-    return _without_control(text, lambda found: _escape(found[0]))
-
-
-def _without_control(text: str, escape: Callable[[re.Match[str]], str]) -> str:
-    """Return the text with its control characters escaped. Most have none, and the pattern takes long to compile."""
-    if all(line.isprintable() for line in text.split("\n")):
-        return text
-    return re.sub(_CONTROL, escape, text)
+    return re.sub(_CONTROL, lambda found: _escape(found[0]), text)
 
 
 @contextlib.contextmanager
@@ -96,28 +84,31 @@ def progress(title: str) -> Iterator[Step]:
     """
 
     def kept(step: str) -> str:
-        """Return a step, and keep it for who interrupts the work."""
+        """Return what is done, and keep it for who interrupts the work."""
         processes.doing[:] = [printable(text) for text in (title, step) if text]
-        return step
+        return ": ".join(processes.doing)
 
-    kept("")
-    if sys.stderr is None or not sys.stderr.isatty():
+    beginning = kept("")
+    if not _is_terminal(sys.stderr):
         note(f"{title} ...")
-        yield lambda step: note(f"  {kept(step)}")
+        yield lambda step: note(f"  {step}") if kept(step) else None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    shown = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False, table_column=rest))
+    terminal = Console(stderr=True, width=_columns(sys.stderr) - len("^C "))  # which a terminal adds: a full line stays
+    with Progress(*shown, console=terminal, transient=True, expand=True) as bar:
+        task = bar.add_task(beginning)
 
-        def fitted(step: str) -> str:
-            free_width = bar.console.width - BESIDE_WIDTH
-            whole = printable(f"{title}: {step}" if step else title)
-            return whole if len(whole) <= free_width else _cut(printable(step or title), free_width)
+        def show_step(step: str) -> None:
+            whole = kept(step)
+            has_room = len(whole) <= terminal.width - len("x 0:00:00 ")
+            bar.update(task, description=whole if has_room else printable(step))
 
-        task = bar.add_task(fitted(""))
-        yield lambda step: bar.update(task, description=fitted(kept(step)))
+        yield show_step
 
 
 def flush() -> None:
@@ -127,14 +118,18 @@ def flush() -> None:
 
 def _answer(result: Result) -> bytes:
     """Return what goes to stdout. A file's text stays as it is, for `>` and eval; a terminal gets it printable."""
-    if result.file:
-        text = printable(result.file) if _is_terminal(sys.stdout) else result.file
-        return _ended(text).encode("utf-8", "surrogateescape")
     columns = _columns(sys.stdout)
-    text = "\n".join(_fitted(line, columns) for line in printable(result.text).split("\n"))
-    report = ("".join(_shown(*part) for part in line) for line in (result.report(columns) if result.report else ()))
-    parts = [text, *(_aligned(table) for table in result.tables), "\n".join(report)]
-    text = "\n\n".join(part.rstrip("\n") for part in parts if part)
+    if result.file:
+        text = printable(result.file) if columns else result.file
+        return _ended(text).encode("utf-8", "surrogateescape")
+    report = list(result.report(columns)) if result.report else []
+    if columns:
+        lines = [_fitted(line, columns) for line in printable(result.text).split("\n")]
+        drawn = ["\n".join(lines), *(_drawn([table], columns) for table in result.tables), _drawn(report, columns)]
+    else:
+        told = ("".join(printable(text) for text, *_ in line) for line in report)
+        drawn = [printable(result.text), *map(_aligned, result.tables), "\n".join(told)]
+    text = "\n\n".join(part.rstrip("\n") for part in drawn if part)
     return _ended(text).encode(sys.stdout.encoding or "utf-8", "backslashreplace")
 
 
@@ -142,68 +137,82 @@ def _json(data: Any) -> bytes:
     import json
 
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    return _ended(_without_control(text, lambda found: f"\\u{ord(found[0]):04x}")).encode()
+    return _ended(re.sub(_CONTROL, lambda found: f"\\u{ord(found[0]):04x}", text)).encode()
+
+
+def _cells(table: Table) -> list[list[str]]:
+    lines = (table.headings, *table.rows)
+    return [[printable(text).replace("\n", "\\n").replace("\t", "\\t") for text in line] for line in lines]
 
 
 def _aligned(table: Table) -> str:
-    """Return rows as aligned columns under their headings; a terminal gets the last one wrapped or cut."""
-    lines = [[_cell(text) for text in line] for line in (table.headings, *table.rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(table.headings))]
-    text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    starts = [sum(widths[:number]) + 2 * number for number in range(len(widths))]
-    if columns := _columns(sys.stdout):
-        heading, *rows = text
-        text = [
-            _cut(heading, columns),
-            *(_cut(row, columns) if table.cut else _below(row, columns, starts) for row in rows),
-        ]
-    painted = [_with_styles(line, row, starts, table) for line, row in zip(text[1:], lines[1:], strict=True)]
-    return "\n".join([_painted(text[0], BOLD, sys.stdout), *painted])
+    """Return rows as aligned columns under their headings."""
+    lines = _cells(table)
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
-def _with_styles(line: str, row: Sequence[str], starts: Sequence[int], table: Table) -> str:
-    for number, (cell, start) in reversed(list(enumerate(zip(row, starts, strict=True)))):
-        if line.startswith(cell, start):
-            style = "" if number else table.colours.get(cell, "")
-            line = line[:start] + _shown(cell, style, table.links.get(cell, "")) + line[start + len(cell) :]
-    return line
+def _drawn(parts: Iterable[Line | Table], columns: int) -> str:
+    """Return what a terminal of so many columns gets, in colours if it shows them (https://no-color.org)."""
+    from rich.console import Console
+    from rich.text import Text
+
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    colours: Any = None if is_plain else "standard"
+    drawn = io.StringIO()
+    terminal = Console(file=drawn, width=columns, force_terminal=True, color_system=colours)
+    for part in parts:
+        if isinstance(part, Table):
+            terminal.print(_grid(part, columns))
+        else:
+            terminal.print(Text.assemble(*((printable(text), _look(*look)) for text, *look in part)), soft_wrap=True)
+    return "".join(f"{line.rstrip()}\n" for line in drawn.getvalue().split("\n")[:-1])
 
 
-def _cut(line: str, width: int) -> str:
-    return line if len(line) <= width else f"{line[: max(width - 3, 0)]}..."
+def _grid(table: Table, columns: int) -> Grid:
+    """Return rich's table: its last column has what the others leave, and goes on below itself or is cut."""
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    headings, *rows = _cells(table)
+    widths = [max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True)]
+    has_room = columns - sum(widths[:-1]) >= LEAST_COLUMN
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold", expand=has_room)
+    for heading in headings:
+        grid.add_column(Text(heading), no_wrap=table.cut or has_room, overflow="ellipsis" if table.cut else "fold")
+    if has_room:
+        last = grid.columns[-1]
+        last.ratio, last.no_wrap = 1, table.cut
+    elif widths[0] <= columns // 2:  # what a row is about stays whole
+        grid.columns[0].no_wrap = True
+    for row in rows:
+        styles = [table.colours.get(row[0], ""), *[""] * (len(row) - 1)]
+        looks = [_look(style, table.links.get(cell, "")) for cell, style in zip(row, styles, strict=True)]
+        grid.add_row(*map(Text, row, looks))
+    return grid
+
+
+def _look(style: str, address: str = "") -> str:
+    """Return a style of rich's, with a link where it leads to an address."""
+    return f"{style} link {printable(address)}".strip() if address else style
+
+
+def _begun(line: str) -> Line:
+    """Return a line that is told, its first word in its colour."""
+    word = line.partition(" ")[0]
+    return [(word, BEGINNINGS.get(word, "")), (line.removeprefix(word), "")] if line else []
 
 
 def _fitted(line: str, columns: int) -> str:
-    """Return a line for a terminal of so many columns, 0 for a pipe: it goes on below its last column or itself."""
-    if not columns or len(line) <= columns:
-        return line
-    gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns - LEAST_COLUMN]
-    if gaps:
-        return _below(line, columns, gaps[-1:])
-    indent = line[: len(line) - len(line.lstrip())]
-    return "\n".join(wrapped(line, columns, indent, f"{indent}  "))
+    """Return a line for a terminal of so many columns: it goes on below its last column or itself.
 
-
-def _below(line: str, columns: int, starts: Sequence[int]) -> str:
-    """Return a row whose last cell goes on below itself, or stands below the others; starts: where its cells begin."""
+    rich would break a path, or a command that is there to be copied, see `wrapped`.
+    """
     if len(line) <= columns:
         return line
-    *others, before = [start for start in starts if start < len(line)]
-    if columns - before >= LEAST_COLUMN or not others:
-        return "\n".join(wrapped(line[before:], columns, line[:before], " " * before))
-    below = wrapped(line[before:], columns, " " * 4, " " * 4)
-    return "\n".join([_below(line[:before].rstrip(), columns, others), *below])
-
-
-def _remark_below(line: str, columns: int) -> str:
-    """Return the line of a command or a difference, its remark below it where both do not fit."""
-    command, _, remark = line.rpartition(REMARK)
-    is_long = 0 < columns < len(line) and line.startswith(" ") and command.strip()
-    return f"{command}\n{REMARK}{remark}" if is_long else line
-
-
-def _cell(text: str) -> str:
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+    gaps = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= columns - LEAST_COLUMN]
+    start = gaps[-1] if gaps else len(line) - len(line.lstrip())
+    return "\n".join(wrapped(line[start:], columns, line[:start], " " * (start if gaps else start + 2)))
 
 
 def _escape(character: str) -> str:
@@ -228,7 +237,7 @@ def _write_stdout(data: bytes) -> None:
 
 def _write_stderr(text: str) -> None:
     try:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(text)
         sys.stderr.flush()
     except OSError:
         _silence(sys.stderr)
@@ -244,29 +253,6 @@ def _silence(stream: TextIO) -> None:
 
 def _ended(text: str) -> str:
     return text if not text or text.endswith("\n") else text + "\n"
-
-
-def _shown(text: str, style: str, address: str = "") -> str:
-    """Return a text of the answer in its style, and as a link (OSC 8) where it leads to an address."""
-    painted = _painted(printable(text), COLOURS.get(style, ""), sys.stdout)
-    is_link = address and _shows_styles(sys.stdout)
-    return f"\x1b]8;;{printable(address)}\x1b\\{painted}\x1b]8;;\x1b\\" if is_link else painted
-
-
-def _painted(text: str, code: str, stream: TextIO) -> str:
-    """Return a text in a colour, if there is one and the stream shows it (https://no-color.org)."""
-    return f"\x1b[{code}m{text}\x1b[0m" if code and _shows_styles(stream) else text
-
-
-def _shows_styles(stream: TextIO) -> bool:
-    return _is_terminal(stream) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _painted_line(line: str) -> str:
-    for word, code in BEGINNINGS.items():
-        if line.startswith(word):
-            return _painted(word, code, sys.stderr) + line[len(word) :]
-    return line
 
 
 def _columns(stream: TextIO) -> int:
