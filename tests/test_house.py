@@ -80,7 +80,7 @@ KNOWS = {
     "check": {"core", "knowledge"},
     "job": {"core", "knowledge", "activation", "venv", "check"},
     "container": {"core", "knowledge", "activation", "job", "venv"},
-    "doctor": {"core", "knowledge", "activation", "venv", "check", "job"},
+    "doctor": {"core", "knowledge", "activation", "venv", "check"},
 }
 """Which rooms a room may import from."""
 

@@ -25,13 +25,13 @@ from tests.support.images import _copied
 from tests.support.needs import need, skip_without
 from uenvtool.activation import activate
 from uenvtool.activation.shells import shells
+from uenvtool.check import launchers
 from uenvtool.container.image import image_of
 from uenvtool.container.plan import planned as planned_container
 from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
 from uenvtool.env.plan import plan_environment
-from uenvtool.job import launch
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
@@ -167,7 +167,7 @@ def test_launchers_in_jobs(launcher: str, place: Path, programs: dict[str, str])
         except BadInput:  # a job leaves it out, and takes the one that ships
             refused += 1
             continue
-        for known in (launch._all, launch.launchers, launch._commands):
+        for known in (launchers.known_launchers, launchers.launchers, launchers._commands):
             known.cache_clear()
         with contextlib.suppress(BadInput):
             job = planned(request)

@@ -26,8 +26,8 @@ from uenvtool.core.errors import BadInput
 from uenvtool.env import manifest, stackinator
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.request import STACKINATOR
+from uenvtool.job.make import job_files
 from uenvtool.job.make import planned as planned_job
-from uenvtool.job.render import job_files
 from uenvtool.job.request import JobRequest
 from uenvtool.knowledge.choice import load_recipe
 from uenvtool.knowledge.settings import settings_for
@@ -140,7 +140,7 @@ def test_jobs_and_edf(job: Any, words: str) -> None:
     hostile = dataclasses.replace(hostile, again=f"uenvtool job {words}")
 
     with contextlib.suppress(BadInput):
-        assert_harmless(job_files(hostile, "#!/bin/bash\n"))
+        assert_harmless(job_files(hostile))
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_the_words_do_reach_the_writers(activation: Any, environment: Any, job: 
         "activation": activate.text(poisoned(activation, MARK), "bash", ""),
         "environment": str(manifest.render(poisoned(environment, MARK))),
         "stackinator": str(stackinator.render_recipe(poisoned(environment, MARK), 2)),
-        "job": str(job_files(poisoned(job, MARK), "#!/bin/bash\n")),
+        "job": str(job_files(poisoned(job, MARK))),
         "container": str(image_of(poisoned(container, MARK), "").files),
     }
 

@@ -886,7 +886,7 @@ def test_mounts_variables_and_folder_reach_each_runtime(cli: Cli, tmp_path: Path
 def test_data_that_the_container_would_not_see_is_refused(
     cli: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("uenvtool.job.make._HOST_FOLDERS", re.compile(r"/usr(/|\Z)"))
+    monkeypatch.setattr("uenvtool.job.refusals._HOST_FOLDERS", re.compile(r"/usr(/|\Z)"))
     data = place.parent / "data"
     data.mkdir()
 

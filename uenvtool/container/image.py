@@ -29,7 +29,7 @@ from uenvtool.core import files, quoting
 from uenvtool.core.errors import BadInput
 from uenvtool.core.options import given
 from uenvtool.core.result import Result
-from uenvtool.job.render import edf_text
+from uenvtool.job.edf import edf_text
 from uenvtool.knowledge.jobs import RuntimeJob
 from uenvtool.knowledge.runtime import load_runtime
 from uenvtool.knowledge.settings import Settings, settings_for
@@ -209,8 +209,7 @@ def _labels(plan: ContainerPlan, base: str) -> dict[str, str]:
 def _srun(engine: RuntimeJob) -> list[str]:
     if engine.extended is None:
         return []
-    network = [f"--network={engine.extended.network}"] if engine.extended.network else []
-    return [*engine.extended.srun, *network]
+    return [*engine.extended.srun, *(f"--{option.name}={option.value}" for option in engine.extended.options)]
 
 
 def _edf(plan: ContainerPlan, engine: RuntimeJob, activation: Settings | None, command: str) -> str:

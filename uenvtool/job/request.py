@@ -1,32 +1,13 @@
-"""What a user asks of `uenvtool job`, checked before anything is planned."""
+"""What a user asks of `uenvtool job`."""
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import Option
 
-from uenvtool.core.errors import BadInput, Problem
 from uenvtool.core.options import BEHIND
 from uenvtool.knowledge.options import ThisSystemName, Workarounds, named_texts
-
-_WORD = r"[A-Za-z0-9_][A-Za-z0-9_.:,@+%=~-]*"
-_TIME = r"\d+(-\d+(:\d+){0,2})?|\d+(:\d+){1,2}"
-_FORMS = {
-    "time": (_TIME, "01:00:00"),
-    "account": (_WORD, "g123"),
-    "partition": (_WORD, "normal"),
-    "name": (r"[^/\n\r\0]+", "train"),
-    "image": (r"[^\n\r\0]+", "pytorch/v2.6.0:v1"),
-    "project": (_WORD, "course-cs-433-user"),
-    "workdir": (r"/[^\n\r\0]*", "/capstor/scratch/cscs/me"),
-}
-"""The form of each text, and an example; `re` compiles those that are asked for."""
-_MOUNT = r"/[^:,$\n\r\0]*(:/[^:,$\n\r\0]*)?"
-_CLAIM = r"[a-z0-9][a-z0-9.-]*:/[^:,\n\r\0]*"
-_VARIABLE = r"[A-Za-z_]\w*"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,36 +70,3 @@ class JobRequest:
     def variables(self) -> dict[str, str]:
         """Return the variables of the ranks. Raises BadInput for a word that names none."""
         return named_texts(self.env, "--env", "OMP_NUM_THREADS=8")
-
-
-def check(request: JobRequest) -> None:
-    """Raise BadInput with everything that is wrong in a request by itself."""
-    BadInput.raise_any(_problems(request))
-
-
-def _problems(request: JobRequest) -> Iterator[Problem]:
-    if not request.words and not (request.nccl_test or request.interactive):
-        yield Problem(
-            "nothing runs: there is no command", hint="write it behind `--`, as in `uenvtool job -- python train.py`"
-        )
-    elif any("\0" in word for word in request.words or ()):
-        yield Problem("a word of the command has a zero byte", hint="no program can take one")
-    for name in ("nodes", "gpus", "spare"):
-        option, number = f"--{name.replace('_', '-')}", getattr(request, name)
-        if number is not None and number < 1:
-            yield Problem(f"{option} {number}: a job needs at least one", hint=f"for example {option} 2")
-    for option, (form, example) in _FORMS.items():
-        value = getattr(request, option)
-        if value and not re.fullmatch(form, value):
-            name = f"--{option.replace('_', '-')}"
-            yield Problem(f"{name} {value!r} cannot stand in a job", hint=f"for example {name} {example}")
-    for words, form, option, example in (
-        (request.option, r"(#SBATCH )?-[^\n\r]+", "option", "'--mem=0'"),
-        (request.mount, _MOUNT, "mount", "/capstor/store/g123:/data"),
-        (request.pvc, _CLAIM, "pvc", "scratch:/mnt/scratch"),
-        ([request.uid] if request.uid else [], r"\d+(:\d+)?", "uid", "1234:5678"),
-        (request.variables, _VARIABLE, "env", "HF_HOME=/data/hf"),
-    ):
-        for word in words:
-            if not re.fullmatch(form, word):
-                yield Problem(f"--{option} {word!r} cannot stand in a job", hint=f"for example --{option} {example}")

@@ -38,13 +38,16 @@ class Large:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Extended:
-    """What images with their own network stack need. image: the part of an image's name that shows one."""
+    """What images with their own network stack need.
+
+    image: the part of an image's name that shows one. options: those of sbatch.
+    """
 
     image: Pattern
     annotations: tuple[Explained, ...] = ()
     env: tuple[Explained, ...] = ()
     srun: tuple[str, ...] = ()
-    network: str = ""
+    options: tuple[Explained, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

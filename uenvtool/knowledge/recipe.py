@@ -193,11 +193,12 @@ class ReFrame:
 class Deployment:
     """How a site that builds with Stackinator names, serves and tests the image.
 
-    label: NAME/VERSION, or empty. clusters: each with the node types that it is served for. post_install: the
-    text of a script that Stackinator runs before it packs, or empty.
+    label: NAME/VERSION, or empty. tag: of the published image. clusters: each with the node types that it is served
+    for. post_install: the text of a script that Stackinator runs before it packs, or empty.
     """
 
     label: str = ""
+    tag: str = ""
     clusters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     reframe: ReFrame = field(default_factory=ReFrame)
     post_install: str = ""

@@ -1,0 +1,230 @@
+"""What a user's words start: the program, the launcher that it is or brings, and what a script among them starts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from uenvtool.check.launchers import (
+    NONE,
+    PYTHON_NAME,
+    SRUN,
+    STARTERS,
+    TORCHRUN,
+    known_launchers,
+    launcher_named,
+    launcher_of,
+    matched,
+    option,
+    program_name,
+    spelled,
+)
+from uenvtool.check.script import read_script
+from uenvtool.check.values import Values
+from uenvtool.check.words import commands, spelling
+from uenvtool.core.errors import Position
+from uenvtool.job.disk import Disk
+from uenvtool.knowledge.launcher import Launcher
+
+SUBMITTERS = STARTERS | {"sbatch", "salloc"}
+"""What starts the ranks of a job, or a job, and must not stand in what a job starts."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_SHELLS = ("bash", "sh", "zsh", "dash")
+_SHELL_MARKS = re.compile(r"[;&|<>$`(){}*?\n]")
+_MODULE = frozenset(("-m", "--module"))
+_PROGRAM_OPTIONS = _MODULE | {"--no-python", "--no_python"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobCommand:
+    """What a job runs: its words, and who starts the ranks.
+
+    launcher: srun, torchrun, none, or one of `launchers()`. program: the words that start the launcher.
+    """
+
+    words: tuple[str, ...]
+    launcher: str
+    program: tuple[str, ...] = ()
+
+    @property
+    def once_a_node(self) -> bool:
+        """Tell if one process of a node starts the others."""
+        return self.launcher != SRUN
+
+    @property
+    def told_ranks(self) -> tuple[str, int]:
+        """Return the option that names the ranks of a node, and their number; "" and 0 if none does."""
+        launcher = launcher_named(self.launcher)
+        for name in launcher.ranks if launcher else ():
+            value = option(self.words, spelled(name)) or ""
+            if value.isascii() and value.isdigit():
+                return f"-{name}" if len(name) == 1 else f"--{name}", int(value)
+        return "", 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """A launcher or submitter that a shell script starts, with its words, and where."""
+
+    place: Position
+    name: str
+    words: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Typed:
+    """A user's words as they are read.
+
+    words: one text is split, or given to bash. start: where the program stands, behind env and assignments. program:
+    its name. launcher: the one that it is or starts; empty if it is none. end: behind the launcher's own words.
+    inner: what a shell script among the words starts.
+    """
+
+    words: tuple[str, ...]
+    start: int
+    program: str
+    launcher: str = ""
+    end: int = 0
+    inner: tuple[Started, ...] = ()
+
+    @property
+    def rest(self) -> tuple[str, ...]:
+        """Return the words behind the launcher: its options, and what it starts."""
+        return self.words[self.end :]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Return the launcher's own options, those before the program that it starts."""
+        ends = (i for i, word in enumerate(self.rest) if word in _MODULE or (word.endswith(".py") and word[0] != "-"))
+        return self.rest[: next(ends, len(self.rest))]
+
+    @property
+    def starts_itself(self) -> str:
+        """Return what starts the processes of a node itself and cannot be told of other nodes; empty if none does."""
+        if PYTHON_NAME.fullmatch(self.program):
+            return ""
+        line = f"{' '.join((self.program, *self.words[self.start + 1 :]))} "
+        names = (name for known in known_launchers().values() if not known.meets for name in known.commands)
+        return next((name for name in names if line.startswith(f"{name} ")), "")
+
+
+def read_words(words: Sequence[str], disk: Disk) -> Typed:
+    """Return what the words of a user start. disk: has the scripts among them."""
+    words = _split(words, disk)
+    start, launcher = _program(words)
+    program = program_name(words[start])
+    if launcher:
+        return Typed(
+            words=words, start=start, program=program, launcher=launcher, end=start + matched(words[start:])[1]
+        )
+    return Typed(words=words, start=start, program=program, inner=tuple(_inside(words[start:], disk)))
+
+
+def command_of(typed: Typed, asked: str, default: str) -> JobCommand:
+    """Return what a job runs for words. asked: the launcher that the user names, or empty. default: the runtime's."""
+    if typed.launcher and asked != NONE:
+        return JobCommand(words=typed.rest, launcher=typed.launcher, program=typed.words[: typed.end])
+    launcher = NONE if typed.launcher or typed.inner else asked or default
+    if launcher == TORCHRUN:
+        return JobCommand(words=_torchrun_words(typed.words), launcher=TORCHRUN, program=("torchrun",))
+    return JobCommand(words=typed.words, launcher=launcher)
+
+
+def options_line(launcher: Launcher, ranks: int | str) -> str:
+    """Return the options of a launcher for a node of a job, in words of bash."""
+    options = (f"--{name}={value}" if value else f"--{name}" for name, value in launcher.options.items())
+    return " ".join(options).replace("@RANKS@", str(ranks))
+
+
+def variables_line(launcher: Launcher, ranks: int | str) -> str:
+    """Return what sets the variables of a launcher for a node of a job, in words of bash; empty if it has none."""
+    variables = [f"{name}={value}" for name, value in launcher.variables.items()]
+    return " ".join(["env", *variables, ""] if variables else ()).replace("@RANKS@", str(ranks))
+
+
+def whole_line(launcher: Launcher, ranks: int, command: str = "") -> str:
+    """Return a launcher with all that the job gives it, as a user writes it in a script. command: what starts it."""
+    words = (variables_line(launcher, ranks).rstrip(), command or launcher.command, options_line(launcher, ranks))
+    return " ".join(filter(None, (*words, "...")))
+
+
+def given_by_job(launcher: Launcher, typed: Typed, ranks: int) -> list[str]:
+    """Return what a user says that only the job can: options of the launcher, and variables before it.
+
+    An option is also known by a part of its name, as argparse takes `--nnode` for `--nnodes`.
+    """
+    known = {spelled(name) for name in (*launcher.options, *launcher.further)} - {*map(spelled, launcher.ranks)}
+    options = (word.partition("=")[0] for word in typed.options if word.startswith("--"))
+    wanted = {name: value.replace("@RANKS@", str(ranks)) for name, value in launcher.variables.items()}
+    given = (word.partition("=") for word in typed.words[: typed.end] if "=" in word)
+    return [
+        *(name for name, _, value in given if wanted.get(name, value) != value),
+        *dict.fromkeys(name for name in options if any(one.startswith(spelled(name[2:])) for one in known)),
+    ]
+
+
+def _split(words: Sequence[str], disk: Disk) -> tuple[str, ...]:
+    if len(words) == 1 and re.search(r"\s", words[0].strip()) and not disk.exists(words[0]):
+        if _SHELL_MARKS.search(words[0]):
+            return ("bash", "-c", words[0])
+        try:
+            words = shlex.split(words[0])
+        except ValueError:
+            return ("bash", "-c", words[0])
+    return ("env", *words) if words and _ASSIGNMENT.match(words[0]) else tuple(words)
+
+
+def _program(words: Sequence[str]) -> tuple[int, str]:
+    """Return where the program stands behind env and assignments, and the launcher that it is, or empty.
+
+    A launcher also stands behind what starts it, as in `uv run torchrun train.py`, if it has a program.
+    """
+    start = 0
+    while start < len(words) - 1 and (
+        program_name(words[start]) in ("env", "time", "exec") or _ASSIGNMENT.match(words[start])
+    ):
+        start += 1
+    for i in range(start, len(words)):
+        found = launcher_of(words[i:])
+        is_started = i == start or "run" in words[start:i]  # by `uv run`, `conda run`
+        if found and (is_started or any(word.endswith(".py") or word in _PROGRAM_OPTIONS for word in words[i:])):
+            return i, found
+        if words[i].endswith(".py") or PYTHON_NAME.fullmatch(program_name(words[i])):
+            break
+    return start, ""
+
+
+def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
+    """Yield what a shell script or `bash -c` starts."""
+    name = program_name(words[0])
+    arguments = [word for word in words[1:] if not word.startswith("-")]
+    if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]):
+        shown, script = "-c", words[2]
+    else:
+        shown = arguments[0] if name in _SHELLS and arguments else words[0]
+        is_script = shown.endswith((".sh", ".bash")) or name in _SHELLS
+        script = disk.text(shown) if is_script else ""
+    if not script:
+        return
+    values = Values(read_script(script, shown))
+    for command in commands(script):
+        spelled_words = values.expanded([spelling(script, word) for word in command.words])
+        if not spelled_words:
+            continue
+        start, launcher = _program(spelled_words)
+        program = launcher or program_name(spelled_words[start])
+        if launcher or program in SUBMITTERS:
+            line = script.count("\n", 0, command.words[0][0].start) + 1
+            yield Started(place=Position(shown, line), name=program, words=spelled_words[start:])
+
+
+def _torchrun_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return what torchrun takes in place of a command: a script, a module, or a program with --no-python."""
+    if PYTHON_NAME.fullmatch(program_name(words[0])) and len(words) > 1:
+        if words[1] == "-m" or not words[1].startswith("-"):
+            return tuple(words[1:])
+    elif words[0].endswith(".py"):
+        return tuple(words)
+    return ("--no-python", *words)

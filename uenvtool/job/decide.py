@@ -1,0 +1,238 @@
+"""Decides a job: from a request, a system, a runtime and what the disk says to a plan, or to why there is none."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from uenvtool.check.launchers import NONE, SRUN
+from uenvtool.core import quoting
+from uenvtool.core.errors import BadInput, unknown
+from uenvtool.core.filling import filled_where_marked
+from uenvtool.core.options import given
+from uenvtool.job.command import JobCommand, Typed, command_of, read_words
+from uenvtool.job.directives import directives_of
+from uenvtool.job.disk import Disk
+from uenvtool.job.plan import CONTAINER, ENVIRONMENT, HERE, NO_IMAGE, SLURM, UENV, JobPlan, Overlay
+from uenvtool.job.refusals import REGISTRY, Case, refusals
+from uenvtool.job.request import JobRequest
+from uenvtool.job.warnings import warnings
+from uenvtool.knowledge.jobs import RuntimeJob
+from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.recipe import Deployment, read_recipe
+from uenvtool.knowledge.recognise import recognised
+from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
+from uenvtool.knowledge.settings import Settings, recipe_of_label, settings_for, settings_of
+from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.knowledge.tuning import TEMPORARY, Setting
+
+NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")
+"""All-reduce from 8 bytes to 4 GB, one GPU a rank (https://github.com/NVIDIA/nccl-tests)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecidedJob:
+    """A plan, and what may fail when the job runs."""
+
+    plan: JobPlan
+    warnings: tuple[str, ...]
+
+
+def place_of(request: JobRequest) -> tuple[System, str, Runtime]:
+    """Return the system, node type and runtime of a job. Raises BadInput for a name that nobody knows."""
+    name = request.system or ("local" if request.runtime == "local" and recognised() is None else this_system())
+    system = on_this_machine(load_system(name))
+    partition = system.jobs.partitions.get(request.partition or system.scheduler.defaults.get("partition", ""))
+    uarch = (partition.uarch if partition else "") or next(iter(system.nodes))
+    return system, uarch, _runtime(request, system)
+
+
+def decide(request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk) -> DecidedJob:
+    """Return the plan of a job, with warnings. Raises BadInput for what cannot be, and says what can."""
+    typed = read_words(request.words or ("sleep", "infinity"), disk)
+    recipe = read_recipe(request.recipe) if request.recipe and runtime.job.image == UENV else None
+    published = _published(recipe.deployment, system.name, uarch) if recipe else disk.loaded
+    plan = _planned(request, system, uarch, runtime, disk, typed, published)
+    case = Case(
+        request=request, system=system, uarch=uarch, runtime=runtime, disk=disk, typed=typed, recipe=recipe,
+        published=published, plan=plan,
+    )  # fmt: skip
+    for problem in refusals(case):
+        raise BadInput([problem])
+    plan = _with_settings(plan, system, uarch)
+    return DecidedJob(plan=plan, warnings=tuple(warnings(replace(case, plan=plan))))
+
+
+def _planned(
+    request: JobRequest, system: System, uarch: str, runtime: Runtime, disk: Disk, typed: Typed, published: str
+) -> JobPlan:
+    """Return the plan before its settings; what cannot be in it is refused later."""
+    use, knowledge, node = runtime.job, system.jobs.of(runtime.name), system.nodes[uarch]
+    defaults = system.scheduler.defaults
+    most = node.gpu.count if node.gpu else 0
+    ranks = request.gpus or int(defaults.get("gpus-per-node", 0)) or most or 2
+    nodes = 1 if use.scheduler == HERE or request.interactive else request.nodes or int(defaults.get("nodes", 1))
+    command = _command(request, system, runtime, typed)
+    tasks = 1 if command.once_a_node else ranks
+    overlay = _overlay(request.venv, disk) if request.venv else None
+    image = _image(request, runtime, knowledge, overlay, published)
+    has_recipe = use.image == UENV and recipe_of_label(image) != request.recipe
+    return JobPlan(
+        request=request,
+        knowledge=knowledge,
+        system=system.name,
+        runtime=runtime,
+        use=use,
+        command=command,
+        nodes=nodes,
+        ranks=ranks,
+        tasks=tasks,
+        cores=node.cores * ranks // most // tasks if most else 0,
+        time=request.time or defaults.get("time", ""),
+        name=request.name or _name_of(command.words),
+        image=image,
+        overlay=overlay,
+        extended=bool(knowledge.extended and knowledge.extended.image.search(image)),
+        gpu=node.gpu.vendor if node.gpu else "",
+        binding=node.binding.get(command.launcher) if ranks == most else None,
+        local=system.jobs.local,
+        recipe=request.recipe or "" if has_recipe else "",
+        again=_again(request, system.name),
+    )
+
+
+def _with_settings(plan: JobPlan, system: System, uarch: str) -> JobPlan:
+    """Return the plan with its variables, and with what depends on the versions in its image."""
+    settings = _settings(plan, system, uarch)
+    facts = {**system.facts(uarch), **(settings.given if settings else {})}
+    inside = plan.use.variables in ("edf", "activation")  # others export outside
+    binding = plan.binding if plan.binding and plan.binding.when.holds(facts) else None
+    chosen = _written_down(settings, inside=inside) if settings else ()
+    plan = replace(plan, binding=binding, settings=chosen, activation=_activation(plan, settings))
+    return replace(plan, directives=directives_of(plan, system)) if plan.use.scheduler == SLURM else plan
+
+
+def _runtime(request: JobRequest, system: System) -> Runtime:
+    """Return the runtime that is named, else the first for containers if a registry's image is, else the first."""
+    of_registry = REGISTRY.fullmatch(request.image)
+    known: dict[str, Runtime] = {}
+    for found in _runtimes(system):
+        is_usual = not of_registry or found.job.image == CONTAINER
+        if found.name == request.runtime or (not request.runtime and is_usual):
+            return found
+        known[found.name] = found
+    if known and not request.runtime:
+        return next(iter(known.values()))
+    raise BadInput([unknown(f"runtime of {system.name}", request.runtime, known)])
+
+
+def _runtimes(system: System) -> Iterator[Runtime]:
+    """Yield the runtimes that a job can be written for, each read when it is wanted: the system's, then all's."""
+    yield from (found for name in system.runtimes if (found := load_runtime(name)).job.scheduler)
+    yield from (found for found in all_runtimes() if found.job.scheduler == HERE)
+
+
+def _command(request: JobRequest, system: System, runtime: Runtime, typed: Typed) -> JobCommand:
+    if request.nccl_test:
+        return JobCommand(words=NCCL_TEST, launcher=SRUN)
+    refused = system.jobs.refused if runtime.job.scheduler == SLURM else {}
+    usual = next((name for name in runtime.job.launchers if name not in refused), NONE)
+    return command_of(typed, request.launcher or "", usual if request.words else NONE)
+
+
+def _published(deployment: Deployment, system: str, uarch: str) -> str:
+    """Return the label of a published uenv; `@CLUSTER` if only another cluster of these nodes serves it; empty if none.
+
+    Slurm's plugin knows the images of its own cluster without its name.
+    """
+    serving = [cluster for cluster, uarchs in deployment.clusters.items() if uarch in uarchs]
+    if not deployment.label or not serving:
+        return ""
+    label = f"{deployment.label}:{deployment.tag}"
+    return label if system in serving else f"{label}@{serving[0]}"
+
+
+def _image(
+    request: JobRequest, runtime: Runtime, knowledge: RuntimeJob, overlay: Overlay | None, published: str
+) -> str:
+    """Return the image of a job as its runtime spells it: the one that is named, the overlay's base, or another."""
+    kind, named = runtime.job.image, request.image
+    if kind == NO_IMAGE:
+        return ""
+    if kind == ENVIRONMENT:
+        return named
+    if kind == UENV:
+        return named or (overlay.base_image if overlay else "") or published
+    of_registry = REGISTRY.fullmatch(named)
+    if of_registry:
+        return filled_where_marked(runtime.job.registry, HOST=of_registry["host"], NAME=of_registry["name"])
+    return named or knowledge.image
+
+
+def _overlay(path: str, disk: Disk) -> Overlay:
+    base: dict[str, Any] = disk.overlay.get("base") or {}
+    packed = disk.is_packed
+    return Overlay(
+        path=path if packed else os.path.abspath(path),
+        mount=str(disk.overlay.get("mount") or "/user-tools") if packed else "",
+        view=f"{disk.overlay.get('name')}:venv" if packed else "",
+        base_image=str(base.get("image") or ""),
+        base_view=str(base.get("view") or ""),
+    )
+
+
+def _settings(plan: JobPlan, system: System, uarch: str) -> Settings | None:
+    """Return the settings that hold for a job; None if it sets nothing."""
+    if plan.use.variables == "nowhere":
+        return None
+    recipe = plan.request.recipe or (recipe_of_label(plan.image) if plan.use.image == UENV else None)
+    facts = {"nodes": str(plan.nodes), **({"image": "alps"} if plan.extended else {})}
+    chosen = plan.request.workaround
+    if recipe:
+        return settings_for(
+            system.name, uarch=uarch, runtime=plan.runtime.name, recipe=recipe, facts=facts, workarounds=chosen
+        )
+    return settings_of([system], [plan.runtime], uarch=uarch, facts=facts, workarounds=chosen)
+
+
+def _written_down(settings: Settings, *, inside: bool) -> tuple[Setting, ...]:
+    """Return what a job writes down: settings with a value, and those that must be unset. inside: of the container.
+
+    What is put in front of another value, or found out on the node, is left to the job's own lines.
+    """
+    is_file = settings.runtimes[0].job.variables == "edf"  # which has no value of its own for each job
+    return tuple(
+        setting
+        for setting in settings.held(inside=inside, beside_image=True)
+        if setting.removes or setting.is_fixed or (setting.from_ == TEMPORARY and not is_file)
+    )
+
+
+def _activation(plan: JobPlan, settings: Settings | None) -> str:
+    """Return the script that sets a pod up; other runtimes have their variables in the job."""
+    if plan.use.variables != "activation" or settings is None:
+        return ""
+    from uenvtool.activation import activate  # only pods need it
+
+    facts = {"nodes": str(plan.nodes)}
+    return activate.text(settings, "bash", activate.command(settings, "bash", None, plan.runtime.name, facts))
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """Return a job's name: of the script that runs."""
+    scripts = [word.rsplit("/", 1)[-1].rsplit(".", 1)[0] for word in words if word.endswith((".py", ".sh"))]
+    for word in (*scripts, words[0].rsplit("/", 1)[-1] if words else ""):
+        name = re.sub(r"[^\w.-]+", "-", word).strip("-")
+        if name:
+            return name
+    return "job"
+
+
+def _again(request: JobRequest, system: str) -> str:
+    """Return the command that makes the same files, wherever it is run."""
+    wanted = replace(request, system=system, submit=False, dry_run=False, force=False)
+    words = ["uenvtool", "job", *given(wanted), *(["--", *request.words] if request.words else [])]
+    return " ".join(map(quoting.bash_line, words))

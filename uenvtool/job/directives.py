@@ -1,0 +1,90 @@
+"""The options of sbatch in a job's #SBATCH lines, each with its value and reason; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from uenvtool.check.launchers import NONE
+from uenvtool.core.filling import filled_where_marked
+from uenvtool.job.plan import JobPlan
+from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.system import System
+
+
+def directives_of(plan: JobPlan, system: System) -> tuple[Explained, ...]:
+    """Return the options of a job, in the order of its lines."""
+    return _joined([*_of_request(plan, system), *_of_system(plan, system)])
+
+
+def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
+    """Yield what is asked for: time, nodes, tasks, GPUs, images, folders."""
+    request, defaults = plan.request, system.scheduler.defaults
+    yield Explained("job-name", plan.name)
+    if request.account:
+        yield Explained("account", request.account)
+    if request.partition or "partition" in defaults:
+        yield Explained("partition", request.partition or defaults["partition"])
+    spare = request.spare or 0
+    yield Explained("nodes", str(plan.nodes + spare), f"{spare} more than training needs, see --vet" if spare else "")
+    if plan.time:
+        yield Explained("time", plan.time)
+    starts = "the command starts its ranks itself"
+    if plan.command.launcher != NONE:
+        starts = f"{plan.command.launcher} starts the ranks"
+    yield Explained("ntasks-per-node", str(plan.tasks), starts if plan.command.once_a_node else "one rank for each GPU")
+    if plan.cores:
+        yield Explained("cpus-per-task", str(plan.cores))
+    yield from _gpus(plan)
+    if "mem" in defaults:
+        yield Explained("mem", defaults["mem"])
+    if not request.stage:
+        images = ",".join(plan.images)
+        for name, value in plan.use.sbatch.items():
+            yield Explained(name, filled_where_marked(value, IMAGES=images, VIEWS=plan.views))
+    if request.workdir:
+        yield Explained("chdir", request.workdir)
+    yield Explained("output", "slurm-%x-%j.log", "all ranks, each line with its task")
+
+
+def _gpus(plan: JobPlan) -> Iterator[Explained]:
+    if not plan.own_gpu:
+        yield Explained("gpus-per-node", str(plan.ranks), "each rank sees all; its own is device LOCAL_RANK")
+        return
+    closest = plan.binding.gpus if plan.binding else ""
+    local = "LOCAL_RANK is 0 too" if closest else "also where LOCAL_RANK is 1 or more"
+    yield Explained("gpus-per-task", "1", f"each rank sees its own as device 0, {local}")
+    if plan.binding and closest:
+        yield Explained("gpu-bind", closest, plan.binding.reason)
+
+
+def _of_system(plan: JobPlan, system: System) -> Iterator[Explained]:
+    """Yield what the system's jobs, the settings and the further wishes of a request need."""
+    request, extended = plan.request, plan.knowledge.extended
+    yield from system.jobs.options
+    for setting in plan.settings:
+        if setting.needs:
+            reason = f"{setting.name}={setting.value} needs it"
+            yield Explained("network", setting.needs.contains, reason)
+    if extended and plan.extended:
+        yield from extended.options
+    if plan.local and plan.local.constraint and (plan.is_sent or plan.unpacks or request.stage):
+        yield Explained("constraint", plan.local.constraint, plan.local.reason)
+    if request.large and system.jobs.large:
+        yield Explained("constraint", system.jobs.large.constraint, system.jobs.large.reason)
+    if request.requeue:
+        yield Explained("requeue", "")
+        yield Explained("signal", "B:USR1@120", "two minutes before the limit")
+        yield Explained("open-mode", "append", "a later run writes on in the same file")
+
+
+def _joined(directives: Iterable[Explained]) -> tuple[Explained, ...]:
+    """Return the options, each once: constraints hold together, of another option the last counts."""
+    found: dict[str, Explained] = {}
+    for one in directives:
+        first = found.setdefault(one.name, one)
+        if first is not one:
+            both = one.name == "constraint" and first.value != one.value
+            value = f"{first.value}&{one.value}" if both else one.value
+            reason = "; ".join(dict.fromkeys(filter(None, (first.reason, one.reason))))
+            found[one.name] = Explained(one.name, value, reason)
+    return tuple(found.values())

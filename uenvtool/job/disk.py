@@ -1,0 +1,61 @@
+"""What the disk and this shell say of a request for a job: read here, decided in `decide.py`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uenvtool.core.files import read_named
+from uenvtool.core.session import loaded_views
+from uenvtool.job.request import JobRequest
+
+MAX_PROGRAM = 1_000_000
+"""Bytes: a script or training program is not longer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Disk:
+    """The files of a job, looked at from the folder where the command is typed.
+
+    overlay: what is known of the overlay that is named; empty without one. is_packed: it is an image. loaded: the
+    uenv of this shell, or empty.
+    """
+
+    overlay: Mapping[str, Any]
+    is_packed: bool = False
+    loaded: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Return the path of the current folder."""
+        return os.getcwd()
+
+    @property
+    def home(self) -> str:
+        """Return the path of the user's home."""
+        return os.path.expanduser("~")
+
+    def exists(self, path: str) -> bool:
+        """Tell if there is such a file or folder."""
+        return os.path.exists(path)
+
+    def text(self, path: str) -> str:
+        """Return the text of a file; empty if there is none. Raises BadInput for one that cannot be read."""
+        return read_named(Path(path), MAX_PROGRAM).decode("utf-8", "replace") if os.path.isfile(path) else ""
+
+
+def read_disk(request: JobRequest) -> Disk:
+    """Return what there is. Raises BadInput for an overlay that is none."""
+    overlay: dict[str, Any] = {}
+    if request.venv and os.path.lexists(request.venv):
+        from uenvtool.venv.info import described  # loads the rest of venv
+
+        overlay = described(Path(request.venv))
+    return Disk(
+        overlay=overlay,
+        is_packed=bool(request.venv) and os.path.isfile(request.venv or ""),
+        loaded=next((view.image for view in loaded_views(os.environ) if view.image), ""),
+    )

@@ -1,0 +1,93 @@
+"""The Container Engine's environment definition file (EDF) of a job or an image; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled, filled_where_marked
+from uenvtool.job.plan import JobPlan
+from uenvtool.job.shell import other_settings, reason_of, template, threads
+from uenvtool.knowledge.jobs import Explained, RuntimeJob
+from uenvtool.knowledge.tuning import Setting
+
+
+def job_edf(plan: JobPlan) -> str:
+    """Return the EDF of a job."""
+    env = [
+        *_table(threads(plan)),
+        *(f"{one.name} = {_value(one)} # {reason_of(one)}" for one in other_settings(plan)),
+        *(f"{name} = {quoting.edf(name, value)} # --env" for name, value in plan.request.variables.items()),
+    ]
+    return edf_text(
+        plan.knowledge,
+        extended=plan.extended,
+        image=_as_mounted(plan, 0, plan.image),
+        mounts=[*_mounts(plan)],
+        env=env,
+        again=plan.again,
+        workdir=plan.request.workdir,
+    )
+
+
+def edf_text(
+    known: RuntimeJob,
+    *,
+    extended: bool,
+    image: str,
+    again: str,
+    mounts: Sequence[str] = (),
+    env: Sequence[str] = (),
+    workdir: str = "",
+) -> str:
+    """Return the text of an EDF.
+
+    extended: for an image with a network stack of its own. mounts, env: further lines, as they stand in the file.
+    """
+    own = known.extended if extended else None
+    return filled(
+        template("ce.toml"),
+        AGAIN=quoting.comment(again),
+        IMAGE=quoting.toml(image),
+        MOUNTS="\n".join([*(f"  {quoting.toml(mount)}," for mount in known.mounts), *mounts]),
+        WORKDIR=quoting.toml(workdir or known.workdir or "${PWD}"),
+        ENTRYPOINT="entrypoint = true # sets the image's network stack up\n" if own else "",
+        ANNOTATIONS="\n".join(_table(own.annotations if own else known.annotations)),
+        ENV="\n".join([*_table(own.env if own else ()), *env]),
+    )
+
+
+def _mounts(plan: JobPlan) -> Iterator[str]:
+    folder = plan.request.workdir or "${PWD}"
+    if not any(folder == mount or folder.startswith(f"{mount}/") for mount in plan.knowledge.mounts):
+        yield f"  {quoting.toml(f'{folder}:{folder}')}, # where the job runs"
+    for mount in plan.request.mount:
+        yield f"  {quoting.toml(mount if ':' in mount else f'{mount}:{mount}')}, # --mount"
+    if plan.overlay is None:
+        return
+    path = plan.overlay.image
+    if not plan.overlay.mount:
+        yield f"  {quoting.toml(path)}, # the Python overlay"
+    else:
+        image = _as_mounted(plan, 1, path)
+        mounted = filled_where_marked(plan.runtime.mount, IMAGE=image, MOUNT=plan.overlay.mount)
+        yield f"  {quoting.toml(mounted)}, # the packed Python overlay"
+
+
+def _as_mounted(plan: JobPlan, index: int, image: str) -> str:
+    """Return an image as an EDF names it: its copy, a path below the folder where sbatch was called, or as it is."""
+    if plan.request.stage:
+        return plan.copies[index].replace("$SLURM_JOB_ID", "${SLURM_JOB_ID}")
+    return "${PWD}/" + image.removeprefix("./") if image.startswith(".") else image
+
+
+def _value(setting: Setting) -> str:
+    """Return a variable in an EDF; an empty text unsets it there."""
+    return '""' if setting.removes or setting.value is None else quoting.edf(setting.name, setting.value)
+
+
+def _table(entries: Sequence[Explained]) -> list[str]:
+    return [
+        f"{entry.name} = {quoting.toml(entry.value)}" + (f" # {quoting.comment(entry.reason)}" if entry.reason else "")
+        for entry in entries
+    ]

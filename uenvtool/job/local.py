@@ -1,0 +1,25 @@
+"""The script of a job on this machine alone; pure."""
+
+from __future__ import annotations
+
+from uenvtool.check.launchers import launcher_named
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import bash_words
+from uenvtool.job.plan import JobPlan
+from uenvtool.job.shell import exports, path_line, template
+
+
+def local_files(plan: JobPlan) -> dict[str, str]:
+    """Return the script by its name."""
+    launcher = launcher_named(plan.command.launcher)
+    options = launcher.one_node.replace("@RANKS@", str(plan.ranks)) if launcher else ""
+    script = filled(
+        template("local.sh"),
+        RANKS=str(plan.ranks),
+        COMMAND=bash_words(plan.command.words),
+        AGAIN=quoting.comment(plan.again),
+        INSIDE=path_line(plan) + exports(plan),
+        PROGRAM="".join(f"{part} " for part in (bash_words(plan.command.program), options) if part),
+    )
+    return {plan.request.file: script}

@@ -1,0 +1,142 @@
+"""The files of a job in pods: its script, what submits it by runai, and the same as Kubernetes objects; pure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePath
+
+from uenvtool.check.launchers import TORCHRUN, launcher_named
+from uenvtool.core import quoting
+from uenvtool.core.filling import filled
+from uenvtool.core.lines import bash_words, beside, yaml_mapping
+from uenvtool.job.plan import JobPlan
+from uenvtool.job.shell import launcher_line, path_line, template
+
+SUBMIT = ".submit.sh"
+"""The end of the name of what submits pods, in place of the job's."""
+POD_FOLDER = "/tmp/job"  # noqa: S108  a folder of the pod, where the scripts of a job are
+
+
+def pod_files(plan: JobPlan) -> dict[str, str]:
+    """Return the files by their names, the pod's script first."""
+    file = plan.request.file
+    activate, submit, manifest = (beside(file, suffix) for suffix in (".activate.sh", SUBMIT, ".yaml"))
+    again = quoting.comment(plan.again)
+    script = filled(
+        template("pod.sh"),
+        PODS=str(plan.nodes),
+        RANKS=str(plan.ranks),
+        AGAIN=again,
+        COMMAND=bash_words(plan.command.words),
+        SUBMIT=f"sh {quoting.comment(quoting.sh_word(submit))}",
+        ACTIVATION=PurePath(activate).name,
+        FLAGS=_network_flags(plan).replace('"', ""),
+        INSIDE=path_line(plan),
+        PROGRAM=_pod_program(plan),
+    )
+    line = filled(
+        template("runai-submit.sh"),
+        AGAIN=again,
+        PODS=str(plan.nodes),
+        SUBMIT=_submit_words(plan),
+        FLAGS=_flags(plan),
+        SCRIPT=quoting.sh_word(PurePath(file).name),
+        ACTIVATION=quoting.sh_word(PurePath(activate).name),
+    )
+    scripts = {PurePath(file).name: script, PurePath(activate).name: plan.activation}
+    return {file: script, activate: plan.activation, submit: line, manifest: _manifest(plan, manifest, scripts)}
+
+
+def _pod_program(plan: JobPlan) -> str:
+    launcher = launcher_named(plan.command.launcher)
+    program = launcher_line(plan, '"$GPUS"').replace(' --rdzv-id="$SLURM_JOB_ID"', "")
+    once = "--max-restarts=0 " if plan.command.launcher == TORCHRUN else ""
+    return f"{program}{once}\\\n  {launcher.logs} " if launcher and launcher.logs else program
+
+
+def _network_flags(plan: JobPlan) -> str:
+    known = plan.knowledge
+    pairs = [("--annotation", entry.name, entry.value) for entry in known.annotations]
+    pairs += [("--extended-resource", name, value) for name, value in known.resources.items()]
+    return " ".join(f"{option} {quoting.sh_word(f'{name}={value}')}" for option, name, value in pairs)
+
+
+def _submit_words(plan: JobPlan) -> str:
+    common = f"-g {plan.ranks} -i {quoting.sh_word(plan.image)} --large-shm"
+    if plan.request.interactive:
+        return f"submit {quoting.sh_word(_pod_name(plan))} --interactive {common}"
+    return f"submit-dist pytorch --name {quoting.sh_word(_pod_name(plan))} --workers={plan.nodes - 1} {common}"
+
+
+def _flags(plan: JobPlan) -> str:
+    """Return the further options of runai: devices, project, user, storage, variables, folder."""
+    request = plan.request
+    user, _, group = request.uid.partition(":")
+    storage = [claim.partition(":") for claim in request.pvc]
+    words = [
+        *(["-p", request.project] if request.project else []),
+        *(["--run-as-uid", user] if user else []),
+        *(["--run-as-gid", group] if group else []),
+        *(word for name, _, path in storage for word in ("--existing-pvc", f"claimname={name},path={path}")),
+        *(word for name, value in request.variables.items() for word in ("-e", f"{name}={value}")),
+        *(["--working-dir", request.workdir] if request.workdir else []),
+    ]
+    return " ".join(filter(None, [_network_flags(plan), bash_words(words)]))
+
+
+def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
+    """Return the job as Kubernetes objects: the scripts, and a PyTorchJob that runs them."""
+    request = plan.request
+    user, _, group = request.uid.partition(":")
+    context = {"runAsUser": user, **({"runAsGroup": group} if group else {})} if user else {}
+    storage = [claim.partition(":") for claim in request.pvc]
+    own = "".join(
+        [
+            f"            workingDir: {quoting.toml(request.workdir)}\n" if request.workdir else "",
+            "            env:\n" if request.variables else "",
+            *(
+                f"            - {{name: {key}, value: {quoting.toml(value.replace('$(', '$$('))}}}\n"
+                for key, value in request.variables.items()
+            ),
+        ]
+    )
+    return filled(
+        template("pytorchjob.yaml"),
+        AGAIN=quoting.comment(plan.again),
+        RANKS=str(plan.ranks),
+        FILE=quoting.comment(quoting.sh_word(name)),
+        NAME=quoting.toml(_pod_name(plan)),
+        IMAGE=quoting.toml(plan.image),
+        SCRIPTS="\n".join(_literal(key, text) for key, text in scripts.items()),
+        SCRIPT=quoting.toml(f"{POD_FOLDER}/{PurePath(request.file).name}".replace("$(", "$$(")),
+        ANNOTATIONS=yaml_mapping({entry.name: entry.value for entry in plan.knowledge.annotations}),
+        LIMITS=yaml_mapping({"nvidia.com/gpu": str(plan.ranks), **plan.knowledge.resources}),
+        CONTAINER=own,
+        MOUNTS="".join(
+            f"            - {{name: storage-{index}, mountPath: {quoting.toml(path)}}}\n"
+            for index, (_, _, path) in enumerate(storage)
+        ),
+        USER=f"          securityContext: {{{', '.join(f'{key}: {value}' for key, value in context.items())}}}\n"
+        if user
+        else "",
+        VOLUMES="".join(
+            f"          - {{name: storage-{index}, persistentVolumeClaim: {{claimName: {quoting.toml(claim)}}}}}\n"
+            for index, (claim, _, _) in enumerate(storage)
+        ),
+        WORKER=f"    Worker:\n      replicas: {plan.nodes - 1}\n      restartPolicy: Never\n      template: *pod\n"
+        if plan.nodes > 1
+        else "",
+    )
+
+
+def _literal(name: str, text: str) -> str:
+    """Return a text as a block of YAML, or in quotes if a line of it could not stand in one."""
+    if all(line.isprintable() for line in text.split("\n")):
+        lines = "".join(f"    {line}\n" if line else "\n" for line in text.rstrip("\n").split("\n"))
+        return f"  {quoting.toml(name)}: |\n{lines}".rstrip("\n")
+    return f"  {quoting.toml(name)}: {quoting.toml(text)}"
+
+
+def _pod_name(plan: JobPlan) -> str:
+    """Return a name as Kubernetes takes it (RFC 1123)."""
+    return re.sub(r"[^a-z0-9-]+", "-", plan.name.lower()).strip("-")[:50].strip("-") or "job"

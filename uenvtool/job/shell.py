@@ -1,0 +1,101 @@
+"""What the scripts of several formats have in common: variables, the launcher's line, the overlay's programs; pure."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from uenvtool.check.launchers import launcher_named
+from uenvtool.core import quoting
+from uenvtool.core.lines import aligned, bash_words
+from uenvtool.job.command import options_line, variables_line
+from uenvtool.job.plan import JobPlan
+from uenvtool.knowledge.jobs import Explained
+from uenvtool.knowledge.tuning import AT_MOST, REQUIRED, TEMPORARY, Setting
+
+TEMPLATES = Path(__file__).parent / "templates"
+NODE_FOLDER = "/tmp/$USER-$SLURM_JOB_ID"  # noqa: S108  a folder of each node, named in the job
+_PLAIN_VALUE = re.compile(r"[A-Za-z0-9 ^_./:,+=%-]*")
+"""What may stand within double quotes and braces."""
+_LOGS = "logs/"
+
+
+def template(name: str) -> str:
+    """Return the text of a template."""
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def reason_of(setting: Setting) -> str:
+    """Return why a variable is set, with the source."""
+    return quoting.comment(f"{setting.reason} [{setting.source.name}]")
+
+
+def threads(plan: JobPlan) -> list[Explained]:
+    """Return OMP_NUM_THREADS, if the system's file says how many cores a node has."""
+    cores = plan.cores * plan.tasks // plan.ranks if plan.cores else 0
+    why = "the cores of a rank; fewer if data loaders fork"
+    return [Explained("OMP_NUM_THREADS", str(cores), why)] if cores else []
+
+
+def settings_in_logs(plan: JobPlan) -> list[Setting]:
+    """Return the variables that name a file among the job's own logs, whose folder only the job can name."""
+    return [setting for setting in plan.settings if (setting.value or "").startswith(_LOGS)]
+
+
+def other_settings(plan: JobPlan) -> list[Setting]:
+    """Return the other variables."""
+    return [setting for setting in plan.settings if not (setting.value or "").startswith(_LOGS)]
+
+
+def exports(plan: JobPlan) -> str:
+    """Return the lines that set the variables of a job, each with its reason."""
+    rows = [(f'export {value.name}="${{{value.name}-{value.value}}}"', value.reason) for value in threads(plan)]
+    rows += [(_export(setting), reason_of(setting)) for setting in other_settings(plan)]
+    given = [(f"export {name}={quoting.sh_word(value)}", "--env") for name, value in plan.request.variables.items()]
+    if not rows and not given:
+        return ""
+    head = "# A value that is set before sbatch stays, but for those without a `-`. `uenvtool explain NAME` says more."
+    return "\n".join([*([head] if rows else []), *aligned(rows), *aligned(given)]) + "\n\n"
+
+
+def exports_in_logs(plan: JobPlan) -> str:
+    """Return the lines that set the variables of `settings_in_logs`."""
+    rows = [
+        (f'export {setting.name}="$PWD/$LOGS/{(setting.value or "").removeprefix(_LOGS)}"', reason_of(setting))
+        for setting in settings_in_logs(plan)
+    ]
+    return "".join(f"{line}\n" for line in aligned(rows))
+
+
+def _export(setting: Setting) -> str:
+    """Return a setting by its policy: removed, set in any case, over a larger number, or only if it is unset."""
+    name, value = setting.name, setting.value
+    if setting.from_ == TEMPORARY:
+        return f'export {name}="${{{name}-{NODE_FOLDER}}}"'
+    if setting.removes or value is None:
+        return f"unset {name}"
+    if setting.policy == REQUIRED:
+        return f"export {name}={quoting.sh_word(value)}"
+    if setting.policy == AT_MOST:
+        return f'[ "${{{name}:-none}}" -le {value} ] 2>/dev/null || export {name}={value}'
+    if not _PLAIN_VALUE.fullmatch(value):
+        return f'[ -n "${{{name}+x}}" ] || export {name}={quoting.sh_word(value)}'
+    return f'export {name}="${{{name}-{value}}}"'
+
+
+def launcher_line(plan: JobPlan, ranks: str) -> str:
+    """Return the launcher with its options for a node of a job, in words of bash, and a space; nothing without one."""
+    launcher = launcher_named(plan.command.launcher)
+    if launcher is None:
+        return ""
+    program = f"{variables_line(launcher, ranks)}{bash_words(plan.command.program)}"
+    words = f"{program} {options_line(launcher, ranks)}".rstrip().split(" --")
+    lines, rest = " --".join(words[:4]), "".join(f" --{word}" for word in words[4:])
+    return f"{lines} \\\n   {rest} " if rest else f"{lines} "
+
+
+def path_line(plan: JobPlan, indent: str = "") -> str:
+    """Return the line that puts an overlay's programs first; none without an overlay."""
+    if plan.overlay is None or plan.unpacks:
+        return ""
+    return f"{indent}export PATH={plan.overlay.programs}:$PATH # python and torchrun of the overlay\n"
