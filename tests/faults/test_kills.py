@@ -15,7 +15,7 @@ import yaml
 
 from tests.conftest import ROOT, SMALL, Loaded
 from tests.faults import CASES
-from tests.image.test_environment import environment, filled_store
+from tests.image.test_store import environment, filled_store
 from tests.support.forked import Server, server
 from tests.support.needs import need
 from tests.support.overlays import BaseHere, clean_environment, install, run, wheel

@@ -12,7 +12,7 @@ import pytest
 
 from tests.conftest import ROOT, Cli, Loaded
 from tests.faults import CASES
-from tests.image.test_environment import environment, filled_store
+from tests.image.test_store import environment, filled_store
 from tests.support.needs import need
 from uenvtool.env.installable import Installable
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Cli, Write
-from tests.image.test_environment import SITE, environment, filled_store, image_of
+from tests.image.test_store import SITE, environment, filled_store, image_of
 from tests.support.kept_images import ENVIRONMENT
 from tests.support.needs import needs
 from uenvtool.core.errors import ToolFailed
