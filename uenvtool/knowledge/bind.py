@@ -7,8 +7,6 @@
 
 A field without default must be in the file. A class with a `shorthand` can be written as the value of that field
 alone, whose place is then its own; with `at_its_name` that of its name. `unread` names keys that other code reads.
-
-Modules of such classes do without `from __future__ import annotations`: each start would compile the types' texts anew.
 """
 
 from __future__ import annotations
@@ -87,24 +85,52 @@ class Binder:
 
         Raises BadInput if a field is missing, ValueError for a key that is unknown.
         """
-        plan = _plan(kind)  # type: ignore[arg-type]
-        entries = node.value if isinstance(node.value, dict) else {plan.shorthand: node}
-        if not entries.keys() <= plan.keys:
-            raise ValueError(f"{kind.__name__} has no {', '.join(sorted(entries.keys() - plan.keys))}")
-        by_name = entries is node.value or getattr(kind, "at_its_name", False)
-        place = node.key or node.position if by_name else node.position
-        values = dict.fromkeys(plan.names, key) | dict.fromkeys(plan.places, place) | known
-        for name, child in entries.items():
-            if name in plan.entries:
-                field, read_as = plan.entries[name]
-                if field not in values:
-                    values[field] = read_as(self, child, name)
-        if not plan.required <= values.keys():
-            missing = [name for name, (field, _) in plan.entries.items() if field in plan.required - values.keys()]
-            for name in missing:
-                self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that has it")
+        fields = _fields(kind)  # type: ignore[arg-type]  # mypy 1.19 takes no type variable for hashable
+        is_mapping = isinstance(node.value, dict)
+        entries = node.value if is_mapping else {getattr(kind, "shorthand", "").rstrip("_"): node}
+        if strange := entries.keys() - fields.keys() - {*getattr(kind, "unread", ()), *NOT_INHERITED}:
+            raise ValueError(f"{kind.__name__} has no {', '.join(sorted(strange))}")
+        is_named = is_mapping or getattr(kind, "at_its_name", False)
+        place = (is_named and node.key) or node.position
+        values = dict(known)
+        for name, wanted in fields.items():
+            if wanted.name in known:
+                continue
+            if wanted.is_key:
+                values[wanted.name] = key
+            elif wanted.is_place:
+                values[wanted.name] = place
+            elif name in entries:
+                values[wanted.name] = self.read(wanted.hint, entries[name], name)
+        missing = [name for name, wanted in fields.items() if wanted.is_required and wanted.name not in values]
+        for name in missing:
+            self.problem(f"{name!r} is missing", node.position, "add it, or extend a file that has it")
+        if missing:
             self.finish()
         return kind(**values)
+
+    def read(self, hint: Any, node: Node, key: str = "") -> Any:
+        """Return the value of a node as a type says; key: the name that the node is under."""
+        if hint in self.special:
+            return self.special[hint](node, key)
+        if hint in _READERS:
+            return _READERS[hint](self, node)
+        origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+        if origin is Literal:
+            word = _text(node)
+            if word not in arguments:
+                raise ValueError(f"{node.position}: {word!r} is not one of {arguments}")
+            return word
+        if origin in (Union, UnionType):
+            inner = next(part for part in arguments if part is not type(None))
+            return None if node.value is None else self.read(_verbatim_if_text(inner), node, key)
+        if origin in (tuple, frozenset):
+            inner = _verbatim_if_text(arguments[0])
+            return origin([self.read(inner, child, name) for name, child in children(node)])
+        if isinstance(origin, type) and issubclass(origin, Mapping):
+            inner = _verbatim_if_text(arguments[1])
+            return {name: self.read(inner, child, name) for name, child in children(node)}
+        return self.fill(hint, node, key)
 
     def finish(self) -> None:
         """Raise BadInput with everything that is wrong."""
@@ -116,7 +142,7 @@ class Binder:
 
     def condition(self, node: Node) -> Condition:
         """Return the condition that a node has; ALWAYS, with a problem noted, if it is none."""
-        return _condition(self, node, "")
+        return _condition(self, node)
 
     def folder_of(self, node: Node) -> Path:
         """Return the folder of the file that a value stands in: the user's, or that of a file that it extends."""
@@ -132,97 +158,56 @@ def children(node: Node | None, *names: str) -> Iterator[tuple[str, Node]]:
     return iter(node.value.items() if isinstance(node.value, dict) else [("", child) for child in node.value])
 
 
-Read = Callable[[Binder, Node, str], Any]
-
-
 @dataclass(frozen=True, slots=True)
-class _Plan:
-    """How a class is filled.
+class _Field:
+    """A field that a file can say: by its type, or the name or the place of the whole."""
 
-    entries: by its key, each field that is read, and how. required: the fields that must be there. names, places: the
-    fields with the name and with the place. keys: all that are known.
-    """
-
-    entries: dict[str, tuple[str, Read]]
-    required: frozenset[str]
-    names: tuple[str, ...]
-    places: tuple[str, ...]
-    keys: frozenset[str]
-    shorthand: str
+    name: str
+    hint: Any
+    is_key: bool
+    is_place: bool
+    is_required: bool
 
 
 @cache
-def _plan(kind: type) -> _Plan:
+def _fields(kind: Any) -> dict[str, _Field]:
+    """Return the fields of a class that a file can say, by their keys."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    fields = [known for known in dataclasses.fields(kind) if known.init]
-    read = [known for known in fields if hints[known.name] not in (Key, Position)]
-    entries = {known.name.rstrip("_"): (known.name, _reader(hints[known.name])) for known in read}
-    return _Plan(
-        entries,
-        frozenset(known.name for known in read if known.default is MISSING and known.default_factory is MISSING),
-        tuple(known.name for known in fields if hints[known.name] == Key),
-        tuple(known.name for known in fields if hints[known.name] is Position),
-        frozenset(entries).union(getattr(kind, "unread", ()), NOT_INHERITED),
-        getattr(kind, "shorthand", "").rstrip("_"),
-    )
+    return {
+        known.name.rstrip("_"): _Field(
+            name=known.name,
+            hint=hints[known.name],
+            is_key=hints[known.name] == Key,
+            is_place=hints[known.name] is Position,
+            is_required=known.default is MISSING and known.default_factory is MISSING,
+        )
+        for known in dataclasses.fields(kind)
+        if known.init
+    }
 
 
-def _reader(hint: Any, *, of_field: bool = True) -> Read:
-    if hint is str and not of_field:
-        return _verbatim
-    if hint in _READERS:
-        return _READERS[hint]
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (Union, UnionType):
-        inner = _reader(next(part for part in arguments if part is not type(None)), of_field=False)
-        return lambda binder, node, key: None if node.value is None else inner(binder, node, key)
-    if origin in (tuple, frozenset):
-        inner, make = _reader(arguments[0], of_field=False), origin
-        return lambda binder, node, _: make([inner(binder, child, key) for key, child in children(node)])
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        inner = _reader(arguments[1], of_field=False)
-        return lambda binder, node, _: {key: inner(binder, child, key) for key, child in children(node)}
-    return _one_of(arguments) if origin is Literal else _value_of(hint)
+def _verbatim_if_text(hint: Any) -> Any:
+    """Return how a part of a list or mapping is read: a text there is kept as it is written."""
+    return Verbatim if hint is str else hint
 
 
-def _one_of(words: tuple[str, ...]) -> Read:
-
-    def read_word(binder: Binder, node: Node, key: str) -> str:
-        word = _text(binder, node, key)
-        if word not in words:
-            raise ValueError(f"{node.position}: {word!r} is not one of {words}")
-        return word
-
-    return read_word
-
-
-def _value_of(kind: type) -> Read:
-    """Return what reads a value of a class: as the binder says, else a dataclass by its fields."""
-
-    def read_value(binder: Binder, node: Node, key: str) -> Any:
-        special = binder.special.get(kind)
-        return special(node, key) if special else binder.fill(kind, node, key)
-
-    return read_value
-
-
-def _verbatim(_binder: Binder, node: Node, _key: str) -> str:
+def _verbatim(node: Node) -> str:
     if isinstance(node.value, dict | list):
         raise TypeError(f"{node.position}: no text")
     return "" if node.value is None else str(node.value).removesuffix("\n")
 
 
-def _text(binder: Binder, node: Node, key: str) -> str:
-    return " ".join(_verbatim(binder, node, key).split())
+def _text(node: Node) -> str:
+    return " ".join(_verbatim(node).split())
 
 
-def _boolean(_binder: Binder, node: Node, _key: str) -> bool:
+def _boolean(node: Node) -> bool:
     if not isinstance(node.value, bool):
         raise TypeError(f"{node.position}: neither true nor false")
     return node.value
 
 
-def _spec(binder: Binder, node: Node, _key: str) -> Spec:
+def _spec(binder: Binder, node: Node) -> Spec:
     """Return the spec; one without a package if it is none."""
     try:
         return parse_spec(node.value)
@@ -232,7 +217,7 @@ def _spec(binder: Binder, node: Node, _key: str) -> Spec:
         return Spec(text=node.value, package="")
 
 
-def _condition(binder: Binder, node: Node, _key: str) -> Condition:
+def _condition(binder: Binder, node: Node) -> Condition:
     try:
         condition = parse_condition(node.value)
     except ConditionSyntaxError as error:
@@ -244,7 +229,7 @@ def _condition(binder: Binder, node: Node, _key: str) -> Condition:
     return condition
 
 
-def _versions(binder: Binder, node: Node, _key: str) -> Versions:
+def _versions(binder: Binder, node: Node) -> Versions:
     try:
         return versions(str(node.value))
     except ValueError as error:
@@ -252,17 +237,17 @@ def _versions(binder: Binder, node: Node, _key: str) -> Versions:
         return versions("0")
 
 
-_READERS: dict[Any, Read] = {
-    str: _text,
-    Verbatim: _verbatim,
-    SpecText: lambda binder, node, key: _spec(binder, node, key).text,
-    int: lambda _binder, node, _: int(node.value),
-    float: lambda _binder, node, _: float(node.value),
-    bool: _boolean,
-    Node: lambda _binder, node, _: node,
+_READERS: dict[Any, Callable[[Binder, Node], Any]] = {
+    str: lambda _, node: _text(node),
+    Verbatim: lambda _, node: _verbatim(node),
+    SpecText: lambda binder, node: _spec(binder, node).text,
+    int: lambda _, node: int(node.value),
+    float: lambda _, node: float(node.value),
+    bool: lambda _, node: _boolean(node),
+    Node: lambda _, node: node,
     Condition: _condition,
     Spec: _spec,
-    Version: lambda _binder, node, _: Version(str(node.value)),
+    Version: lambda _, node: Version(str(node.value)),
     Versions: _versions,
-    Pattern: lambda binder, node, key: Pattern(_verbatim(binder, node, key)),
+    Pattern: lambda _, node: Pattern(_verbatim(node)),
 }
