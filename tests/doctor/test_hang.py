@@ -150,6 +150,26 @@ def test_groups_that_are_entered_in_another_order_are_named(cli: Cli, place: Pat
     )
 
 
+def test_a_rank_whose_recorder_no_longer_has_its_calls_of_a_group_is_not_behind_in_it(cli: Cli, place: Path) -> None:
+    """The recorder keeps the last 2,000 calls: many in one group push those of the others out.
+
+    Rank 0 hangs, rank 1 waits for it in the pair; what rank 1 called in the whole job is overwritten.
+    """
+    pair, steps = {"process_group": ("1", "tensor"), "pg_id": 1}, range(1, 41)
+    waiting = [*done(steps), call(41)]
+    ranks = {
+        0: [*done(steps), *done(steps, **pair)],
+        1: [*done(range(9, 41), **pair), call(41, **pair)],
+        2: waiting,
+        3: waiting,
+    }
+
+    ((name, detail),) = found(cli, write(place / "d", ranks, {"0": ALL, "1": "[0, 1]"}))
+
+    assert name == "rank-behind"
+    assert detail.startswith("rank 0 did not enter all_reduce ([8, 4] Float) number 41 of default_pg")
+
+
 def test_a_receive_that_nobody_sends_names_the_other_rank(cli: Cli, place: Path) -> None:
     receive = call(0, "recv 0<-1", is_p2p=True, p2p_seq_id=5)
 
