@@ -127,7 +127,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     base = plan.container.base.reference if plan.container.base else below.identity.canonical if below else ""
     activation = _activation(plan)
     beside, labels = _surroundings(plan, base, activation), _labels(plan, base)
-    engine = plan.system.jobs.of(_reads_edf(plan))
+    engine = plan.system.jobs.of(_runtime_with_edf(plan))
     edf = f"{plan.container.name}.toml"
     is_own = activation is not None and bool(plan.kind)
     deployment = Deployment(
@@ -143,7 +143,7 @@ def image_of(plan: ContainerPlan, command: str, *, is_small: bool = False) -> Im
     )
     labels["uenvtool.hash"] = identity.content
     made = context_files(plan, beside, labels=labels, again=command)
-    if _reads_edf(plan):
+    if _runtime_with_edf(plan):
         made[edf] = _edf(plan, engine, activation, command)
     made["build.sh"] = build_script(plan, identity, command)
     if not is_small:
@@ -170,7 +170,7 @@ def _surroundings(plan: ContainerPlan, base: str, activation: Settings | None) -
 
 def _activation(plan: ContainerPlan) -> Settings | None:
     """Return what a container of the system is set up with; for an image with its own network stack, all of it."""
-    runtime = _knows_kind(plan) if plan.kind else _reads_edf(plan)
+    runtime = _runtime_of_kind(plan) if plan.kind else _runtime_with_edf(plan)
     if not runtime:
         if plan.kind:
             hint = "name the recipe's own system with --system, or take a recipe without `image`"
@@ -181,13 +181,11 @@ def _activation(plan: ContainerPlan) -> Settings | None:
     return settings_for(plan.system.name, uarch=plan.uarch, runtime=runtime, facts=versions)
 
 
-def _knows_kind(plan: ContainerPlan) -> str:
-    """Return the runtime of the system that knows images of the plan's kind; empty if there is none."""
+def _runtime_of_kind(plan: ContainerPlan) -> str:
     return next((name for name in plan.system.runtimes if plan.kind in load_runtime(name).images), "")
 
 
-def _reads_edf(plan: ContainerPlan) -> str:
-    """Return the runtime of the system that reads an EDF; empty if there is none."""
+def _runtime_with_edf(plan: ContainerPlan) -> str:
     return next((name for name in plan.system.runtimes if EDF in load_runtime(name).forms), "")
 
 

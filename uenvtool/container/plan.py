@@ -133,7 +133,6 @@ def _recipe(request: ContainerRequest) -> Container:
 
 
 def _on_image(request: ContainerRequest) -> Container:
-    """Return the recipe of an image of somebody else's with Python packages on top."""
     found = _REFERENCE.fullmatch(request.base)
     if found is None:
         raise BadInput(f"--from {request.base}: no tag is named", hint=f"write for example {request.base}:25.06-py3")
@@ -153,7 +152,6 @@ def _on_image(request: ContainerRequest) -> Container:
 
 
 def _system(name: str | None, home: str) -> System:
-    """Return the system that is named, else the one that this is, else the recipe's home."""
     here = recognised() if name is None else None
     chosen = name or (here[0] if here else home) or this_system()
     return on_this_machine(load_system(chosen))
@@ -263,7 +261,6 @@ def _can_meet(one: str, other: str) -> bool:
 
 @cache
 def _alike(one: str, other: str) -> bool:
-    """Tell if some name fits both patterns."""
     if not one or not other:
         return not (one + other).strip("*")
     if one[0] == "*" or other[0] == "*":

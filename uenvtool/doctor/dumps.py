@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from string import digits
@@ -90,8 +91,6 @@ def _is_dump(path: Path) -> bool:
 
 def read_dumps(paths: Sequence[Path]) -> tuple[list[RankDump], list[str], set[int]]:
     """Return what the dumps say, of each that cannot be read why, and the ranks of those."""
-    from concurrent.futures import ThreadPoolExecutor
-
     cores = len(os.sched_getaffinity(0))
     readers = min(cores, MOST_READERS, -(-len(paths) // FILES_EACH))
     shares = [paths[first::readers] for first in range(readers)]

@@ -87,7 +87,6 @@ def _printed_by_python(python: PythonHere | None, printed: str, known: Known) ->
 
 
 def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
-    """Yield what runs here, where trainings run."""
     if not here.is_at_work:
         return
     if here.tuned:
@@ -101,7 +100,6 @@ def _facts(here: Snapshot) -> Iterator[tuple[str, str]]:
 
 
 def _unseen(why_not: str, here: Snapshot) -> Iterator[str]:
-    """Yield what could not be looked at."""
     if why_not:
         yield why_not
     if here.python is None:

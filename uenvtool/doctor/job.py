@@ -92,7 +92,7 @@ def examine_job(
 
 
 def _facts(facts: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield what Slurm says of a job itself, each with its label; its exit code when it has ended."""
+    # an exit code of 0:0 stands also for a job that has not ended
     is_live = _state(facts) in LIVE_STATES
     for name, label in LABELS.items():
         if name in facts and not (is_live and name == "ExitCode"):

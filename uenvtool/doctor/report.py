@@ -14,6 +14,7 @@ from uenvtool.doctor.request import DoctorRequest
 from uenvtool.knowledge.finding import BROKEN, NOTE, RISK, SLOW, KnownFinding
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.load import skipped_file_notes
+from uenvtool.knowledge.tuning import load_all
 
 HEADINGS = ("severity", "finding", "what and where")
 COLOURS = {BROKEN: "red", SLOW: "yellow", RISK: "yellow", NOTE: "dim"}
@@ -137,6 +138,4 @@ def settings_of(known: KnownFinding) -> list[tuple[str, str]]:
     """Return the variables of the workaround that mends a finding, with their values."""
     if known.workaround is None:
         return []
-    from uenvtool.knowledge.tuning import load_all
-
     return [(setting.name, setting.value or "") for setting in load_all().workarounds[known.workaround.name].settings]

@@ -144,7 +144,7 @@ def _is_open(guard: Guard, here: Snapshot) -> bool:
 
 
 def _of_value(setting: Setting, environ: Mapping[str, str], forbidden: Collection[str]) -> Iterator[Fault]:
-    """Find what is wrong with a variable that is set. forbidden: those that must not be, which is said by itself."""
+    """Yield what is wrong with a variable that is set. forbidden: those that must not be, which are told apart."""
     value = environ[setting.name]
     if setting.removes:
         if value:
