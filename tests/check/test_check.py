@@ -115,6 +115,23 @@ TRAINING = {
     ),
 }
 """The same, each with the program that it starts."""
+SEVERAL = {
+    "port-fixed": (ONE.replace("--gpus=1", "--gpus=3") + "export MASTER_PORT=29500\npython t.py\n",),
+    "rank-outside-step": (FOUR + "declare -x LOCAL_RANK=0\nsrun -c 8 python train.py\n",),
+    "rank-before-step": (HEAD + 'srun -c 8 bash -c "python train.py --rank $SLURM_PROCID"\n',),
+    "dollar-in-single-quotes": (HEAD + "srun bash -c 'export RANK=\\$SLURM_PROCID; python t.py'\n",),
+    "srun-cores": (HEAD + "srun --mem=0 python train.py -c 8\n",),
+    "edf-variant": tuple(
+        f'image = "{image}"\n[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n'
+        f'com.hooks.aws_ofi_nccl.variant = "{variant}"\n'
+        for image, variant in (
+            ("nvcr.io#nvidia/pytorch:25.08-py3", "cuda12"), ("nvcr.io#nvidia/pytorch:24.12-py3", "cuda13"),
+            ("/i/vllm-cu118.sqsh", "cuda12"), ("/i/vllm-cuda12.sqsh", "cuda13"), ("/i/vllm-cuda13.sqsh", "cuda12"),
+            ("rocm/pytorch:latest", "cuda-dl"), ("/i/mine.sqsh", "rocm6"),
+        )
+    ),
+}  # fmt: skip
+"""Further scripts and EDFs, for what the rows of a rule look for one by one."""
 EDF = 'image = "nvcr.io#nvidia/pytorch:25.06-py3"\n[annotations]\ncom.hooks.aws_ofi_nccl.enabled = "true"\n'
 EXTENDED = 'image = "/images/ngc-pytorch:26.02-py3-alps6.sqsh"\n'
 EDF_FLAWS = {
@@ -181,6 +198,13 @@ def test_a_flaw_of_a_script_is_found(cli: Cli, write: Write, rule: str) -> None:
     assert rule in rules(found(cli, write("job.sh", FLAWS[rule]), options=("--all",)))
 
 
+@pytest.mark.parametrize(("rule", "text"), [(rule, text) for rule, texts in SEVERAL.items() for text in texts])
+def test_each_row_of_a_rule_finds_its_flaw(cli: Cli, write: Write, rule: str, text: str) -> None:
+    name = "env.toml" if text.startswith("image") else "job.sh"
+
+    assert rule in rules(found(cli, write(name, text), options=("--all",)))
+
+
 @pytest.mark.parametrize("rule", EDF_FLAWS)
 def test_a_flaw_of_an_edf_is_found(cli: Cli, write: Write, rule: str) -> None:
     assert rule in rules(found(cli, write("env.toml", EDF_FLAWS[rule])))
@@ -227,6 +251,8 @@ QUIET = {
     "a fixed port on a node of its own": "#SBATCH -N 1\n#SBATCH --exclusive\nexport MASTER_PORT=29500\n",
     "a fixed port where a step takes all GPUs of a node": ONE.replace("#SBATCH --gpus=1\n", "")
     + "export MASTER_PORT=6000\nN=$(($SLURM_NNODES * 8))\nsrun -n $N --gpus-per-task=1 python t.py\n",
+    "a fixed port where the job has the four GPUs of a node": ONE.replace("--gpus=1", "--gpus=4")
+    + "export MASTER_PORT=29500\npython t.py\n",
     "a fixed port where nodes are exclusive": "#SBATCH --uenv=x/v2.9:v1\n#SBATCH -N 1\nsource activate/x.sh\n"
     "export MASTER_PORT=29500\n",
     "the world by an old name": FOUR + "export WORLD_SIZE=$SLURM_NPROCS\nsrun -c 8 python t.py\n",

@@ -14,8 +14,7 @@ _BARE = re.compile(r"[^\s#,\]][^#\n]*")
 
 def read_edf(text: str, shown: str) -> Source:
     """Return the entries of an EDF: each key with its table, each item of a list."""
-    parts = tuple(_entries(text))
-    return Source(shown=shown, text=text, parts=parts, kinds=frozenset({"edf", "ce"}), syntax=_syntax(text))
+    return Source(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=frozenset({"edf", "ce"}))
 
 
 def _entries(text: str) -> Iterator[Part]:
@@ -56,17 +55,18 @@ def _values(text: str, position: int) -> Iterator[tuple[str, int]]:
         yield bare[0].strip(), bare.start()
 
 
-def _syntax(text: str) -> tuple[int, str] | None:
+def _syntax(text: str) -> Iterator[Part]:
+    """Yield the first error of a file that is no TOML."""
     import tomlkit
     from tomlkit.exceptions import ParseError, TOMLKitError
 
     try:
         tomlkit.parse(text)
     except ParseError as error:
-        return _offset(text, error.line, error.col), str(error).split(" at line")[0]
+        offset = _offset(text, error.line, error.col)
+        yield Part(kind="syntax", name="", text=str(error).split(" at line")[0], offset=offset, end=offset + 1)
     except TOMLKitError as error:
-        return 0, str(error)
-    return None
+        yield Part(kind="syntax", name="", text=str(error), offset=0, end=1)
 
 
 def _offset(text: str, line: int, column: int) -> int:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from uenvtool.check import tuned
 from uenvtool.check.launch import (
-    ACCELERATE,
     MANY,
     PYTHON,
     Launch,
@@ -23,10 +22,9 @@ from uenvtool.check.launchers import option as option_of
 from uenvtool.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
 from uenvtool.check.script import BYTE_ORDER_MARK
 from uenvtool.check.values import Values
+from uenvtool.core.words import grouped
 from uenvtool.knowledge.condition import Facts
 
-WHOLE_NODE = 4
-"""GPUs of a node that no second job shares: the nodes of the known systems have four or eight."""
 _QUIET = re.compile(
     r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
 )
@@ -80,17 +78,51 @@ class Context:
         """Return the commands of the file and of its steps."""
         return tuple(self.source.of("command"))
 
-    @property
-    def has_own_nodes(self) -> bool:
-        """Tell whether no other job runs on the nodes of this one, as far as the file or the system tells."""
-        return (
-            "exclusive" in self.shape.requested
-            or self.shape.requested.get("mem") == "0"
-            or (self.shape.nodes or 1) > 1
-            or (self.shape.gpus or 1) >= WHOLE_NODE
-            or any((launch.shape.gpus or 1) >= WHOLE_NODE for launch in self.launches)
-            or self.facts.get("exclusive") is not None
-        )
+    def parts(self, kind: str) -> Sequence[Part]:
+        """Return the parts of a kind, see `knowledge/rule.py`."""
+        return self._by_kind.get(kind, ())
+
+    def facts_of(self, part: Part) -> Facts:
+        """Return what the conditions of a rule can ask of a launch, or else of the job; None for what is not known."""
+        launch = self._launch_at.get(part.offset)
+        shape = launch.shape if launch else self.shape
+        nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
+        ranks = launch.ranks if launch else None
+        numbers = {
+            "nodes": nodes if launch is None or on_several_nodes(launch) else 1,
+            "tasks": tasks,
+            "gpus": gpus,
+            "ranks": ranks,
+            "without_gpu": max(ranks - gpus, 0) if gpus and ranks and ranks != MANY else None,
+            "total": nodes * tasks if nodes and tasks else None,
+        }
+        return {
+            **{name: None if number is None else str(number) for name, number in numbers.items()},
+            "starter": launch.step.name if launch and launch.step else None,
+            "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
+        }
+
+    @functools.cached_property
+    def _launch_at(self) -> Mapping[int, Launch]:
+        of_steps = {launch.step.offset: launch for launch in reversed(self.launches) if launch.step}
+        return {**of_steps, **{launch.part.offset: launch for launch in self.launches}}
+
+    @functools.cached_property
+    def _by_kind(self) -> Mapping[str, Sequence[Part]]:
+        steps = {launch.step.offset: launch.step for launch in self.launches if launch.step}
+        own = [(step, options(step.words[1:])[0]) for step in steps.values()]
+        parts = [
+            *self.source.parts,
+            *(
+                replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.words))
+                for launch in self.launches
+            ),
+            *(
+                replace(step, kind="step", text=" ".join(f"--{name}={value}" for name, value in found.items()))
+                for step, found in own
+            ),
+        ]
+        return grouped((part.kind, part) for part in parts)
 
     def program(self, launch: Launch) -> tuple[str, str]:
         """Return the Python file that a launch starts, and its text where it is at hand."""
@@ -110,17 +142,10 @@ class Context:
         )
 
 
-def syntax_error(context: Context) -> Iterator[Found]:
-    """Yield the error of a file that its own language refuses."""
-    if context.source.syntax:
-        offset, message = context.source.syntax
-        yield Found(offset=offset, end=offset + 1, detail=message)
-
-
 def fixed_port(context: Context) -> Iterator[Found]:
     """Yield rendezvous ports that are the same in each job, where jobs can share a node."""
     picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
-    if context.has_own_nodes or (picks_its_own and all(picks_its_own)):
+    if picks_its_own and all(picks_its_own):
         return
     is_told = False
     used = {name for launch in context.launches for name in re.findall(r"\w+", " ".join(launch.words))}
@@ -145,16 +170,6 @@ def fixed_port(context: Context) -> Iterator[Found]:
                     continue
                 place = (begin, begin + len(value)) if begin >= 0 else (launch.part.offset, launch.part.end)
                 yield Found(offset=place[0], end=place[1], fix=f"{number[1] or ''}$((10000 + SLURM_JOB_ID % 20000))")
-
-
-def nested_launchers(context: Context) -> Iterator[Found]:
-    """Yield launchers of several ranks that srun starts several times on a node."""
-    for launch in context.launches:
-        tasks, ranks = launch.shape.tasks, launch.ranks
-        is_step = launch.step is not None and launch.step.name == "srun"
-        if is_step and launch.program in (TORCHRUN, ACCELERATE) and (tasks or 1) > 1 and (ranks or 1) > 1:
-            shown = "one rank for each GPU" if ranks == MANY else f"{ranks} ranks"
-            yield at(launch.part, f"srun starts {tasks} tasks on each node, and {launch.program} in each {shown}")
 
 
 def _first_node_only(context: Context) -> Iterator[Found]:
@@ -188,7 +203,7 @@ def node_alone(context: Context) -> Iterator[Found]:
         ends = (i for i, word in enumerate(launch.words) if i >= begin and (word.endswith(".py") or word == "-m"))
         words = launch.words[begin : next(ends, None)]
         is_one = launch.program != PYTHON and (launch.shape.tasks or 1) == 1  # of a node; else nested_launchers says so
-        if not is_one or not _on_several_nodes(launch) or has_unknown(words) or option_of(words, "config_file"):
+        if not is_one or not on_several_nodes(launch) or has_unknown(words) or option_of(words, "config_file"):
             continue
         launcher = launchers()[launch.program]
         if launcher.environment and context.mentions(launcher.environment):
@@ -201,7 +216,7 @@ def node_alone(context: Context) -> Iterator[Found]:
             yield at(launch.part, reason)
     for part in context.source.of("variable", "MASTER_ADDR"):
         is_itself = not part.path and re.fullmatch(r"localhost|127\.0\.0\.1", part.text)
-        if is_itself and any(map(_on_several_nodes, context.launches)):
+        if is_itself and any(map(on_several_nodes, context.launches)):
             yield at(part, f"{part.text} is each node itself")
 
 
@@ -211,21 +226,9 @@ _OWN_ON_EACH = re.compile(
 )
 
 
-def _on_several_nodes(launch: Launch) -> bool:
+def on_several_nodes(launch: Launch) -> bool:
+    """Tell if what starts a program starts it on several nodes."""
     return launch.step is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
-
-
-def node_rank_of_batch_script(context: Context) -> Iterator[Found]:
-    """Yield numbers of a node that are the same on all nodes of a step."""
-    for launch in context.launches:
-        is_static = (option_of(launch.words, "rdzv_backend") or "static") == "static"
-        if launch.part is launch.step and _on_several_nodes(launch) and is_static:
-            found = _NODE_RANK.search(context.source.text, launch.part.offset, launch.part.end)
-            if found:
-                yield Found(offset=found.start(1), end=found.end(1), detail=f"{found[1]} is one number for all nodes")
-
-
-_NODE_RANK = re.compile(r"--(?:node|machine)[_-]rank[= ]\"?(\d+|\$\{?SLURM_(?:NODEID|PROCID)\}?)")
 
 
 def ends_at_once(context: Context) -> Iterator[Found]:
@@ -255,14 +258,6 @@ _FOR_STEPS = re.compile(r".*\b(export|srun)\b")
 """A line whose variables a step gets: `export NAME=1`, or `NAME=1 srun ...`."""
 _DEVICES = re.compile("(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
 _ONE_DEVICE = re.compile(r"\d|\$\{?SLURM_(LOCALID|PROCID)\}?")
-
-
-def more_ranks_than_gpus(context: Context) -> Iterator[Found]:
-    """Yield launchers that start more ranks on a node than it has GPUs for the step."""
-    for launch in context.launches:
-        gpus, ranks = launch.shape.gpus, launch.ranks
-        if launch.program != PYTHON and gpus and ranks and gpus < ranks != MANY:
-            yield at(launch.part, f"{ranks} ranks and {gpus} GPUs on each node")
 
 
 def idle_gpus(context: Context) -> Iterator[Found]:
@@ -354,55 +349,6 @@ def _piped_launch(context: Context) -> Iterator[Found]:
             before[part.step] = part.offset
 
 
-def few_cores(context: Context) -> Iterator[Found]:
-    """Yield tasks for which no cores are asked."""
-    options = {"cpus-per-task", "cpus-per-gpu", "exclusive", "cpu-bind", "tres-per-task", "hint"}
-    for launch in context.launches:
-        if launch.step and launch.step.name == "srun" and (launch.shape.tasks or 1) > 1:
-            first = next((part for part in context.source.of("directive") if part.name.startswith("ntasks")), None)
-            if first and not options & set(launch.shape.requested) and not context.mentions("SRUN_CPUS_PER_TASK"):
-                yield at(first)
-                return
-
-
-def cores_not_handed_on(context: Context) -> Iterator[Found]:
-    """Yield the srun of a launch that does not say how many cores a task has, where the batch script does."""
-    if "cpus-per-task" not in context.shape.requested or context.mentions("SRUN_CPUS_PER_TASK"):
-        return
-    steps = {launch.step.offset: launch.step for launch in context.launches if launch.step}
-    for step in steps.values():
-        own, _ = options(step.words[1:])
-        if step.name == "srun" and not {"cpus-per-task", "cpu-bind", "cpu_bind", "exclusive", "overlap"} & set(own):
-            end = step.offset + len("srun")
-            yield Found(offset=step.offset, end=end, fix='srun -c "$SLURM_CPUS_PER_TASK" ...')
-
-
-def rank_of_batch_script(context: Context) -> Iterator[Found]:
-    """Yield folders and files of a rank that the batch script names, which has one rank for all."""
-    for part in context.source.of("variable"):
-        raw = context.source.text[part.offset : part.end]
-        is_path = re.search(r"CACHE|DIR|HOME|PATH|FOLDER|LOG|FILE", part.name)
-        if is_path and part.scope == BATCH and re.search(r"(^|[^\\])\$\{?SLURM_(PROCID|LOCALID)\b", raw):
-            yield at(part)
-
-
-def escaped_in_single_quotes(context: Context) -> Iterator[Found]:
-    r"""Yield `\$SLURM_...` within single quotes, where the inner shell takes the dollar as a letter."""
-    for part in context.source.parts:
-        is_of_this_shell = part.kind in ("command", "variable") and part.name not in (
-            "bash",
-            "sh",
-            "ssh",
-            "eval",
-            "awk",
-        )
-        if part.literal and is_of_this_shell:
-            raw = context.source.text[part.offset : part.end]
-            for found in re.finditer(r"\\\$\{?(SLURM_|RANK|LOCAL_RANK|MASTER_|WORLD_SIZE|NODE_RANK)", raw):
-                start = part.offset + found.start()
-                yield Found(offset=start, end=start + len(found[0]), edits=((start, start + 1, ""),))
-
-
 def late_options(context: Context) -> Iterator[Found]:
     """Yield options of #SBATCH lines behind the first command, one finding a block of lines."""
     text = context.source.text
@@ -485,34 +431,6 @@ def output_folders(context: Context) -> Iterator[Found]:
             yield at(part, fix=", ".join(filter(None, (renamed, made))))
 
 
-def rank_before_step(context: Context) -> Iterator[Found]:
-    """Yield ranks within double quotes, which the batch script fills in for all tasks of a step."""
-    shapes = {launch.part.offset: launch.shape for launch in context.launches}
-    for part in context.source.parts:
-        is_rank = part.kind == "variable" and part.name in ("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK")
-        if part.scope != STEP or not (is_rank or re.fullmatch(r"torchrun|accelerate|python3?", part.name)):
-            continue
-        shape = shapes.get(part.offset, context.shape)
-        if (shape.nodes or MANY) * (shape.tasks or MANY) == 1 or not re.search(rf"{OUTER}\{{?{_OF_TASK}", part.text):
-            continue
-        raw = context.source.text[part.offset : part.end]
-        places = [part.offset + found.start() for found in re.finditer(rf"(?<!\\)\$\{{?{_OF_TASK}", raw)]
-        if places:
-            end = places[0] + len("$SLURM_PROCID")
-            yield Found(offset=places[0], end=end, edits=tuple((place, place, "\\") for place in places))
-
-
-def rank_for_all_tasks(context: Context) -> Iterator[Found]:
-    """Yield ranks that the batch script sets for all of its tasks."""
-    has_steps = any(launch.step for launch in context.launches) or any(part.name == "srun" for part in context.commands)
-    if not has_steps or context.shape.tasks == 1:
-        return
-    for part in context.source.of("variable", "RANK", "LOCAL_RANK", "GROUP_RANK"):
-        is_of_one = {kind for kind, _, _ in part.path} & {"loop", "function"}
-        if part.scope != STEP and part.exported and not is_of_one:
-            yield at(part)
-
-
 def rank_variable(context: Context) -> Iterator[Found]:
     """Yield RANK, LOCAL_RANK and WORLD_SIZE from a number that counts something else in this job."""
     yield from _world_size(context)
@@ -544,57 +462,6 @@ def _world_size(context: Context) -> Iterator[Found]:
                 yield at(part, f"it is {number}, and srun starts {tasks}")
 
 
-_NGC = re.compile(r"nvidia/[\w-]+:(\d\d)\.(\d\d)\b|\b(?:pytorch|nemo)[-_:](\d\d)\.(\d\d)\b")
-_CUDA = re.compile(r"cuda-?_?(1[1-9])|\bcu(1[1-9])\d\b|cuda:(1[1-9])")
-NGC_OF_CUDA_13 = (25, 8)
-"""The first release of NVIDIA's images with CUDA 13, by year and month (NVIDIA's frameworks support matrix)."""
-
-
-def extended_image(context: Context) -> Iterator[Found]:
-    """Yield the hook that an extended image must not have, and what it needs and is not there, at its name."""
-    for part in context.source.of("entry", "annotations.com.hooks.aws_ofi_nccl.enabled"):
-        if part.text == "true":
-            yield at(part, "the hook brings the host's plugin over it", "remove the annotation")
-    needed = {"entrypoint": ("true", "entrypoint = true")}
-    needed["annotations.com.hooks.cxi.enabled"] = ("false", 'com.hooks.cxi.enabled = "false"')
-    absent = [
-        line
-        for name, (wanted, line) in needed.items()
-        if not any(part.text == wanted for part in context.source.of("entry", name))
-    ]
-    if absent:
-        lines = " and ".join(absent)
-        yield from (at(part, f"without {lines}", lines) for part in context.source.of("entry", "image"))
-
-
-def hook_variant(context: Context) -> Iterator[Found]:
-    """Yield a variant of the NCCL plugin for another CUDA or ROCm than the image's name tells."""
-    image = next((part.text.lower() for part in context.source.of("entry", "image")), "")
-    for part in context.source.of("entry", "annotations.com.hooks.aws_ofi_nccl.variant"):
-        built = re.fullmatch(r"(cuda|rocm)(\d*|-dl)", part.text)
-        if built is None:
-            continue
-        is_rocm = "rocm" in image
-        if is_rocm or built[1] == "rocm":
-            if is_rocm != (built[1] == "rocm") and image:
-                fix = 'com.hooks.aws_ofi_nccl.variant = "rocm6"' if is_rocm else ""
-                yield Found(offset=part.offset, end=part.end, detail=f"{part.text}", fix=fix, is_certain=is_rocm)
-        elif built[2] != "-dl":
-            has = _cuda_of(image)
-            if has is not None and has != built[2]:
-                yield at(part, f"the image has CUDA {has}")
-
-
-def _cuda_of(image: str) -> str | None:
-    named, release = _CUDA.search(image), _NGC.search(image)
-    if named:
-        return named[1] or named[2] or named[3]
-    if release:
-        year, month = int(release[1] or release[3]), int(release[2] or release[4])
-        return "13" if (year, month) >= NGC_OF_CUDA_13 else "12" if year >= 23 else None
-    return None
-
-
 def required_options(context: Context) -> Iterator[Found]:
     """Yield options that jobs of the system that was named need."""
     first = next(context.source.of("directive"), None)
@@ -617,11 +484,8 @@ def _of_tuning(search: tuned.Search) -> Finder:
 
 
 _SEARCHES: Sequence[Finder] = (
-    syntax_error, fixed_port, nested_launchers, idle_gpus, local_rank_of_one_gpu,
-    node_alone, node_rank_of_batch_script, ends_at_once, one_gpu_for_all, more_ranks_than_gpus,
-    lost_exit_code, few_cores, cores_not_handed_on, escaped_in_single_quotes,
-    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_before_step,
-    rank_for_all_tasks, rank_variable, rank_of_batch_script, hook_variant, extended_image, required_options,
+    fixed_port, idle_gpus, local_rank_of_one_gpu, node_alone, ends_at_once, one_gpu_for_all, lost_exit_code,
+    no_shebang, options_as_comments, late_options, dos_line_ends, output_folders, rank_variable, required_options,
 )  # fmt: skip
 _OF_TUNING: Mapping[str, tuned.Search] = {
     "value": tuned.other_value, "unset": tuned.must_be_unset, "missing": tuned.missing,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
@@ -14,7 +14,6 @@ from uenvtool.check.finders import FINDERS, Context
 from uenvtool.check.parts import OUTER, Found, Lines, Part, Source, at, lines_of
 from uenvtool.check.script import read_script
 from uenvtool.core.errors import Position
-from uenvtool.core.words import grouped
 from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
 
 IGNORE = "uenvtool: ignore"
@@ -78,12 +77,11 @@ def read_source(text: str, shown: str) -> Source:
 def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     """Return the flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
     source = context.source
-    index = grouped((part.kind, part) for part in source.parts)
     found = [
         (rule, hit)
         for rule in rules
         if not rule.for_ or rule.for_ & source.kinds
-        for hit in itertools.islice(_of_rule(rule, index, context), 1 if rule.once else None)
+        for hit in itertools.islice(_of_rule(rule, context), 1 if rule.once else None)
     ]
     lines = lines_of(source.text)
     ignored = _ignored(source.text)
@@ -107,7 +105,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
     line, column = lines(found.offset)
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
-    edits = found.edits or _edits(rule, found, context.source.text)
+    edits = found.edits or _edits(rule, found.offset, found.end, context.source.text)
     above = lines.line(line - 1) if line > 1 else ""
     is_meant = bool(_MEANT.search(text) or _MEANT.match(above)) and rule.severity == WARNING
     severity = rule.severity if holds and found.is_certain and not is_meant else HINT
@@ -161,13 +159,14 @@ def fixed(text: str, found: Iterable[Finding]) -> str:
     return "".join(new) + text[position:]
 
 
-def _edits(rule: Rule, found: Found, text: str) -> tuple[tuple[int, int, str], ...]:
+def _edits(rule: Rule, start: int, end: int, text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return what --fix changes from start to end."""
     if rule.edit is None:
         return ()
     edit = rule.edit
     return tuple(
-        (found.offset + match.start(), found.offset + match.end(), match.expand(edit.replace))
-        for match in edit.find.finditer(text[found.offset : found.end])
+        (start + match.start(), start + match.end(), match.expand(edit.replace))
+        for match in edit.find.finditer(text[start:end])
     )
 
 
@@ -180,31 +179,57 @@ def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) 
     return line.strip()
 
 
-def _of_rule(rule: Rule, index: Mapping[str, Sequence[Part]], context: Context) -> Iterator[Found]:
+def _of_rule(rule: Rule, context: Context) -> Iterator[Found]:
     if rule.when.terms and rule.when.holds(context.facts) is False:
         return
-    first = [next(_matching(look, index), None) for look in rule.with_]
-    if None in first or any(next(_matching(look, index), None) for look in rule.without):
+    first = [next(_matching(look, context), None) for look in rule.with_]
+    if None in first or any(next(_matching(look, context), None) for look in rule.without):
         return
     if rule.finder:
         yield from FINDERS[rule.finder](context)
     elif rule.missing:
-        if first[0] is not None and not any(next(_matching(look, index), None) for look in rule.missing):
+        if first[0] is not None and not any(next(_matching(look, context), None) for look in rule.missing):
             yield at(first[0])
     else:
-        parts = [(part, look) for look in rule.look for part in _matching(look, index)]
+        parts = [(part, look) for look in rule.look for part in _matching(look, context)]
         starts = sorted(part.offset for part, _ in parts)
-        yield from (_matched(part, look) for part, look in parts if not _holds_another(part, starts))
+        for part, look in parts:
+            if not _holds_another(part, starts):
+                yield _matched(part, look, rule, context)
 
 
-def _matched(part: Part, look: Look) -> Found:
-    """Return a part that was looked for; of a line the words."""
+def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Found:
+    """Return a part that was looked for: of a line the words, of raw text its first group."""
+    start, end = part.offset, part.end
     words = look.name.search(part.text) if part.kind == "line" else None
-    return Found(offset=part.offset + words.start(), end=part.offset + words.end()) if words else at(part)
+    raw = look.raw.search(context.source.text[start:end]) if look.raw else None
+    if words:
+        start, end = start + words.start(), start + words.end()
+    elif raw and raw.lastindex:
+        start, end = start + raw.start(1), start + raw.end(1)
+    facts = {"name": part.name, "text": part.text, "found": context.source.text[start:end]}
+    detail = look.detail.format_map({**context.facts_of(part), **facts}) if "{" in look.detail else look.detail
+    edits = _edits(rule, part.offset, part.end, context.source.text) if raw else ()
+    return Found(offset=start, end=end, detail=detail, fix=look.fix, edits=edits, is_certain=look.certain)
 
 
-def _matching(look: Look, index: Mapping[str, Sequence[Part]]) -> Iterator[Part]:
-    return (part for part in index.get(look.kind, ()) if look.matches(part.name, part.text, part.scope))
+def _matching(look: Look, context: Context) -> Iterator[Part]:
+    """Yield the parts that a rule looks for."""
+    if not all(next(_matching(one, context), None) for one in look.beside):
+        return
+    if any(next(_matching(one, context), None) for one in look.apart):
+        return
+    for part in context.parts(look.kind):
+        if (
+            look.matches(part.name, part.text)
+            and look.scope in ("", part.scope)
+            and part.exported >= look.exported
+            and part.literal >= look.literal
+            and not any(kind in look.outside for kind, _, _ in part.path)
+            and (look.raw is None or look.raw.search(context.source.text[part.offset : part.end]) is not None)
+            and (not look.when.terms or look.when.holds(context.facts_of(part)))
+        ):
+            yield part
 
 
 def _holds_another(part: Part, starts: Sequence[int]) -> bool:

@@ -60,11 +60,11 @@ class Command:
 class Part:
     """One part of a file.
 
-    kind: directive, sbatch, late, variable, command, last, entry or line, see knowledge/rule.py, or ignored: a comment
-    that was meant as an #SBATCH line. name: of the option, variable, command or key. text: its value, or the whole
-    command. offset, end: where it stands in the file's text. words: of a command. step: the offset of the command that
-    starts the step it runs in, -1 outside. path: the branches and loops around it. exported: what a variable's programs
-    see. literal: it stands in single quotes.
+    kind: directive, sbatch, late, variable, command, last, entry, syntax or line, see knowledge/rule.py, or ignored: a
+    comment that was meant as an #SBATCH line. name: of the option, variable, command or key. text: its value, or the
+    whole command. offset, end: where it stands in the file's text. words: of a command. step: the offset of the command
+    that starts the step it runs in, -1 outside. path: the branches and loops around it. exported: what a variable's
+    programs see. literal: it stands in single quotes.
     """
 
     kind: str
@@ -107,18 +107,17 @@ def at(part: Part, detail: str = "", fix: str = "") -> Found:
 class Source:
     """A file as it was read: its parts in order, and what is known of it.
 
-    shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses.
-    syntax: an error of the file's own language, as offset and message. given: the variables that it is started with,
-    as far as they are known. inner: scripts that it writes to submit them. foreign: the scheduler of directives that
-    are not looked at. carriage_returns: where a line of a script ends as on Windows. has_shebang: what runs the script
-    stands at the very start of the file; not looked at in a script that another one writes.
+    shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses. given: the variables
+    that it is started with, as far as they are known. inner: scripts that it writes to submit them. foreign: the
+    scheduler of directives that are not looked at. carriage_returns: where a line of a script ends as on Windows.
+    has_shebang: what runs the script stands at the very start of the file; not looked at in a script that another one
+    writes.
     """
 
     shown: str
     text: str
     parts: tuple[Part, ...]
     kinds: frozenset[str]
-    syntax: tuple[int, str] | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     inner: tuple[Source, ...] = ()
     foreign: str = ""

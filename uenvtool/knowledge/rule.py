@@ -16,15 +16,18 @@ from uenvtool.knowledge.pattern import Pattern
 ERROR, WARNING, HINT = "error", "warning", "hint"
 LEVELS = (ERROR, WARNING, HINT)
 """The worst first: the job fails or computes something else; it costs time or nodes; advice, shown with --all."""
-KINDS = ("directive", "sbatch", "late", "variable", "command", "entry", "line")
+KINDS = ("directive", "sbatch", "late", "variable", "command", "launch", "step", "entry", "syntax", "line")
 """The kinds of parts that a rule can look for; the schema describes them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """A pattern for the parts of a file: of one of KINDS.
+    """A pattern for the parts of a file: of one of KINDS, see the schema.
 
-    value: is found in the text of the part. unlike: is not found there. scope: batch, step, or empty for both.
+    value, unlike: are found in the text of the part, or not. scope: batch, step, or empty for both. raw: is found in
+    the text as the file has it. when: of the launch, or of the job. exported, literal: only such parts. outside: no
+    such block is around it. beside, apart: what else must be in the file, and what must not. detail, fix: what is said
+    of it. certain: False for a hint.
     """
 
     directive: Pattern | None = None
@@ -32,11 +35,24 @@ class Look:
     late: Pattern | None = None
     variable: Pattern | None = None
     command: Pattern | None = None
+    launch: Pattern | None = None
+    step: Pattern | None = None
     entry: Pattern | None = None
+    syntax: Pattern | None = None
     line: Pattern | None = None
     value: Pattern | None = None
     unlike: Pattern | None = None
     scope: str = ""
+    raw: Pattern | None = None
+    when: Condition = ALWAYS
+    exported: bool = False
+    literal: bool = False
+    outside: tuple[str, ...] = ()
+    beside: "tuple[Look, ...]" = ()
+    apart: "tuple[Look, ...]" = ()
+    detail: str = ""
+    fix: str = ""
+    certain: bool = True
     kind: str = field(init=False)
     name: Pattern = field(init=False)
 
@@ -45,12 +61,11 @@ class Look:
         object.__setattr__(self, "kind", kind)
         object.__setattr__(self, "name", getattr(self, kind) or Pattern(""))
 
-    def matches(self, name: str, text: str, scope: str) -> bool:
-        """Tell if a part of this kind is one that the rule looks for. A line is searched for the name."""
+    def matches(self, name: str, text: str) -> bool:
+        """Tell if a part of this kind has the name and text. A line is searched for the name."""
         found = self.name.search(text) if self.kind in ("line", "sbatch") else self.name.fullmatch(name)
         return (
             found is not None
-            and self.scope in ("", scope)
             and (self.value is None or self.value.search(text) is not None)
             and (self.unlike is None or self.unlike.search(text) is None)
         )
