@@ -170,6 +170,16 @@ def test_a_group_has_a_name_that_spack_reads_to_its_end(write: Write) -> None:
     assert any("my_tools" in definition for definition in main["definitions"])
 
 
+def test_a_package_that_another_provides_has_no_architecture_of_its_own(write: Write) -> None:
+    pins = "require: {blas: {provider: openblas}, openblas: {variants: threads=openmp}}\n"
+    write("recipes/mine/recipe.yaml", SMALL + pins)
+
+    packages = data(planned("mine", "clariden", "gh200"))["packages"]
+
+    assert packages["blas"]["require"] == ["openblas"]
+    assert packages["openblas"]["require"] == ["threads=openmp", "os=sles15 target=neoverse_v2"]
+
+
 def test_an_llvm_with_flang_has_fortran(write: Write) -> None:
     write("recipes/mine/recipe.yaml", SMALL.replace("groups:", "compiler: llvm@19.1.7 +clang +flang\ngroups:", 1))
 

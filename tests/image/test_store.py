@@ -242,7 +242,12 @@ def test_several_environments_share_a_store_and_keep_their_views_and_variables(
 ) -> None:
     manifest = environment.folder / "spack.yaml"
     manifest.write_text(manifest.read_text() + REPOS.format(pin="tag: v1"))
-    placed = together([read_installable(environment.folder), beside(environment, tmp_path / "libs")])
+    first, second = read_installable(environment.folder), beside(environment, tmp_path / "libs")
+    for one in (first, second):
+        (one.folder / "extra").mkdir()
+        for name in ("reframe.yaml", "of-the-site.yaml"):
+            (one.folder / "extra" / name).write_text(f"{one.view}: {{}}\n")
+    placed = together([read_installable(one.folder) for one in (first, second)])
     more = {ZLIB: ("zlib", "1.2"), "o" * 32: ("other", "1")}
     store = filled_store(tmp_path / "store", environment, when=1.0, more=more)
     (store / "env" / "._libs" / "def" / "lib").mkdir(parents=True)
@@ -269,6 +274,9 @@ def test_several_environments_share_a_store_and_keep_their_views_and_variables(
         "llvm": "llvm@19.1.7",
     }
     assert (folder / "meta" / "recipe" / "environments" / "libs" / "spack.lock").is_file()
+    assert sorted(os.listdir(folder / "meta")) == ["env.json", "extra", "recipe"]
+    extra = {file.name: file.read_text() for file in (folder / "meta" / "extra").glob("*.yaml")}
+    assert extra == {"reframe.yaml": "default: {}\nlibs: {}\n", "of-the-site.yaml": "default: {}\n"}
     assert (folder / SITE / "__pycache__" / f"six.{TAG}.pyc").is_file()
 
 

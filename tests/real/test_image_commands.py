@@ -226,6 +226,7 @@ def test_a_library_that_nobody_has_is_wrong_in_a_uenv(place: Path, cli: Cli) -> 
     assert (
         "lib/libouter.so needs libinner.so, which is neither in the image nor a library of every host" in alone.stderr
     )
+    assert "lies on a base" not in alone.stderr
     assert beside.code == 0, beside.stderr
 
 

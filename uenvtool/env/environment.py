@@ -61,9 +61,13 @@ class Preference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackageSettings:
-    """What the environment says of one package."""
+    """What the environment says of one package.
+
+    virtual: what provides it has the architecture, it has none itself.
+    """
 
     name: str
+    virtual: bool = False
     require: tuple[Constraint, ...] = ()
     preferred: Preference | None = None
     buildable: bool | None = None

@@ -20,6 +20,7 @@ from uenvtool.knowledge.tuning import EXPECTED, holding
 from uenvtool.knowledge.version import Version, Versions, versions
 
 UENV = "uenv"
+VIRTUAL = ("mpi", *LANGUAGES)
 OF_THE_COMPILER = ("gcc-runtime", "compiler-wrapper")
 """Packages that Spack makes of the compiler in use: a preference for another version is an error or has no effect."""
 
@@ -212,6 +213,7 @@ def _packages(
         settled = bool(pin and pin.version) or package.buildable is False
         yield PackageSettings(
             name=name,
+            virtual=name in VIRTUAL or bool(pin and pin.provider),
             require=tuple(require),
             preferred=None if settled else soft.get(name),
             buildable=package.buildable,

@@ -12,7 +12,7 @@ from uenvtool.core import quoting
 from uenvtool.core.errors import BadInput, Position
 from uenvtool.core.words import grouped
 from uenvtool.env.environment import REPOSITORY
-from uenvtool.env.folder import EXTRA as FOLDER_OF_EXTRA
+from uenvtool.env.folder import EXTRA
 from uenvtool.env.install import LOCAL, MODULE_FILES, POST_INSTALL, has_modules
 from uenvtool.env.installable import Installable, repos_of, texts_of
 from uenvtool.env.manifest import MANIFEST, REFRAME
@@ -61,12 +61,11 @@ def described(environments: Sequence[Installable], store: Path, folders: Mapping
 
 def _metadata(environments: Sequence[Installable]) -> dict[str, str]:
     """Return the files that environments have for `meta/extra`; what a site's tests find in the views is one file."""
-    extra = f"{FOLDER_OF_EXTRA}/"
-    found: dict[str, str] = {}
-    for name, text in (pair for one in environments for pair in one.texts.items() if pair[0].startswith(extra)):
-        is_one = name == f"{extra}{REFRAME}"
-        found[f"meta/{name}"] = found.get(f"meta/{name}", "") + text if is_one else found.get(f"meta/{name}", text)
-    return found
+    texts = {name: text for one in reversed(environments) for name, text in one.texts.items()}  # the first has its way
+    reframe = f"{EXTRA}/{REFRAME}"
+    if reframe in texts:
+        texts[reframe] = "".join(one.texts.get(reframe, "") for one in environments)
+    return {f"meta/{name}": text for name, text in texts.items() if name.startswith(f"{EXTRA}/")}
 
 
 def _repositories(environments: Sequence[Installable]) -> dict[str, Any]:

@@ -183,14 +183,13 @@ def _read(image: Path, scanner: BuildPathScanner) -> tuple[Contents, dict[bytes,
 
 
 def _read_batch(batch: Batch, scanner: BuildPathScanner) -> Iterator[tuple[bytes, _FileFacts]]:
-    whole, is_hinted = batch.content, scanner.hinted(batch.content)
     for name, start, end in batch.files:
-        content = whole[start:end]
+        content = batch.content[start:end]
         yield (
             name,
             _FileFacts(
                 hashlib.sha256(content).hexdigest(),
-                scanner.search(content) if is_hinted else "",
+                scanner.search(content),
                 elf.needs(content) if content.startswith(elf.MAGIC) else None,
                 content.startswith(ARCHIVE),
                 content if name == _ENV else b"",
