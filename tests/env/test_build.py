@@ -22,7 +22,7 @@ from uenvtool.core.files.generated import digest
 from uenvtool.env.output import clashes
 from uenvtool.env.program import Deviations, Spack, deviations
 from uenvtool.env.resolve import in_order
-from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.system import GitPin
 
 LOCK = in_order(
     json.dumps(

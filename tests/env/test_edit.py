@@ -19,7 +19,7 @@ from uenvtool.env.edit import edited
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.request import Changes
 from uenvtool.env.resolve import node_answers
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.system import load_system
 
 COMMENTED = """\

@@ -18,7 +18,7 @@ from uenvtool.env.plan import plan_environment
 from uenvtool.env.table import compared
 from uenvtool.image.build import install_options
 from uenvtool.image.request import ImageRequest
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.lock import Lock, Package
 from uenvtool.knowledge.system import load_system
 

@@ -13,7 +13,7 @@ from tests.conftest import SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.stackinator import render_recipe
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.system import load_system
 
 MINE = "extends: pytorch-2.9\ndescription: Mine.\n"

@@ -34,7 +34,7 @@ from uenvtool.env import manifest, stackinator
 from uenvtool.env.plan import plan_environment
 from uenvtool.job.make import planned
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import (
     COMPONENT,
     CONTAINER,

@@ -29,7 +29,7 @@ from uenvtool.env.request import STACKINATOR
 from uenvtool.job.make import job_files
 from uenvtool.job.make import planned as planned_job
 from uenvtool.job.request import JobRequest
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.settings import settings_for
 from uenvtool.knowledge.system import load_system
 

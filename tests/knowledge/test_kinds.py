@@ -129,7 +129,7 @@ def test_a_file_that_ships_and_was_changed_is_checked(
 
 def test_no_validator_is_loaded_for_files_that_ship() -> None:
     code = (
-        "import sys, uenvtool.knowledge.choice as k; k.load_recipe('pytorch-2.6'); print('jsonschema' in sys.modules)"
+        "import sys, uenvtool.knowledge.checks as k; k.load_recipe('pytorch-2.6'); print('jsonschema' in sys.modules)"
     )
 
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -8,9 +8,9 @@ import pytest
 
 from tests.conftest import SMALL, Cli, Write
 from uenvtool.core.errors import BadInput
-from uenvtool.knowledge.checks import coupled_pins
-from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.checks import coupled_pins, load_recipe
 from uenvtool.knowledge.locate import in_your_own
+from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.system import load_system
 
 

@@ -10,7 +10,7 @@ from tests.conftest import ROOT, SMALL, Cli, Write
 from tests.real.conftest import RealSpack
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.table import Match, compared
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock
 from uenvtool.knowledge.system import load_system
 

@@ -15,7 +15,7 @@ from tests.real.conftest import RealSpack
 from tests.support.project import ROOT
 from uenvtool.env.manifest import render, render_manifest
 from uenvtool.env.plan import plan_environment
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.load import is_abstract
 from uenvtool.knowledge.locate import available

@@ -20,8 +20,9 @@ from tests.support.project import ROOT
 from uenvtool.env.manifest import render_manifest
 from uenvtool.env.plan import plan_environment
 from uenvtool.env.resolve import SCRIPT
-from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.lock import Lock, read_lock, without_wrapper
+from uenvtool.knowledge.place import choose
 
 pytestmark = [pytest.mark.real, pytest.mark.build, pytest.mark.xdist_group("spack")]
 

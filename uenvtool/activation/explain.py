@@ -12,10 +12,10 @@ from uenvtool.core.words import grouped
 from uenvtool.knowledge.finding import finding_text, findings_named
 from uenvtool.knowledge.kinds import FINDINGS, RULES, TUNING
 from uenvtool.knowledge.load import skipped_file_notes
-from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.rule import rule_text, rules_named
 from uenvtool.knowledge.settings import Settings, known_facts, settings_for
 from uenvtool.knowledge.sources import load_sources
+from uenvtool.knowledge.system import recognised
 from uenvtool.knowledge.tuning import (
     AT_MOST,
     DEFAULT,

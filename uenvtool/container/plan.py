@@ -12,12 +12,11 @@ from uenvtool.container.request import ContainerRequest
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.component import OPTIONS, Component, ConditionalValue, Release, expanded, load_component
 from uenvtool.knowledge.condition import Facts
-from uenvtool.knowledge.container import Choice, Container, container_of, load_container
+from uenvtool.knowledge.container import ChosenComponent, Container, container_of, load_container
 from uenvtool.knowledge.kinds import COMPONENT
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.machine import on_this_machine
-from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.knowledge.place import on_this_machine
+from uenvtool.knowledge.system import System, load_system, recognised, this_system
 from uenvtool.venv.requirements import checked_names
 
 OUT = "/out"
@@ -292,7 +291,7 @@ def _append(name: str, components: Mapping[str, Component], order: list[str], pa
 
 def _stage(
     component: Component,
-    choice: Choice,
+    choice: ChosenComponent,
     order: Sequence[str],
     components: Mapping[str, Component],
     facts: Facts,

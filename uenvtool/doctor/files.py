@@ -21,8 +21,7 @@ from uenvtool.doctor.log.scan import Scanner, read_logs
 from uenvtool.doctor.log.verdict import examined, with_last_words
 from uenvtool.knowledge.finding import load_findings
 from uenvtool.knowledge.locate import shown
-from uenvtool.knowledge.recognise import recognised
-from uenvtool.knowledge.system import Bandwidth, load_system
+from uenvtool.knowledge.system import Bandwidth, load_system, recognised
 
 STANDARD_INPUT = Path("-")
 

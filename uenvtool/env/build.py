@@ -28,9 +28,10 @@ from uenvtool.env.program import (
 )
 from uenvtool.env.request import SPACK, STACKINATOR, BuildRequest
 from uenvtool.env.table import render_table
-from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.checks import load_recipe
 from uenvtool.knowledge.locate import data_root
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable, without_wrapper
+from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.version import Version
 
 HEADINGS = ("package", "version", "set in", "why")

@@ -36,6 +36,6 @@ def validate(
 ) -> int:
     """Check files: schema, spec syntax, names, versions that must go together."""
     from uenvtool.core import console
-    from uenvtool.knowledge import validate as work
+    from uenvtool.knowledge import catalogue as work
 
     return console.show(work.validate(files), as_json=json_)

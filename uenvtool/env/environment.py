@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from uenvtool.core.errors import Position
 from uenvtool.env.compilers import Compiler
-from uenvtool.knowledge.parts import Addition, GitPin
-from uenvtool.knowledge.recipe import Recipe, Variable, Vulnerability, Yanked
-from uenvtool.knowledge.system import External, NodeType, System
+from uenvtool.knowledge.recipe import Addition, Recipe, Variable, Vulnerability, Yanked
+from uenvtool.knowledge.system import External, GitPin, NodeType, System
 from uenvtool.knowledge.version import Versions
 
 NAMESPACE = "uenvtool"

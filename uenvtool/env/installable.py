@@ -19,7 +19,7 @@ from uenvtool.env.environment import REPOSITORY
 from uenvtool.env.folder import EXTRA, MODULES, PURPOSE
 from uenvtool.env.manifest import MANIFEST
 from uenvtool.knowledge.lock import LOCK, Lock, read_lock, require_installable
-from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.system import GitPin
 
 _NAME = re.compile(r"\w[\w.-]*")
 """A recipe's name. What a folder that somebody sent has in its place is none of a file's."""

@@ -9,9 +9,9 @@ from dataclasses import replace
 from uenvtool.core.errors import BadInput, Position, unknown
 from uenvtool.env.compilers import LANGUAGES, Compiler, having, plan_compilers
 from uenvtool.env.environment import Constraint, Environment, PackageSettings, Preference, Root, RootGroup
-from uenvtool.knowledge.checks import coupled_pins, load_tuning
-from uenvtool.knowledge.choice import choose, load_recipe
+from uenvtool.knowledge.checks import coupled_pins, load_recipe, load_tuning
 from uenvtool.knowledge.condition import Facts
+from uenvtool.knowledge.place import choose
 from uenvtool.knowledge.recipe import Pin, Recipe, RootSpec, Variable
 from uenvtool.knowledge.settings import recipe_facts
 from uenvtool.knowledge.spec import parse_spec

@@ -13,7 +13,7 @@ from textwrap import indent
 
 from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, ToolFailed, ToolMissing
-from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.system import GitPin
 from uenvtool.knowledge.version import Version
 
 OLDEST = Version("1.1")

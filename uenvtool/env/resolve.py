@@ -16,7 +16,7 @@ from uenvtool.env.output import explain_failure
 from uenvtool.env.program import Spack
 from uenvtool.env.runner import Runner, kept_output, prepared, user_cache
 from uenvtool.knowledge.lock import LOCK, Lock, parse_lock, require_installable
-from uenvtool.knowledge.machine import supports_target, this_operating_system, unknown_targets
+from uenvtool.knowledge.place import supports_target, this_operating_system, unknown_targets
 
 SCRIPT = Path(__file__).parent / "scripts" / "resolve_for_node.py"
 ANSWERS = "node.json"

@@ -9,8 +9,7 @@ from uenvtool.env.environment import Environment
 from uenvtool.env.manifest import header_lines
 from uenvtool.knowledge.condition import Condition, Facts
 from uenvtool.knowledge.lock import Lock
-from uenvtool.knowledge.published import Row
-from uenvtool.knowledge.recipe import Published
+from uenvtool.knowledge.published import Published, Row
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from uenvtool.image.programs import find_programs
 from uenvtool.image.read import LARGEST_TEXT, refuse_foreign
 from uenvtool.image.request import ImageRequest
 from uenvtool.image.store import image_tree
-from uenvtool.knowledge.parts import GitPin
+from uenvtool.knowledge.system import GitPin
 
 SCRATCH_BYTES = 1 << 30
 

@@ -14,8 +14,7 @@ from uenvtool.env.manifest import MANIFEST
 from uenvtool.image import contents
 from uenvtool.image.read import superblock
 from uenvtool.knowledge import yamltree
-from uenvtool.knowledge.checks import coupled_pins, version_requests
-from uenvtool.knowledge.choice import load_recipe
+from uenvtool.knowledge.checks import coupled_pins, load_recipe, version_requests
 from uenvtool.knowledge.locate import shown
 from uenvtool.knowledge.lock import LOCK, read_lock, require_installable
 from uenvtool.knowledge.published import load_published

@@ -21,12 +21,11 @@ from uenvtool.job.refusals import REGISTRY, Case, refusals
 from uenvtool.job.request import JobRequest
 from uenvtool.job.warnings import warnings
 from uenvtool.knowledge.jobs import RuntimeJob
-from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.recipe import Deployment, read_recipe
-from uenvtool.knowledge.recognise import recognised
 from uenvtool.knowledge.runtime import Runtime, all_runtimes, load_runtime
 from uenvtool.knowledge.settings import Settings, recipe_of_label, settings_for, settings_of
-from uenvtool.knowledge.system import System, load_system, this_system
+from uenvtool.knowledge.system import System, load_system, recognised, this_system
 from uenvtool.knowledge.tuning import TEMPORARY, Setting
 
 NCCL_TEST = ("all_reduce_perf", "-b", "8", "-e", "4G", "-f", "2", "-g", "1")

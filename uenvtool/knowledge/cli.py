@@ -15,7 +15,7 @@ def list_(
 ) -> int:
     """List recipes, containers, components, systems and tuning files: built-in ones and your own."""
     from uenvtool.core import console
-    from uenvtool.knowledge import list as command
+    from uenvtool.knowledge import catalogue as command
 
     return console.show(command.list_(kind), as_json=json_)
 
@@ -26,7 +26,7 @@ def show(
 ) -> int:
     """Show a recipe or system with all that it inherits, each value with its file and line."""
     from uenvtool.core import console
-    from uenvtool.knowledge import show as command
+    from uenvtool.knowledge import catalogue as command
 
     return console.show(command.show(name), as_json=json_)
 
@@ -78,6 +78,6 @@ def schema(
 ) -> int:
     """Print the JSON Schema of a kind of file."""
     from uenvtool.core import console
-    from uenvtool.knowledge import show as command
+    from uenvtool.knowledge import catalogue as command
 
     return console.show(command.schema(name))

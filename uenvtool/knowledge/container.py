@@ -39,7 +39,7 @@ class BaseImage:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Choice:
+class ChosenComponent:
     """A component at a version, and where it is named."""
 
     shorthand: ClassVar[str] = "version"
@@ -93,7 +93,7 @@ class Container:
     image: str = ""
     removes: Removal = field(default_factory=Removal)
     packages: DebianPackages = field(default_factory=DebianPackages)
-    components: tuple[Choice, ...] = ()
+    components: tuple[ChosenComponent, ...] = ()
     pip: tuple[str, ...] = ()
     tests: tuple[NodeTest, ...] = ()
     position: Position

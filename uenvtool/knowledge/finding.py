@@ -1,5 +1,7 @@
 """What doctor can find: lines of logs and conditions of a shell, each with its severity, reason and fix."""
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,8 +12,7 @@ from uenvtool.knowledge.bind import Binder, Key, Verbatim
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import FINDINGS
 from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, usable_files
-from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.pages import page_of
+from uenvtool.knowledge.locate import Location, locate, page_of
 from uenvtool.knowledge.pattern import Pattern, any_of
 
 BROKEN, SLOW, RISK, NOTE = "broken", "slow", "risk", "note"

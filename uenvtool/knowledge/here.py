@@ -14,7 +14,7 @@ from uenvtool.core import processes
 from uenvtool.core.errors import BadInput, Problem, unknown
 from uenvtool.knowledge.kinds import RUNTIME
 from uenvtool.knowledge.locate import available
-from uenvtool.knowledge.machine import this_operating_system, this_target
+from uenvtool.knowledge.place import this_operating_system, this_target
 from uenvtool.knowledge.system import Gpu
 from uenvtool.knowledge.yamltree import read, text
 
@@ -41,7 +41,7 @@ class SeenPartition:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class SeenSystem:
     """What a new system says of itself. guessed: the fields that nobody saw, with why they are so.
 
     glibc, gcc: the versions in /usr.
@@ -122,7 +122,7 @@ def known_gpus(model: str, count: int) -> Gpu | None:
     return Gpu(vendor=vendor, model=name.upper(), arch=entry["arch"], count=count, memory=memory)
 
 
-def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> Found:
+def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.environ) -> SeenSystem:
     """Return what this machine shows. run: gives what a program prints, empty if it is not there or fails."""
     ask = run or _printed
     listed = partitions(ask("sinfo", "-h", "-o", "%P|%D|%c|%m|%G"))
@@ -146,7 +146,7 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     if of_slurm and not here:
         guessed["gpu"] = "architecture and memory by the model's name in sinfo"
     seen = {"sinfo": listed, "nvidia-smi or rocminfo": here, "fi_info or ibv_devinfo": fabric, "programs": runtimes}
-    return Found(
+    return SeenSystem(
         fabric=fabric or "ethernet",
         runtimes=tuple(runtimes) or ("none",),
         scheduler="slurm" if listed else "none",
@@ -162,14 +162,14 @@ def look(run: Callable[..., str] | None = None, environ: Mapping[str, str] = os.
     )
 
 
-def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> Found | None:
+def from_options(*, here: bool, fabric: str, gpu: str, cores: int, runtimes: Sequence[str]) -> SeenSystem | None:
     """Return what a user asks a new system to say: what this machine shows, and over it what the options say.
 
     None if that is nothing. Raises BadInput for a network, GPUs or a runtime that nobody knows.
     """
     if not (here or fabric or gpu or cores or runtimes):
         return None
-    found = look() if here else Found(runtimes=("conda",), guessed=NOBODY_LOOKED)
+    found = look() if here else SeenSystem(runtimes=("conda",), guessed=NOBODY_LOOKED)
     model, _, count = gpu.partition(":")
     gpus = known_gpus(model, int(count)) if count.isdecimal() and int(count) else None
     known = available(RUNTIME)

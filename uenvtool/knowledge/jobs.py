@@ -1,5 +1,7 @@
 """What jobs need on a system: the `jobs` of its file."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar

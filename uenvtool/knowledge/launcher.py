@@ -1,5 +1,7 @@
 """Launchers: the programs that start the ranks of a node, as the files in `knowledge/launchers/` describe them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 
 from uenvtool.knowledge.bind import Binder, Verbatim

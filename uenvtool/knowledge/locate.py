@@ -11,9 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from uenvtool.core.errors import BadInput, Position, unknown
-from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
+from uenvtool.knowledge.kinds import FINDINGS, RECIPE, RULES, SYSTEM, TUNING, Kind
 from uenvtool.knowledge.yamltree import content
 
+SITE = "UENVTOOL_DOCS"
+"""The variable that names the address at which what `mkdocs build` makes lies; without it nothing has a page."""
+PAGES = {TUNING.shipped: "variables", RULES.shipped: "rules", FINDINGS.shipped: "findings"}
+"""The folders of the reference (tools/site) by those of the entries."""
+_ADDRESS = re.compile(r"https?://[!-~]+")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
 
 
@@ -166,3 +171,15 @@ def _below(folder: Path, logical: str, kind: Kind) -> Iterator[Location]:
         name = kind.name_of(path)
         if _NAME.match(name):  # another cannot be named, and must not stand in the way
             yield Location(name, path, f"{logical}/{path.relative_to(folder).as_posix()}")
+
+
+def page_of(name: str, file: str) -> str:
+    """Return the address of the page of a variable, rule or finding; empty where it has none.
+
+    file: where it stands. What is in a file of the user's own has no page.
+    """
+    top = os.environ.get(SITE, "")
+    if not _ADDRESS.fullmatch(top):
+        return ""
+    folder = os.path.dirname(os.path.relpath(file, data_root()))
+    return f"{top.rstrip('/')}/reference/{PAGES[folder]}/{name}.html" if folder in PAGES else ""

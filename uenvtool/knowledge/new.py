@@ -15,7 +15,7 @@ from uenvtool.core.filling import filled
 from uenvtool.core.result import Result
 from uenvtool.core.yamltext import comment, scalar
 from uenvtool.knowledge.checks import load_recipe
-from uenvtool.knowledge.here import Found
+from uenvtool.knowledge.here import SeenSystem
 from uenvtool.knowledge.kinds import RECIPE, SYSTEM, Kind
 from uenvtool.knowledge.locate import locate
 from uenvtool.knowledge.recipe import read_recipe
@@ -39,12 +39,12 @@ def new_recipe(name: str, extended: str | None = None) -> Result:
     return _written(RECIPE, name, lines, f"uenvtool build {name}")
 
 
-def new_system(name: str, extended: str | None = None, found: Found | None = None) -> Result:
+def new_system(name: str, extended: str | None = None, found: SeenSystem | None = None) -> Result:
     """Write `systems/NAME.yaml`. found: what is known of it, if it is not for the user to fill in.
 
     Raises BadInput for a name that is none, or is taken in this folder.
     """
-    lines = extending(SYSTEM, extended) if extended else _system_alone(found or Found())
+    lines = extending(SYSTEM, extended) if extended else _system_alone(found or SeenSystem())
     image = " --image IMAGE" if found and load_runtime(found.runtimes[0]).container else ""
     nodes = " --nodes 2" if found and found.scheduler != "none" else ""  # else it is this machine alone
     first = f"uenvtool job --system {name}{nodes}{image} -- python train.py" if found else ""
@@ -93,7 +93,7 @@ def _pin(pin: object, indent: int) -> list[str]:
     return [f"{' ' * indent}{name}: {scalar(value)}" for name, value in fields if value]
 
 
-def _system_alone(found: Found) -> list[str]:
+def _system_alone(found: SeenSystem) -> list[str]:
     *words, last = json.loads(schema_text(SYSTEM.name))["properties"]["fabric"]["enum"]
     gpus = found.gpus
     vendor = {"nvidia": ["cuda"], "amd": ["rocm"]}.get(gpus.vendor if gpus else "", [])
@@ -125,7 +125,7 @@ def _system_alone(found: Found) -> list[str]:
     return [line for one in lines for line in (*_guess(found, one), one)]
 
 
-def _guess(found: Found, line: str) -> list[str]:
+def _guess(found: SeenSystem, line: str) -> list[str]:
     """Return the mark above a value that nobody saw."""
     name = line.strip().partition(":")[0]
     indent = line[: len(line) - len(line.lstrip())]

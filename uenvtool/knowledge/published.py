@@ -1,6 +1,8 @@
 """A published table: the packages, with versions, that a uenv is known to contain."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from uenvtool.core.errors import Position
@@ -52,6 +54,36 @@ class PublishedTable:
     def versions_of(self) -> dict[str, list[str]]:
         """Return each Spack package with its published Spack versions, in the table's order."""
         return {package: [row.spack_version for row in rows] for package, rows in self.by_package().items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Difference:
+    """Why a package is not at its published version. prefer: the version to take instead, if any."""
+
+    shorthand: ClassVar[str] = "reason"
+    reason: str
+    prefer: str = ""
+    position: Position
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Absence:
+    """Why published packages are not in the environments of some systems."""
+
+    packages: tuple[str, ...]
+    reason: str
+    when: Condition = ALWAYS
+    position: Position
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Published:
+    """The published table that a recipe is compared with. prefer: whether its versions are soft pins."""
+
+    table: PublishedTable
+    prefer: bool = False
+    differences: dict[str, Difference] = field(default_factory=dict)
+    absent: tuple[Absence, ...] = ()
 
 
 def load_published(name: str) -> PublishedTable:

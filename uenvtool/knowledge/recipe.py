@@ -1,5 +1,7 @@
 """A recipe: the software of one uenv, by version."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -11,9 +13,9 @@ from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.load import package_of
 from uenvtool.knowledge.locate import Location, locate, shown
-from uenvtool.knowledge.parts import Addition, GitPin, additions_of, inside
-from uenvtool.knowledge.published import PublishedTable, load_published
+from uenvtool.knowledge.published import Published, PublishedTable, load_published
 from uenvtool.knowledge.spec import Spec
+from uenvtool.knowledge.system import GitPin
 from uenvtool.knowledge.version import Versions
 from uenvtool.knowledge.yamltree import Node, read
 
@@ -150,36 +152,6 @@ class Yanked:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Difference:
-    """Why a package is not at its published version. prefer: the version to take instead, if any."""
-
-    shorthand: ClassVar[str] = "reason"
-    reason: str
-    prefer: str = ""
-    position: Position
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Absence:
-    """Why published packages are not in the environments of some systems."""
-
-    packages: tuple[str, ...]
-    reason: str
-    when: Condition = ALWAYS
-    position: Position
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Published:
-    """The published table that a recipe is compared with. prefer: whether its versions are soft pins."""
-
-    table: PublishedTable
-    prefer: bool = False
-    differences: dict[str, Difference] = field(default_factory=dict)
-    absent: tuple[Absence, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ReFrame:
     """What a site's ReFrame tests find in a view. cc, cxx, ftn: the commands of the compilers."""
 
@@ -203,6 +175,24 @@ class Deployment:
     reframe: ReFrame = field(default_factory=ReFrame)
     post_install: str = ""
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """A file of the recipe's own that an environment gets a copy of: a Spack package that `builtin` lacks or has older.
+
+    path: the file on disk; target: its place below the packages folder of a repository.
+    """
+
+    target: str
+    path: Path
+
+    def text(self) -> str:
+        """Return the file's text. Raises BadInput if it cannot be read as text."""
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadInput(f"cannot read it: {error}", Position(shown(self.path)), "save it as UTF-8") from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -324,3 +314,33 @@ def _additions(binder: Binder) -> tuple[Addition, ...]:
     pinned = {package for package, node in children(tree, "require") if node.value is not None}
     dropped = {name.replace("-", "_") for name in binder.removed - named - pinned}
     return tuple(addition for addition in additions_of(folders) if addition.target.split("/")[0] not in dropped)
+
+
+def additions_of(folders: list[Path]) -> tuple[Addition, ...]:
+    """Return the package files below folders of additions; a file of an earlier folder hides that of a later one.
+
+    Raises BadInput for a link that leads out of its folder.
+    """
+    found: dict[str, Addition] = {}
+    for folder in reversed(folders):
+        for path in sorted(folder.rglob("*")):
+            if "__pycache__" in path.parts or not path.is_file():
+                continue
+            target = path.relative_to(folder).as_posix()
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise BadInput("leads out of the recipe's folder", Position(shown(path)), "copy the file into it")
+            found[target] = Addition(target, path)
+    return tuple(found[target] for target in sorted(found))
+
+
+def inside(folder: Path, node: Node) -> Path:
+    """Return the file that a path names within the folder of a recipe.
+
+    Raises BadInput if it leads out of the folder or is not there.
+    """
+    path = folder / str(node.value)
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise BadInput(f"{node.value!r} leads out of the recipe's folder", node.position, "copy the file into it")
+    if not path.is_file():
+        raise BadInput(f"{node.value!r} is not in the recipe's folder", node.position, f"it is looked for in {folder}")
+    return path

@@ -1,5 +1,7 @@
 """Rules of the check of batch scripts: where each looks, why it exists, what it costs, and how to mend it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,8 +11,7 @@ from uenvtool.knowledge.bind import Binder, Key
 from uenvtool.knowledge.condition import ALWAYS, Condition
 from uenvtool.knowledge.kinds import RULES
 from uenvtool.knowledge.load import duplicate_id_problems, entries_of_other_files, usable_files
-from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.pages import page_of
+from uenvtool.knowledge.locate import Location, locate, page_of
 from uenvtool.knowledge.pattern import Pattern
 
 ERROR, WARNING, HINT = "error", "warning", "hint"
@@ -48,8 +49,8 @@ class Look:
     exported: bool = False
     literal: bool = False
     outside: tuple[str, ...] = ()
-    beside: "tuple[Look, ...]" = ()
-    apart: "tuple[Look, ...]" = ()
+    beside: tuple[Look, ...] = ()
+    apart: tuple[Look, ...] = ()
     detail: str = ""
     fix: str = ""
     certain: bool = True

@@ -1,5 +1,7 @@
 """A runtime: how software is brought to a node, what shows that one is in it, and how it is used."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Literal
 

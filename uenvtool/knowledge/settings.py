@@ -13,12 +13,12 @@ from pathlib import Path
 
 from uenvtool.core.errors import BadInput, Problem, require_known, unknown
 from uenvtool.knowledge.checks import coupled_pins, load_tuning
-from uenvtool.knowledge.choice import system_name
 from uenvtool.knowledge.condition import Facts, Term
 from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import RECIPE
 from uenvtool.knowledge.locate import available, data_root
 from uenvtool.knowledge.lock import LOCK, read_lock
+from uenvtool.knowledge.place import system_name
 from uenvtool.knowledge.recipe import Recipe, read_recipe
 from uenvtool.knowledge.runtime import Runtime, known_images, load_runtime
 from uenvtool.knowledge.system import System, load_system, this_system

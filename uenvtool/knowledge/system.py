@@ -1,6 +1,11 @@
-"""A system: where software is built for and runs."""
+"""A system: where software is built for and runs; and which of them this machine is."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from uenvtool.core.errors import BadInput, Position, unknown
@@ -10,12 +15,10 @@ from uenvtool.knowledge.facts import SYSTEM_FACTS
 from uenvtool.knowledge.jobs import Jobs
 from uenvtool.knowledge.kinds import RUNTIME, SYSTEM, TUNING
 from uenvtool.knowledge.load import is_abstract, usable_files
-from uenvtool.knowledge.locate import Location, locate
-from uenvtool.knowledge.parts import GitPin
-from uenvtool.knowledge.recognise import Marker, recognised
+from uenvtool.knowledge.locate import Location, available, locate
 from uenvtool.knowledge.spec import Spec, parse_spec
 from uenvtool.knowledge.version import Version
-from uenvtool.knowledge.yamltree import Node, read
+from uenvtool.knowledge.yamltree import Node, read, text
 
 HOST = "host"
 """A value that stands for this machine's own: target, OS, compilers of the system `local`."""
@@ -142,6 +145,45 @@ class Scheduler:
     defaults: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """A sign that this machine is the system: a variable or a file's text."""
+
+    env: str = ""
+    file: str = ""
+    value: str = ""
+
+    def matches(self, environ: Mapping[str, str]) -> str | None:
+        """Return what was seen; None if it is not seen."""
+        if self.env:
+            found = environ.get(self.env)
+            seen = found is not None and self.value in ("", found)
+            return f"{self.env}={found}" if seen else None
+        try:
+            text = Path(self.file).read_text(encoding="utf-8", errors="replace").strip()
+        except OSError:
+            return None
+        return f"{self.file} says {self.value}" if text == self.value else None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GitPin:
+    """A git repository at a tag or commit.
+
+    paths: the folders of package repositories in it, if it does not list them itself.
+    """
+
+    url: str
+    tag: str | None = None
+    commit: str | None = None
+    paths: tuple[str, ...] = ()
+
+    @property
+    def revision(self) -> str:
+        """Return the tag, else the commit, else the default branch."""
+        return self.tag or self.commit or "HEAD"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class System:
     """A system with everything that it inherits.
@@ -231,3 +273,28 @@ def this_system() -> str:
         hint = f"name one with --system: {', '.join(concrete_systems())}"
         raise BadInput("unrecognised machine", hint=hint)
     return here[0]
+
+
+def recognised(environ: Mapping[str, str] = os.environ) -> tuple[str, str] | None:
+    """Return the system that this machine is, and the sign that it was recognised by; None if there is no sign.
+
+    Only each file's own markers are looked at: a system is not recognised by what it extends. A broken
+    file of the user's is passed over, so that the other systems can still be recognised.
+    """
+    for name, location in available(SYSTEM).items():
+        try:
+            found = list(markers(read(location.path, location.shown)))
+        except (BadInput, AttributeError, TypeError):
+            continue  # its problems are shown when somebody names it or validates it
+        for marker in found:
+            seen = marker.matches(environ)
+            if seen:
+                return name, seen
+    return None
+
+
+def markers(tree: Node) -> Iterator[Marker]:
+    """Yield the signs that a file names."""
+    node = tree.get("recognise")
+    for child in node.value if node else ():
+        yield Marker(text(child, "env"), text(child, "file"), text(child, "value"))

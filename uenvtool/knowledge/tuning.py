@@ -1,5 +1,7 @@
 """Tuning: which variables a fabric or runtime wants, with value, condition, policy, reason and source."""
 
+from __future__ import annotations
+
 import contextlib
 import functools
 import re
@@ -14,8 +16,7 @@ from uenvtool.knowledge.condition import ALWAYS, Condition, Facts, Term
 from uenvtool.knowledge.facts import FACTS, SOFTWARE
 from uenvtool.knowledge.kinds import TUNING
 from uenvtool.knowledge.load import usable_files
-from uenvtool.knowledge.locate import Location, available, locate
-from uenvtool.knowledge.pages import page_of
+from uenvtool.knowledge.locate import Location, available, locate, page_of
 from uenvtool.knowledge.pattern import Pattern
 from uenvtool.knowledge.sources import SOURCES, Source, source_nodes
 from uenvtool.knowledge.yamltree import Node

@@ -1,4 +1,4 @@
-"""This machine as a node type: its CPU target, operating system, compiler and tools, for the system `local`."""
+"""Where a command works: the system and node type that are named or seen, and this machine as one (`local`)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,75 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from uenvtool.core import processes
-from uenvtool.core.errors import Position, Problem, unknown
+from uenvtool.core.errors import BadInput, Position, Problem, unknown
 from uenvtool.knowledge.bind import children
+from uenvtool.knowledge.recipe import Recipe
 from uenvtool.knowledge.spec import parse_spec
-from uenvtool.knowledge.system import HOST, External, NodeType, System, SystemPackage
+from uenvtool.knowledge.system import (
+    HOST,
+    External,
+    NodeType,
+    System,
+    SystemPackage,
+    concrete_systems,
+    load_system,
+    recognised,
+)
 from uenvtool.knowledge.yamltree import Node
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The system and node type that a command works for, and why these."""
+
+    system: System
+    uarch: str
+    reason: str
+
+
+def choose(recipe: Recipe, system: str | None, uarch: str | None) -> Place:
+    """Return the system and node type for a recipe: the named, else the recognised, else the recipe's home.
+
+    Raises BadInput if the recipe does not support what was named.
+    """
+    name, reason = system_name(recipe, system, uarch)
+    chosen = on_this_machine(load_system(name))
+    supported = [node for node in chosen.nodes if recipe.supports(node)]
+    if uarch is None and supported:
+        return Place(chosen, supported[0], reason)
+    if uarch in supported:
+        return Place(chosen, uarch, reason)
+    if uarch is not None and uarch not in chosen.nodes:
+        raise BadInput([unknown(f"node type of {chosen.name}", uarch, chosen.nodes)])
+    wanted = uarch or ", ".join(chosen.nodes)
+    fitting = [name for name in concrete_systems() if any(map(recipe.supports, load_system(name).nodes))]
+    raise BadInput(
+        [
+            Problem(
+                f"{recipe.name} does not support {wanted} (system {chosen.name})",
+                recipe.tree.at(("uarchs",)).position,
+                f"it supports {', '.join(recipe.uarchs)}; add {wanted} to `uarchs` in a recipe that extends it"
+                + (f", or choose another system ({', '.join(fitting)})" if fitting else ""),
+            )
+        ]
+    )
+
+
+def system_name(recipe: Recipe, system: str | None, uarch: str | None) -> tuple[str, str]:
+    """Return the name of the system to work for, and why it is that one."""
+    if system is not None:
+        return system, "named with --system"
+    here = recognised()
+    if here is not None:
+        name, seen = here
+        nodes = load_system(name).nodes
+        if any(recipe.supports(node) and uarch in (None, node) for node in nodes):
+            return name, f"this machine is {name} ({seen})"
+    return recipe.home, f"the home of {recipe.name}; --system names another"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tool:
+class Program:
     """A program that Spack can take from the machine.
 
     arguments: those that make it print its version. pattern: matches all that it prints, with the
@@ -32,9 +92,9 @@ class Tool:
 
 
 TOOLS = (
-    Tool(package="gmake", program="make", arguments=("--version",), pattern=r"GNU Make (?P<version>[0-9.]+)\n.*"),
-    Tool(package="perl", program="perl", arguments=("-e", "printf '%vd', $^V"), pattern=r"(?P<version>[0-9.]+)"),
-    Tool(
+    Program(package="gmake", program="make", arguments=("--version",), pattern=r"GNU Make (?P<version>[0-9.]+)\n.*"),
+    Program(package="perl", program="perl", arguments=("-e", "printf '%vd', $^V"), pattern=r"(?P<version>[0-9.]+)"),
+    Program(
         package="python",
         program="python3",
         arguments=(
@@ -47,7 +107,7 @@ TOOLS = (
         pattern=r"(?P<version>[0-9.]+) (?P<prefix>/[^\n]*)\n",
     ),
 )
-GCC = Tool(package="gcc", program="gcc", arguments=("-dumpfullversion",), pattern=r"(?P<version>[0-9.]+)\n")
+GCC = Program(package="gcc", program="gcc", arguments=("-dumpfullversion",), pattern=r"(?P<version>[0-9.]+)\n")
 
 
 def on_this_machine(system: System) -> System:
@@ -125,7 +185,7 @@ def _libraries_and_tools() -> dict[str, SystemPackage]:
     return found
 
 
-def _answer(tool: Tool, program: str | None) -> tuple[str, str] | None:
+def _answer(tool: Program, program: str | None) -> tuple[str, str] | None:
     """Return the version and the prefix of a program; None if it is not what is needed."""
     answer = processes.run([program, *tool.arguments]) if program else None
     match = re.fullmatch(tool.pattern, answer.stdout, re.DOTALL) if answer and answer.code == 0 else None

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from uenvtool.knowledge.machine import on_this_machine
+from uenvtool.knowledge.place import on_this_machine
 from uenvtool.knowledge.system import SystemPackage, load_system
 
 Program = Callable[[str, str], Path]
