@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from uenvtool.check.parts import Command, Path
+from uenvtool.check.parts import Path, ShellCommand
 
 IF, LOOP, CASE, GROUP, FUNCTION, SUBSHELL, AND = "if", "loop", "case", "group", "function", "subshell", "and"
 _OPENS = {"if": IF, "while": LOOP, "until": LOOP, "for": LOOP, "select": LOOP, "case": CASE}
@@ -25,7 +25,7 @@ class Blocks:
         self._defines = False
         self._pattern = False  # the words up to `)` are a pattern of `case`
 
-    def place(self, command: Command, end: str, offset: int) -> bool:
+    def place(self, command: ShellCommand, end: str, offset: int) -> bool:
         """Take the keywords off a command and say where it stands. False if what is left is no command.
 
         end: what ends it, at the offset.
@@ -48,7 +48,7 @@ class Blocks:
             self._pattern |= end.startswith(";;")
         return is_command
 
-    def _keywords(self, command: Command) -> bool:
+    def _keywords(self, command: ShellCommand) -> bool:
         """Open and close blocks as the leading words say, and take these off; tell if a command is left."""
         taken = 0
         while taken < len(command.words):

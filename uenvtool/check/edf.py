@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from uenvtool.check.parts import Part, Source
+from uenvtool.check.parts import CheckedFile, Part
 
 _LINE = re.compile(r"^[ \t]*(?:\[(?P<table>[^\]\n]+)\]|(?P<key>[\w.\"-]+)[ \t]*=[ \t]*)", re.MULTILINE)
 _STRING = re.compile(r"\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
 _BARE = re.compile(r"[^\s#,\]][^#\n]*")
 
 
-def read_edf(text: str, shown: str) -> Source:
+def read_edf(text: str, shown: str) -> CheckedFile:
     """Return the entries of an EDF: each key with its table, each item of a list."""
-    return Source(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=frozenset({"edf", "ce"}))
+    return CheckedFile(shown=shown, text=text, parts=(*_syntax(text), *_entries(text)), kinds=frozenset({"edf", "ce"}))
 
 
 def _entries(text: str) -> Iterator[Part]:

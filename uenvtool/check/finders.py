@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from uenvtool.check import tuned
+from uenvtool.check.context import Context
 from uenvtool.check.launch import (
-    MANY,
     PYTHON,
     Launch,
-    Shape,
-    job_shape,
-    launches,
-    options,
+    on_several_nodes,
 )
 from uenvtool.check.launchers import PYTHON_NAME, STARTERS, TORCHRUN, alone, behind_python, has_unknown, launchers
 from uenvtool.check.launchers import option as option_of
-from uenvtool.check.parts import BATCH, OUTER, STEP, Found, Part, Source, at
+from uenvtool.check.parts import BATCH, OUTER, STEP, Hit, Part, at
 from uenvtool.check.script import BYTE_ORDER_MARK
-from uenvtool.check.values import Values
-from uenvtool.core.words import grouped
-from uenvtool.knowledge.condition import Facts
 
 _QUIET = re.compile(
     r"export|echo|printf|set|shopt|ulimit|umask|cd|mkdir|module|ml|date|hostname|source|\.|declare|local"
@@ -38,111 +31,9 @@ _LOCAL_RANKS = re.compile(r"\blocal_?rank[ \t]*=[ \t]*(\w+)", re.IGNORECASE)
 _USES_ALL_GPUS = re.compile(
     r"DataParallel\(|device_map|vllm|tensor_parallel|jax|tensorflow|mp\.spawn|\bray\b|multiprocessing|Accelerator\(|devices="
 )
-_OF_TASK = r"SLURM_(PROCID|LOCALID|NODEID)\b"
-_ARGUMENT = re.compile(r"[\w.-]+\.py")
 
 
-@dataclass(eq=False)
-class Context:
-    """A file, and what is worked out about it once for all rules.
-
-    knowledge: gives the tuning for it. facts: the version of Slurm, and whether a node runs one job. read: gives the
-    text of a file that it names, or nothing. has_folder: tells if there is one. required: the options that jobs of
-    the system need.
-    """
-
-    source: Source
-    knowledge: tuned.Knowledge
-    facts: Facts
-    read: Callable[[str], str] = lambda _name: ""
-    required: Sequence[str] = ()
-    has_folder: Callable[[str], bool] = lambda _name: False
-
-    @functools.cached_property
-    def launches(self) -> tuple[Launch, ...]:
-        """Return every program that computes."""
-        return tuple(launches(self.source))
-
-    @functools.cached_property
-    def values(self) -> Values:
-        """Return the variables that have one value."""
-        return Values(self.source)
-
-    @functools.cached_property
-    def shape(self) -> Shape:
-        """Return what the job asks for."""
-        return job_shape(self.source, self.values)
-
-    @functools.cached_property
-    def commands(self) -> tuple[Part, ...]:
-        """Return the commands of the file and of its steps."""
-        return tuple(self.source.of("command"))
-
-    def parts(self, kind: str) -> Sequence[Part]:
-        """Return the parts of a kind, see `knowledge/rule.py`."""
-        return self._by_kind.get(kind, ())
-
-    def facts_of(self, part: Part) -> Facts:
-        """Return what the conditions of a rule can ask of a launch, or else of the job; None for what is not known."""
-        launch = self._launch_at.get(part.offset)
-        shape = launch.shape if launch else self.shape
-        nodes, tasks, gpus = shape.nodes, shape.tasks, shape.gpus
-        ranks = launch.ranks if launch else None
-        numbers = {
-            "nodes": nodes if launch is None or on_several_nodes(launch) else 1,
-            "tasks": tasks,
-            "gpus": gpus,
-            "ranks": ranks,
-            "without_gpu": max(ranks - gpus, 0) if gpus and ranks and ranks != MANY else None,
-            "total": nodes * tasks if nodes and tasks else None,
-        }
-        return {
-            **{name: None if number is None else str(number) for name, number in numbers.items()},
-            "starter": launch.step.name if launch and launch.step else None,
-            "started": "one rank for each GPU" if ranks == MANY else f"{ranks} ranks",
-        }
-
-    @functools.cached_property
-    def _launch_at(self) -> Mapping[int, Launch]:
-        of_steps = {launch.step.offset: launch for launch in reversed(self.launches) if launch.step}
-        return {**of_steps, **{launch.part.offset: launch for launch in self.launches}}
-
-    @functools.cached_property
-    def _by_kind(self) -> Mapping[str, Sequence[Part]]:
-        steps = {launch.step.offset: launch.step for launch in self.launches if launch.step}
-        own = [(step, options(step.words[1:])[0]) for step in steps.values()]
-        parts = [
-            *self.source.parts,
-            *(
-                replace(launch.part, kind="launch", name=launch.program, text=" ".join(launch.words))
-                for launch in self.launches
-            ),
-            *(
-                replace(step, kind="step", text=" ".join(f"--{name}={value}" for name, value in found.items()))
-                for step, found in own
-            ),
-        ]
-        return grouped((part.kind, part) for part in parts)
-
-    def program(self, launch: Launch) -> tuple[str, str]:
-        """Return the Python file that a launch starts, and its text where it is at hand."""
-        name = next((word for word in launch.words[1:] if _ARGUMENT.fullmatch(word.rpartition("/")[2])), "")
-        return name, self.read(name) if name else ""
-
-    def mentions(self, *words: str) -> bool:
-        """Tell if one of the words stands in the file, outside comments."""
-        return any(word in part.text for part in self.source.of("line") for word in words)
-
-    def keeps_exit_code(self) -> bool:
-        """Tell if the script does something about the exit code of its commands."""
-        return (
-            any(part.name == "set" and re.search(r"\s-[a-zA-Z]*e|errexit", part.text) for part in self.commands)
-            or any(part.name == "trap" and re.search(r"EXIT|ERR\b", part.text) for part in self.commands)
-            or self.mentions("$?", "PIPESTATUS", "||", "$status", "${status", "$rc", "${rc", "$EXIT", "${EXIT")
-        )
-
-
-def fixed_port(context: Context) -> Iterator[Found]:
+def fixed_port(context: Context) -> Iterator[Hit]:
     """Yield rendezvous ports that are the same in each job, where jobs can share a node."""
     picks_its_own = [any("standalone" in word for word in launch.words) for launch in context.launches]
     if picks_its_own and all(picks_its_own):
@@ -155,7 +46,7 @@ def fixed_port(context: Context) -> Iterator[Found]:
             if number and (part.name.upper() == "MASTER_PORT" or part.name in used):
                 is_told = True
                 fixed = f"{part.name}=$((10000 + SLURM_JOB_ID % 20000))"
-                yield Found(offset=part.offset, end=part.end, fix=fixed)
+                yield Hit(offset=part.offset, end=part.end, fix=fixed)
     for part in context.commands:
         named = re.search(r"\$\{MASTER_PORT:=(\d+)\}", part.text) if part.name == ":" else None
         if named:
@@ -169,11 +60,10 @@ def fixed_port(context: Context) -> Iterator[Found]:
                 if begin < 0 and is_told:  # it came by a variable
                     continue
                 place = (begin, begin + len(value)) if begin >= 0 else (launch.part.offset, launch.part.end)
-                yield Found(offset=place[0], end=place[1], fix=f"{number[1] or ''}$((10000 + SLURM_JOB_ID % 20000))")
+                yield Hit(offset=place[0], end=place[1], fix=f"{number[1] or ''}$((10000 + SLURM_JOB_ID % 20000))")
 
 
-def _first_node_only(context: Context) -> Iterator[Found]:
-    """Yield launchers for several nodes that run on the first node alone."""
+def _first_node_only(context: Context) -> Iterator[Hit]:
     for launch in context.launches:
         several = (context.shape.nodes or 1) > 1
         if launch.step is not None or launch.program == PYTHON or not several or "slurm" not in context.source.kinds:
@@ -195,7 +85,7 @@ def _first_node_only(context: Context) -> Iterator[Found]:
         )
 
 
-def node_alone(context: Context) -> Iterator[Found]:
+def node_alone(context: Context) -> Iterator[Hit]:
     """Yield launchers on several nodes without the address of the others, and leaders that are each node itself."""
     yield from _first_node_only(context)
     for launch in context.launches:
@@ -226,12 +116,7 @@ _OWN_ON_EACH = re.compile(
 )
 
 
-def on_several_nodes(launch: Launch) -> bool:
-    """Tell if what starts a program starts it on several nodes."""
-    return launch.step is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
-
-
-def ends_at_once(context: Context) -> Iterator[Found]:
+def ends_at_once(context: Context) -> Iterator[Hit]:
     """Yield a step in the background that the end of the script ends."""
     last = max((_outer(launch).offset for launch in context.launches if _outer(launch).scope == BATCH), default=-1)
     for launch in context.launches:
@@ -243,7 +128,7 @@ def ends_at_once(context: Context) -> Iterator[Found]:
                 return
 
 
-def one_gpu_for_all(context: Context) -> Iterator[Found]:
+def one_gpu_for_all(context: Context) -> Iterator[Hit]:
     """Yield a GPU that the batch script names for all ranks of a node."""
     several = [launch for launch in context.launches if launch.step is not None and (launch.shape.tasks or 1) > 1]
     for part in context.source.of("variable") if several else ():
@@ -260,7 +145,7 @@ _DEVICES = re.compile("(CUDA|HIP|ROCR)_VISIBLE_DEVICES")
 _ONE_DEVICE = re.compile(r"\d|\$\{?SLURM_(LOCALID|PROCID)\}?")
 
 
-def idle_gpus(context: Context) -> Iterator[Found]:
+def idle_gpus(context: Context) -> Iterator[Hit]:
     """Yield one process on a node with several GPUs, where its program shows that it takes one, as torchrun's do."""
     for launch in context.launches:
         shape = launch.shape
@@ -275,7 +160,7 @@ def idle_gpus(context: Context) -> Iterator[Found]:
             yield at(launch.part, f"{shape.gpus} GPUs a node, and one process")
 
 
-def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
+def local_rank_of_one_gpu(context: Context) -> Iterator[Hit]:
     """Yield programs that take the GPU of their local rank where each task sees one GPU alone."""
     for launch in context.launches:
         shape = launch.shape
@@ -289,7 +174,7 @@ def local_rank_of_one_gpu(context: Context) -> Iterator[Found]:
             yield at(launch.part, f"{file} has {' '.join(found[0].split())[:40]}")
 
 
-def lost_exit_code(context: Context) -> Iterator[Found]:
+def lost_exit_code(context: Context) -> Iterator[Hit]:
     """Yield what loses the exit code of training: the last command of a script, `wait`, or a pipe."""
     if "slurm" in context.source.kinds:
         yield from _last_command(context)
@@ -297,7 +182,7 @@ def lost_exit_code(context: Context) -> Iterator[Found]:
     yield from _piped_launch(context)
 
 
-def _last_command(context: Context) -> Iterator[Found]:
+def _last_command(context: Context) -> Iterator[Hit]:
     """Yield the last command of a script, if it runs after training whatever training did."""
     last = next(context.source.of("last"), None)
     trained = [
@@ -324,7 +209,7 @@ def _outer(launch: Launch) -> Part:
     return launch.step or launch.part
 
 
-def _bare_wait(context: Context) -> Iterator[Found]:
+def _bare_wait(context: Context) -> Iterator[Hit]:
     """Yield `wait` without a process, behind programs in the background."""
     waits = [part for part in context.commands if part.name == "wait" and part.scope == BATCH]
     started = [other for other in context.launches if _outer(other).background and other.part.scope == BATCH]
@@ -335,7 +220,7 @@ def _bare_wait(context: Context) -> Iterator[Found]:
             yield at(part, "wait without a process forgets it", 'pid=$! behind the program, and then wait "$pid"')
 
 
-def _piped_launch(context: Context) -> Iterator[Found]:
+def _piped_launch(context: Context) -> Iterator[Hit]:
     """Yield `tee` behind a program that computes, where the pipe's exit code is that of tee."""
     fails = any(part.name == "set" and "pipefail" in part.text for part in context.commands)
     if fails or context.mentions("PIPESTATUS"):
@@ -349,7 +234,7 @@ def _piped_launch(context: Context) -> Iterator[Found]:
             before[part.step] = part.offset
 
 
-def late_options(context: Context) -> Iterator[Found]:
+def late_options(context: Context) -> Iterator[Hit]:
     """Yield options of #SBATCH lines behind the first command, one finding a block of lines."""
     text = context.source.text
     first = min((part.offset for part in context.commands), default=0)
@@ -357,7 +242,7 @@ def late_options(context: Context) -> Iterator[Found]:
     block: list[Part] = []
     for part in [*context.source.of("late"), None]:
         if block and (part is None or text.count("\n", block[-1].offset, part.offset) > 1):
-            yield Found(offset=block[0].offset, end=block[0].end, edits=_moved(context, block, above))
+            yield Hit(offset=block[0].offset, end=block[0].end, edits=_moved(context, block, above))
             block = []
         block += [part] if part else []
 
@@ -373,7 +258,7 @@ def _moved(context: Context, block: Sequence[Part], above: int) -> tuple[tuple[i
     return ((above, above, moved), *((start, end, "") for start, end in lines))
 
 
-def no_shebang(context: Context) -> Iterator[Found]:
+def no_shebang(context: Context) -> Iterator[Hit]:
     """Yield the start of a file with #SBATCH lines that does not say what runs it.
 
     Where no line says so, it can be a part that another file begins.
@@ -385,13 +270,13 @@ def no_shebang(context: Context) -> Iterator[Found]:
     detail = "a byte order mark stands before it" if is_behind_mark else ""
     edits = ((0, 1, ""),) if is_behind_mark else ()
     is_certain = _SHEBANG.search(text) is not None
-    yield Found(offset=0, end=max(text.find("\n"), 1), detail=detail, edits=edits, is_certain=is_certain)
+    yield Hit(offset=0, end=max(text.find("\n"), 1), detail=detail, edits=edits, is_certain=is_certain)
 
 
 _SHEBANG = re.compile(rf"^[\s{BYTE_ORDER_MARK}]*#[ \t]*![ \t]*/", re.MULTILINE)
 
 
-def options_as_comments(context: Context) -> Iterator[Found]:
+def options_as_comments(context: Context) -> Iterator[Hit]:
     """Yield #SBATCH lines that are comments to sbatch.
 
     Behind a blank they always are; with one behind the `#` it can be a way to switch an option off beside others.
@@ -401,19 +286,19 @@ def options_as_comments(context: Context) -> Iterator[Found]:
     if lines:
         detail = f"{len(lines)} lines" if len(lines) > 1 else ""
         edits = tuple((part.offset, context.source.text.find("SBATCH", part.offset), "#") for part in lines)
-        yield Found(offset=lines[0].offset, end=lines[0].end, detail=detail, edits=edits)
+        yield Hit(offset=lines[0].offset, end=lines[0].end, detail=detail, edits=edits)
 
 
-def dos_line_ends(context: Context) -> Iterator[Found]:
+def dos_line_ends(context: Context) -> Iterator[Hit]:
     """Yield the first line of those that end as on Windows, with all of their ends."""
     returns = context.source.carriage_returns
     if returns:
         start = context.source.text.rfind("\n", 0, returns[0]) + 1
         edits = tuple((place, place + 1, "") for place in returns)
-        yield Found(offset=start, end=returns[0], detail=f"{len(returns)} of them", edits=edits)
+        yield Hit(offset=start, end=returns[0], detail=f"{len(returns)} of them", edits=edits)
 
 
-def output_folders(context: Context) -> Iterator[Found]:
+def output_folders(context: Context) -> Iterator[Hit]:
     """Yield folders of the job's output that Slurm does not make, one finding a folder."""
     submits = any(part.name == "sbatch" and re.search(r"\$\{?(0|BASH_SOURCE)", part.text) for part in context.commands)
     if submits and any(part.name == "mkdir" for part in context.commands):  # when it is started by hand
@@ -431,7 +316,7 @@ def output_folders(context: Context) -> Iterator[Found]:
             yield at(part, fix=", ".join(filter(None, (renamed, made))))
 
 
-def rank_variable(context: Context) -> Iterator[Found]:
+def rank_variable(context: Context) -> Iterator[Hit]:
     """Yield RANK, LOCAL_RANK and WORLD_SIZE from a number that counts something else in this job."""
     yield from _world_size(context)
     nodes, tasks = context.shape.nodes or 1, context.shape.tasks or 1
@@ -444,7 +329,7 @@ def rank_variable(context: Context) -> Iterator[Found]:
             yield at(part)
 
 
-def _world_size(context: Context) -> Iterator[Found]:
+def _world_size(context: Context) -> Iterator[Hit]:
     """Yield a WORLD_SIZE that is not the number of tasks, where these are known and no launcher sets its own."""
     shape = context.shape
     tasks = shape.nodes * shape.tasks if shape.nodes and shape.tasks else None
@@ -462,7 +347,7 @@ def _world_size(context: Context) -> Iterator[Found]:
                 yield at(part, f"it is {number}, and srun starts {tasks}")
 
 
-def required_options(context: Context) -> Iterator[Found]:
+def required_options(context: Context) -> Iterator[Hit]:
     """Yield options that jobs of the system that was named need."""
     first = next(context.source.of("directive"), None)
     for name in context.required:
@@ -470,11 +355,11 @@ def required_options(context: Context) -> Iterator[Found]:
             yield at(first, f"--{name}", f"#SBATCH --{name}=NAME")
 
 
-Finder = Callable[[Context], Iterator[Found]]
+Finder = Callable[[Context], Iterator[Hit]]
 
 
 def _of_tuning(search: tuned.Search) -> Finder:
-    def find(context: Context) -> Iterator[Found]:
+    def find(context: Context) -> Iterator[Hit]:
         settings = context.knowledge()
         is_known = settings is not None and "fabric" in settings.known
         for found in search(context.source, context.knowledge):

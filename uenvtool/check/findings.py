@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
+from uenvtool.check.context import Context
 from uenvtool.check.edf import read_edf
-from uenvtool.check.finders import FINDERS, Context
-from uenvtool.check.parts import OUTER, Found, Lines, Part, Source, at, lines_of
+from uenvtool.check.finders import FINDERS
+from uenvtool.check.parts import OUTER, CheckedFile, Hit, Lines, Part, at, lines_of
 from uenvtool.check.script import read_script
 from uenvtool.core.errors import Position
 from uenvtool.knowledge.rule import HINT, WARNING, Look, Rule
@@ -26,7 +27,7 @@ HIDDEN = "********"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
+class Flaw:
     """A flaw at its place.
 
     severity: the rule's, or that of a hint where it is not known if the rule holds. detail: what was found there, if
@@ -67,14 +68,14 @@ class Finding:
         }
 
 
-def read_source(text: str, shown: str) -> Source:
+def read_source(text: str, shown: str) -> CheckedFile:
     """Return a file as an EDF if it is named `.toml` or is of that form, else as a batch script."""
     looks_like_edf = not text.startswith("#!") and "#SBATCH" not in text and _EDF.search(text) is not None
     is_edf = PurePath(shown).suffix == ".toml" or looks_like_edf
     return read_edf(text.replace("\r\n", "\n"), shown) if is_edf else read_script(text, shown)
 
 
-def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
+def findings(context: Context, rules: Iterable[Rule]) -> list[Flaw]:
     """Return the flaws of a file in its order. What a comment `# uenvtool: ignore=RULE` is beside is left out."""
     source = context.source
     found = [
@@ -89,7 +90,7 @@ def findings(context: Context, rules: Iterable[Rule]) -> list[Finding]:
     return [hit for hit in _apart(shown) if not {hit.rule.id, "all"} & ignored.get(hit.position.line, set())]
 
 
-def _apart(found: Iterable[Finding]) -> list[Finding]:
+def _apart(found: Iterable[Flaw]) -> list[Flaw]:
     """Return the findings in the order of the file; of those of one rule at one place the first."""
     ends: dict[tuple[str, int], int] = {}
     kept = []
@@ -101,7 +102,7 @@ def _apart(found: Iterable[Finding]) -> list[Finding]:
     return kept
 
 
-def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Finding:
+def _finding(rule: Rule, found: Hit, lines: Lines, context: Context) -> Flaw:
     line, column = lines(found.offset)
     text = lines.line(line)
     holds = rule.when.holds(context.facts) if rule.when.terms else True
@@ -111,7 +112,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
     severity = rule.severity if holds and found.is_certain and not is_meant else HINT
     edited = _edited_line(context.source.text, edits, found.offset) if edits and not rule.secret else ""
     fix = edited if edited not in ("", text.strip()) else found.fix or rule.fix
-    return Finding(
+    return Flaw(
         rule=rule,
         severity=severity,
         position=Position(context.source.shown, line, column),
@@ -123,7 +124,7 @@ def _finding(rule: Rule, found: Found, lines: Lines, context: Context) -> Findin
     )
 
 
-def secrets(text: str, found: Iterable[Finding]) -> set[str]:
+def secrets(text: str, found: Iterable[Flaw]) -> set[str]:
     """Return the secrets of a file that the findings name: the value of `NAME=VALUE`, or the last word."""
     lines = lines_of(text)
     marked = [lines.line(hit.position.line)[hit.position.column - 1 :][: hit.width] for hit in found if hit.rule.secret]
@@ -138,7 +139,7 @@ def without(hidden: Iterable[str], text: str) -> str:
     return text
 
 
-def without_secrets(text: str, found: Iterable[Finding]) -> list[Finding]:
+def without_secrets(text: str, found: Iterable[Flaw]) -> list[Flaw]:
     """Return the findings of a file with its secrets hidden."""
     found = list(found)
     hidden = secrets(text, found)
@@ -148,7 +149,7 @@ def without_secrets(text: str, found: Iterable[Finding]) -> list[Finding]:
     ]
 
 
-def fixed(text: str, found: Iterable[Finding]) -> str:
+def fixed(text: str, found: Iterable[Flaw]) -> str:
     """Return a script with the edits of its findings; of edits that overlap the first counts."""
     position = 0
     new: list[str] = []
@@ -160,7 +161,6 @@ def fixed(text: str, found: Iterable[Finding]) -> str:
 
 
 def _edits(rule: Rule, start: int, end: int, text: str) -> tuple[tuple[int, int, str], ...]:
-    """Return what --fix changes from start to end."""
     if rule.edit is None:
         return ()
     edit = rule.edit
@@ -179,7 +179,7 @@ def _edited_line(text: str, edits: Sequence[tuple[int, int, str]], offset: int) 
     return line.strip()
 
 
-def _of_rule(rule: Rule, context: Context) -> Iterator[Found]:
+def _of_rule(rule: Rule, context: Context) -> Iterator[Hit]:
     if rule.when.terms and rule.when.holds(context.facts) is False:
         return
     first = [next(_matching(look, context), None) for look in rule.with_]
@@ -198,7 +198,7 @@ def _of_rule(rule: Rule, context: Context) -> Iterator[Found]:
                 yield _matched(part, look, rule, context)
 
 
-def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Found:
+def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Hit:
     """Return a part that was looked for: of a line the words, of raw text its first group."""
     start, end = part.offset, part.end
     words = look.name.search(part.text) if part.kind == "line" else None
@@ -210,11 +210,10 @@ def _matched(part: Part, look: Look, rule: Rule, context: Context) -> Found:
     facts = {"name": part.name, "text": part.text, "found": context.source.text[start:end]}
     detail = look.detail.format_map({**context.facts_of(part), **facts}) if "{" in look.detail else look.detail
     edits = _edits(rule, part.offset, part.end, context.source.text) if raw else ()
-    return Found(offset=start, end=end, detail=detail, fix=look.fix, edits=edits, is_certain=look.certain)
+    return Hit(offset=start, end=end, detail=detail, fix=look.fix, edits=edits, is_certain=look.certain)
 
 
 def _matching(look: Look, context: Context) -> Iterator[Part]:
-    """Yield the parts that a rule looks for."""
     if not all(next(_matching(one, context), None) for one in look.beside):
         return
     if any(next(_matching(one, context), None) for one in look.apart):

@@ -16,7 +16,7 @@ from uenvtool.check.launchers import (
     launchers,
     option,
 )
-from uenvtool.check.parts import OUTER, Part, Source
+from uenvtool.check.parts import OUTER, CheckedFile, Part
 from uenvtool.check.script import SHORT_OPTIONS
 from uenvtool.check.values import Values
 
@@ -68,6 +68,11 @@ class Launch:
     nodes: int | None
 
 
+def on_several_nodes(launch: Launch) -> bool:
+    """Tell if what starts a program starts it on several nodes."""
+    return launch.step is not None and (launch.shape.nodes or 1) > 1 and launch.shape.requested.get("ntasks") != "1"
+
+
 def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
     """Return the options of srun at the start of its words, by their long names, and the index of what it runs."""
     found: dict[str, str] = {}
@@ -92,7 +97,7 @@ def options(words: Sequence[str]) -> tuple[dict[str, str], int]:
     return found, i
 
 
-def job_shape(source: Source, values: Values) -> Shape:
+def job_shape(source: CheckedFile, values: Values) -> Shape:
     """Return what the #SBATCH lines ask for."""
     requested = {part.name: part.text for part in source.of("directive")}
     shape = _shape(requested, {}, values)
@@ -138,7 +143,7 @@ def _gpus(requested: Mapping[str, str], nodes: int | None, values: Values) -> in
     return total // nodes if total and nodes and total % nodes == 0 else None
 
 
-def launches(source: Source) -> Iterator[Launch]:
+def launches(source: CheckedFile) -> Iterator[Launch]:
     """Yield every program that computes, in the order of the file."""
     values = Values(source)
     job = job_shape(source, values)

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from uenvtool.check.finders import Context
-from uenvtool.check.findings import Finding, findings, fixed, read_source, secrets, without, without_secrets
-from uenvtool.check.parts import Source
+from uenvtool.check.context import Context
+from uenvtool.check.findings import Flaw, findings, fixed, read_source, secrets, without, without_secrets
+from uenvtool.check.parts import CheckedFile
 from uenvtool.check.request import CheckRequest
 from uenvtool.check.show import difference, report, summary
 from uenvtool.core.errors import BadInput, ExitCode, Position, require_known
@@ -33,13 +33,13 @@ MAX_TRAINING_BYTES = 2_000_000
 """A training program is not longer; what is longer is not read."""
 
 
-def check(request: CheckRequest) -> Result:
+def check_files(request: CheckRequest) -> Result:
     """Give the flaws of the files. The exit code is NO if one is an error or a warning.
 
     Raises BadInput for a file that cannot be read or is no text, and for a rule that does not exist.
     """
     rules = _selected(request.select)
-    found: list[Finding] = []
+    found: list[Flaw] = []
     changes: list[str] = []
     warnings: list[str] = []
     for file in request.files:
@@ -73,7 +73,7 @@ def _selected(names: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rule for name, rule in rules.items() if not wanted or name in wanted)
 
 
-def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, str] | None = None) -> list[Finding]:
+def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, str] | None = None) -> list[Flaw]:
     """Return every flaw of a batch script or EDF. name: its name in messages. system: the one that it is for.
 
     given: the variables that it is started with, which it need not set.
@@ -82,7 +82,7 @@ def flaws(text: str, name: str, system: str | None = None, given: Mapping[str, s
     return without_secrets(text, _flaws(source, load_rules().values(), system))
 
 
-def _flaws(source: Source, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Finding]:
+def _flaws(source: CheckedFile, rules: Iterable[Rule], system: str | None, folder: Path | None = None) -> list[Flaw]:
     """Return the flaws of a file and of the scripts within it. system: as in `flaws`."""
     context = Context(
         source,
@@ -131,7 +131,7 @@ def _beside(folder: Path, name: str) -> str:
 _system = functools.cache(load_system)
 
 
-def _settings(system: str | None, source: Source) -> Settings | None:
+def _settings(system: str | None, source: CheckedFile) -> Settings | None:
     """Return the settings for a file: of the system, or of what all systems with its runtime agree in."""
     runtime = runtime_of(source)
     systems = _systems(system, runtime)
@@ -164,7 +164,7 @@ def _systems(system: str | None, runtime: str | None) -> tuple[System, ...]:
     return (_system(system),) if system else _with_runtime(runtime) if runtime else ()
 
 
-def _scheduler(system: str | None, source: Source) -> Facts:
+def _scheduler(system: str | None, source: CheckedFile) -> Facts:
     """Return the version of Slurm, and whether nodes run one job each, if the systems of a file have the same."""
     systems = _systems(system, runtime_of(source))
     packages = [found.packages["slurm"] for found in systems if "slurm" in found.packages]
@@ -179,7 +179,7 @@ def _scheduler(system: str | None, source: Source) -> Facts:
     return {**slurm, "exclusive": "yes" if is_exclusive else None}
 
 
-def _netstack(source: Source, system: System | None) -> str | None:
+def _netstack(source: CheckedFile, system: System | None) -> str | None:
     """Return where the Container Engine's hook of an EDF takes the network stack from; None if there is no hook."""
     entries = {part.name: part.text for part in source.of("entry")}
     if entries.get("annotations.com.hooks.aws_ofi_nccl.enabled") != "true":
@@ -200,17 +200,17 @@ def _with_runtime(runtime: str) -> tuple[System, ...]:
     return tuple(system for system in found if runtime in system.runtimes)
 
 
-def runtime_of(source: Source) -> str | None:
+def runtime_of(source: CheckedFile) -> str | None:
     """Return the runtime that a script shows; None if it shows none."""
     return next((name for name in RUNTIMES if name in source.kinds), None)
 
 
-def recipe_of(source: Source) -> str | None:
+def recipe_of(source: CheckedFile) -> str | None:
     """Return the recipe of the uenv that a script loads, as it was made for it or by the label, if it is known."""
     return source.recipe if source.recipe in available(RECIPE) else recipe_of_label(source.uenv)
 
 
-def _versions(source: Source, system: System) -> Facts:
+def _versions(source: CheckedFile, system: System) -> Facts:
     """Return the versions in the uenv that a script loads, if its recipe is known."""
     name = recipe_of(source)
     return facts_of(read_recipe(name), system, next(iter(system.nodes))) if name else {}

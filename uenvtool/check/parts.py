@@ -39,7 +39,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(slots=True, eq=False, repr=False)
-class Command:
+class ShellCommand:
     """Words between two ends.
 
     words: the pieces of each word. spellings: each word as its command gets it. pipe: it reads from a pipe.
@@ -83,7 +83,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class Hit:
     """What a search found: where it stands, and what is to be said of it.
 
     detail: what was found, if its text alone does not say it. fix: in place of the rule's. edits: offset, end and
@@ -98,13 +98,13 @@ class Found:
     is_certain: bool = True
 
 
-def at(part: Part, detail: str = "", fix: str = "") -> Found:
+def at(part: Part, detail: str = "", fix: str = "") -> Hit:
     """Return a part as what was found."""
-    return Found(offset=part.offset, end=part.end, detail=detail, fix=fix)
+    return Hit(offset=part.offset, end=part.end, detail=detail, fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class CheckedFile:
     """A file as it was read: its parts in order, and what is known of it.
 
     shown: how messages name the file. kinds: script or edf, slurm, and the runtimes that it uses. given: the variables
@@ -119,7 +119,7 @@ class Source:
     parts: tuple[Part, ...]
     kinds: frozenset[str]
     given: Mapping[str, str] = field(default_factory=dict)
-    inner: tuple[Source, ...] = ()
+    inner: tuple[CheckedFile, ...] = ()
     foreign: str = ""
     carriage_returns: tuple[int, ...] = ()
     has_shebang: bool = True

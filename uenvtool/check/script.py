@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from uenvtool.check.parts import BATCH, STEP, Command, Part, Path, Piece, Source
+from uenvtool.check.parts import BATCH, STEP, CheckedFile, Part, Path, Piece, ShellCommand
 from uenvtool.check.words import body, commands
 
 SHORT_OPTIONS = {
@@ -42,7 +42,7 @@ _DEEPEST = 4
 """More shells within shells than these are not read."""
 
 
-def read_script(text: str, shown: str) -> Source:
+def read_script(text: str, shown: str) -> CheckedFile:
     """Return the parts of a batch script, in the order of the file, and the scripts that it writes to submit them."""
     returns = [found.start() for found in re.finditer("\r\n", text)]
     dropped = [*returns, *([0] if text.startswith(BYTE_ORDER_MARK) else [])]
@@ -51,7 +51,7 @@ def read_script(text: str, shown: str) -> Source:
     return dataclasses.replace(source, carriage_returns=tuple(returns), has_shebang=text.startswith("#!"))
 
 
-def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source:
+def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> CheckedFile:
     written = list(commands(text))
     heredocs = [piece for command in written for piece in _scripts(text, command)]
     parts = [part for command in written for part in _command(text, offsets, Where(), 0, command)]
@@ -64,7 +64,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source
         parts.append(dataclasses.replace(max(top, key=lambda part: part.offset), kind="last"))
     parts.sort(key=lambda part: part.offset)
     foreign = _FOREIGN.search(own)
-    return Source(
+    return CheckedFile(
         shown=shown,
         text=whole,
         parts=tuple(_with_exports(parts)),
@@ -74,7 +74,7 @@ def _source(text: str, offsets: Sequence[int], whole: str, shown: str) -> Source
     )
 
 
-def _scripts(text: str, command: Command) -> Iterator[Piece]:
+def _scripts(text: str, command: ShellCommand) -> Iterator[Piece]:
     """Yield the batch scripts that a command writes: its heredoc, or a text in quotes."""
     quoted = (piece for word in command.words for piece in word if piece.kind in ("single", "double"))
     for piece in (*quoted, *([command.body] if command.body else [])):
@@ -82,7 +82,7 @@ def _scripts(text: str, command: Command) -> Iterator[Piece]:
             yield piece
 
 
-def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> Source:
+def _written_script(text: str, piece: Piece, offsets: Sequence[int], whole: str, shown: str) -> CheckedFile:
     if piece.kind == "quoted":
         return _source(text[piece.start : piece.end], offsets[piece.start : piece.end], whole, shown)
     kind = "double" if piece.kind == "heredoc" else piece.kind
@@ -132,7 +132,6 @@ def _named(option: re.Match[str]) -> tuple[str, str]:
 
 
 def _lines(text: str, offsets: Sequence[int]) -> Iterator[Part]:
-    """Yield the lines that are no comments, without the comments at their ends."""
     for line in re.finditer(r"^[ \t]*([^#\s].*)", text, re.MULTILINE):
         words = line[1].partition(" #")[0]
         start = line.start(1)
@@ -158,7 +157,7 @@ class Where(NamedTuple):
     path: Path = ()
 
 
-def _command(text: str, offsets: Sequence[int], around: Where, depth: int, command: Command) -> Iterator[Part]:
+def _command(text: str, offsets: Sequence[int], around: Where, depth: int, command: ShellCommand) -> Iterator[Part]:
     words = command.words
     spellings = command.spellings
     places = [(offsets[word[0].start], offsets[word[-1].end - 1] + 1) for word in words]

@@ -6,7 +6,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from uenvtool.check.findings import Finding
+from uenvtool.check.findings import Flaw
 from uenvtool.core.result import Line
 from uenvtool.core.words import wrapped
 from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
@@ -14,7 +14,7 @@ from uenvtool.knowledge.rule import ERROR, HINT, LEVELS, WARNING
 COLOURS = {ERROR: "red", WARNING: "yellow", HINT: "blue"}
 
 
-def report(found: Sequence[Finding], width: int, *, changes: Sequence[str] = ()) -> Iterator[Line]:
+def report(found: Sequence[Flaw], width: int, *, changes: Sequence[str] = ()) -> Iterator[Line]:
     """Yield the findings as lines for a terminal of that width; 0: for a pipe, one line each. changes: stand first."""
     for change in filter(None, changes):
         yield from ([(line, "")] for line in [*change.splitlines(), ""])
@@ -27,8 +27,7 @@ def report(found: Sequence[Finding], width: int, *, changes: Sequence[str] = ())
             yield [(f"{start} {finding.sentence}; fix: {finding.fix}", "")]
 
 
-def _block(finding: Finding, width: int) -> Iterator[Line]:
-    """Yield one finding: its place, the sentence, the script's line with carets, and the fix."""
+def _block(finding: Flaw, width: int) -> Iterator[Line]:
     colour = COLOURS[finding.severity]
     yield [(f"{finding.position}: ", "bold"), (f"{finding.severity}[{finding.rule.id}]", colour, finding.rule.page)]
     yield from ([(line, "")] for line in wrapped(finding.sentence, width, "  ", "  "))
@@ -43,7 +42,7 @@ def _block(finding: Finding, width: int) -> Iterator[Line]:
     yield from ([(line, "")] for line in rest)
 
 
-def _window(finding: Finding, width: int) -> tuple[str, int, int]:
+def _window(finding: Flaw, width: int) -> tuple[str, int, int]:
     line = finding.line.expandtabs(1)
     indent = len(line) - len(line.lstrip())
     start = finding.position.column - 1
@@ -54,7 +53,7 @@ def _window(finding: Finding, width: int) -> tuple[str, int, int]:
     return shown, start - cut, max(min(finding.width, len(shown) - (start - cut)), 1)
 
 
-def summary(found: Sequence[Finding], files: int, everything: bool) -> str:
+def summary(found: Sequence[Flaw], files: int, everything: bool) -> str:
     """Return how many of each severity there are, and what can be done about them."""
     count = Counter(finding.severity for finding in found)
     shown = [f"{count[level]} {level}{'s' if count[level] > 1 else ''}" for level in LEVELS[:2] if count[level]]

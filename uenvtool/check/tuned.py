@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from uenvtool.check.launch import job_shape
-from uenvtool.check.parts import OUTER, Found, Part, Source, at
+from uenvtool.check.parts import OUTER, CheckedFile, Hit, Part, at
 from uenvtool.check.values import Values
 from uenvtool.core.words import grouped, listed
 from uenvtool.knowledge.settings import ConditionalSetting, Settings
@@ -15,13 +15,13 @@ from uenvtool.knowledge.tuning import AT_MOST, DEFAULT, REQUIRED, UNSET, applica
 
 Knowledge = Callable[[], "Settings | None"]
 """Gives the settings for the file that is checked; None if nothing tells its runtime. It is called by every search."""
-Search = Callable[[Source, Knowledge], Iterator[Found]]
+Search = Callable[[CheckedFile, Knowledge], Iterator[Hit]]
 """Gives what is wrong."""
 LEVELS = {"0": "LOC", "1": "PIX", "2": "PXB", "3": "PHB", "4": "SYS", "5": "SYS"}
 """What the old numbers of NCCL's levels of distance stand for (nccl, src/graph/paths.cc, levelsOldToNew)."""
 
 
-def other_value(source: Source, knowledge: Knowledge) -> Iterator[Found]:
+def other_value(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield variables whose value is none that holds here."""
     tuned = knowledge()
     variables = {variable.name: variable for variable in tuned.tuning.variables} if tuned else {}
@@ -47,7 +47,7 @@ def other_value(source: Source, knowledge: Knowledge) -> Iterator[Found]:
                 yield at(part, f"{part.name}={part.text} of the view is over {limit.value}: {limit.reason}")
 
 
-def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[Found]:
+def must_be_unset(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield variables that must not be set here."""
     for part, possible in _tuned_parts(source, knowledge):
         for candidate in possible:
@@ -55,7 +55,7 @@ def must_be_unset(source: Source, knowledge: Knowledge) -> Iterator[Found]:
                 yield at(part, f"{part.name}: {candidate.setting.reason}")
 
 
-def conflicting(source: Source, knowledge: Knowledge) -> Iterator[Found]:
+def conflicting(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield variables beside one that they must not be set beside."""
     names = {_plain(part.name) for part in _set_parts(source)}
     for part, possible in _tuned_parts(source, knowledge):
@@ -65,7 +65,7 @@ def conflicting(source: Source, knowledge: Knowledge) -> Iterator[Found]:
                     yield at(part, f"{part.name} beside {other}")
 
 
-def unguarded(source: Source, knowledge: Knowledge) -> Iterator[Found]:
+def unguarded(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield dangers that none of the ways out keeps away, where the file is, or may be, for such a place."""
     tuned = knowledge()
     if tuned is None:
@@ -91,14 +91,14 @@ def _default(value: str) -> str:
     return found[1] if found else value
 
 
-def _names_runtime(source: Source) -> Part:
+def _names_runtime(source: CheckedFile) -> Part:
     """Return where a file names what it runs in: its image, or the command of its container."""
     kinds = {("directive", "uenv"), ("entry", "image"), ("command", "apptainer"), ("command", "singularity")}
     named = (part for part in source.parts if (part.kind, part.name) in kinds)
     return next(named, Part(kind="line", name="", text="", offset=0, end=1))
 
 
-def needed(source: Source, knowledge: Knowledge) -> Iterator[Found]:
+def needed(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield values that need an option of the job that it lacks, whatever the version that they are for."""
     options = [part.text for part in source.parts if part.kind == "directive" or part.name == "srun"]
     tuned = knowledge()
@@ -109,7 +109,7 @@ def needed(source: Source, knowledge: Knowledge) -> Iterator[Found]:
             yield at(part, f"{part.name}={part.text} needs {need.hint}")
 
 
-def _given(source: Source, tuned: Settings) -> dict[str, str]:
+def _given(source: CheckedFile, tuned: Settings) -> dict[str, str]:
     """Return what others set for a file: the view of a published uenv, the image of an EDF, its hook."""
     views = {name: known.view_of for name, known in load_sources().items() if known.view_of}
     view = next((name for name, label in views.items() if source.uenv.startswith(label)), "")
@@ -118,13 +118,12 @@ def _given(source: Source, tuned: Settings) -> dict[str, str]:
 
 
 def _set_by_others(tuned: Settings) -> dict[str, str]:
-    """Return what an image or a hook sets, with its text."""
     theirs = {name for name, found in tuned.tuning.sets.items() if found.set_by}
     held = (setting for setting in holding(tuned.tuning.settings, tuned.known) if setting.together in theirs)
     return {setting.name: setting.value for setting in held if setting.value is not None}
 
 
-def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
+def _given_parts(source: CheckedFile, tuned: Settings | None) -> Iterator[Part]:
     """Yield what a view, a hook or an image sets and the file does not, as if it stood where the file names that."""
     own = {_plain(part.name) for part in _set_parts(source)}
     named = _names_runtime(source)
@@ -133,7 +132,7 @@ def _given_parts(source: Source, tuned: Settings | None) -> Iterator[Part]:
             yield Part(kind="variable", name=name, text=value, offset=named.offset, end=named.end)
 
 
-def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
+def missing(source: CheckedFile, knowledge: Knowledge) -> Iterator[Hit]:
     """Yield the settings that hold in any case and that nothing here makes: the network's, and those that must be."""
     named = next(source.of("directive", "uenv"), None)
     tuned = knowledge() if named else None
@@ -155,7 +154,7 @@ def missing(source: Source, knowledge: Knowledge) -> Iterator[Found]:
         yield at(named, listed(lacking, 3))
 
 
-def _tuned_parts(source: Source, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
+def _tuned_parts(source: CheckedFile, knowledge: Knowledge) -> Iterator[tuple[Part, list[ConditionalSetting]]]:
     parts = [part for part in _set_parts(source) if "$" not in part.text and OUTER not in part.text]
     tuned = knowledge() if parts else None
     if tuned is None or len(tuned.runtimes) != 1:
@@ -170,7 +169,7 @@ def _by_name(tuned: Settings) -> Mapping[str, list[ConditionalSetting]]:
     return grouped((possible.setting.name, possible) for possible in tuned.settings)
 
 
-def _set_parts(source: Source) -> Iterator[Part]:
+def _set_parts(source: CheckedFile) -> Iterator[Part]:
     for part in source.parts:
         if part.kind == "variable" or (part.kind == "entry" and part.name.startswith("env.")):
             yield part

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from uenvtool.check.parts import OUTER, Source
+from uenvtool.check.parts import OUTER, CheckedFile
 from uenvtool.core.words import grouped
 
 _NAME = re.compile(r"\$\{?([A-Za-z_]\w*)(?::?[-=]([^}]*))?\}?")
@@ -16,7 +16,7 @@ _ALL = re.compile(r"\$\{([A-Za-z_]\w*)(?:\[[@*]\])?\}|\$([A-Za-z_]\w*)")
 class Values:
     """The variables of a script that have one value."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: CheckedFile) -> None:
         found = grouped((part.name, part.text) for part in source.of("variable"))
         self._one = {name: texts[0] for name, texts in found.items() if len(set(texts)) == 1}
         self.known: dict[str, int | None] = {}

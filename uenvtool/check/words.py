@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from uenvtool.check.blocks import Blocks
-from uenvtool.check.parts import OUTER, Command, Piece
+from uenvtool.check.parts import OUTER, Piece, ShellCommand
 
 _TOKEN = re.compile(
     r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
@@ -40,14 +40,14 @@ _OPENING["("] = _OPENING["$("] = ("(", "$(", "${", '"', "`")
 _CLOSING = {'"': '"', "(": ")", "$(": ")", "${": "}", "`": "`"}
 
 
-def commands(text: str) -> Iterator[Command]:
+def commands(text: str) -> Iterator[ShellCommand]:
     """Yield the commands of a text in order; comments, redirections and the patterns of `case` are left out."""
     position = 0
     blocks = Blocks()
-    here = Command()
+    here = ShellCommand()
     word: list[Piece] | None = None
     skips = False  # the next word is the file of a redirection
-    heredocs: list[tuple[re.Match[str], Command]] = []
+    heredocs: list[tuple[re.Match[str], ShellCommand]] = []
     while position < len(text):
         if word is None and text[position] == "#":
             position = _line_end(text, position)
@@ -69,7 +69,7 @@ def commands(text: str) -> Iterator[Command]:
             here.piped, here.background = found[0] in ("|", "|&"), kind == "amp"
             if _is_placed(text, here, blocks, found[0], start):
                 yield here
-            here, word, skips = Command(pipe=here.piped), None, False
+            here, word, skips = ShellCommand(pipe=here.piped), None, False
             if found[0] == "\n":
                 position = _past_heredocs(text, position, heredocs)
         else:
@@ -86,13 +86,13 @@ def commands(text: str) -> Iterator[Command]:
         yield here
 
 
-def _is_placed(text: str, command: Command, blocks: Blocks, end: str, offset: int) -> bool:
+def _is_placed(text: str, command: ShellCommand, blocks: Blocks, end: str, offset: int) -> bool:
     """Spell the words and say where the command stands; tell if it is one."""
     command.spellings = [spelling(text, word) for word in command.words]
     return blocks.place(command, end, offset)
 
 
-def _array_or_arithmetic(text: str, start: int, here: Command, word: list[Piece] | None) -> int:
+def _array_or_arithmetic(text: str, start: int, here: ShellCommand, word: list[Piece] | None) -> int:
     """Return the offset behind the list of `name=(...)` or behind `((...))` that starts here; 0 if neither does."""
     if text[start] != "(":
         return 0
@@ -168,7 +168,7 @@ def _line_end(text: str, position: int) -> int:
     return len(text) if found < 0 else found
 
 
-def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str], Command]]) -> int:
+def _past_heredocs(text: str, position: int, heredocs: list[tuple[re.Match[str], ShellCommand]]) -> int:
     """Give each heredoc that starts here its body; the offset behind them."""
     for mark, command in heredocs:
         ended = re.compile(rf"^\t*{re.escape(mark['mark'])}$", re.MULTILINE).search(text, position)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from uenvtool.check.findings import read_source
 from uenvtool.check.lint import flaws, recipe_of, runtime_of
-from uenvtool.check.parts import Source
+from uenvtool.check.parts import CheckedFile
 from uenvtool.check.script import options_of
 from uenvtool.core.errors import BadInput
 from uenvtool.doctor.files import examine_files
@@ -108,7 +108,7 @@ def _image(options: Mapping[str, str]) -> str:
     return next((options[name] for name in IMAGES if options.get(name)), "")
 
 
-def _variables(environ: Mapping[str, str], script: Source | None) -> dict[str, str]:
+def _variables(environ: Mapping[str, str], script: CheckedFile | None) -> dict[str, str]:
     """Return what a job set for its network: what was there before stays where the script gives a default."""
     found = {name: value for name, value in environ.items() if SAME.fullmatch(name)}
     for part in script.parts if script else ():
@@ -118,7 +118,7 @@ def _variables(environ: Mapping[str, str], script: Source | None) -> dict[str, s
     return {name: without_secrets(found[name]) for name in sorted(found)}
 
 
-def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, str]]:
+def _options(record: JobRecord, script: CheckedFile | None) -> Iterator[tuple[str, str]]:
     """Yield the options that the job was submitted with; of two the last counts, as it does for sbatch."""
     for part in script.parts if script else ():
         if part.kind == "directive":
@@ -131,7 +131,7 @@ def _options(record: JobRecord, script: Source | None) -> Iterator[tuple[str, st
         yield "network", record.facts["Network"]
 
 
-def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str]) -> Iterator[str]:
+def _outputs(record: JobRecord, script: CheckedFile | None, options: Mapping[str, str]) -> Iterator[str]:
     named = [record.facts[name] for name in ("StdOut", "StdErr") if name in record.facts]
     named = named or [options[name] for name in ("output", "error") if options.get(name)]
     yield from output_paths(named, record.facts)
@@ -140,7 +140,7 @@ def _outputs(record: JobRecord, script: Source | None, options: Mapping[str, str
     yield from output_paths(patterns, record.facts) if patterns else ()
 
 
-def _dumps(record: JobRecord, script: Source | None) -> Iterator[Path]:
+def _dumps(record: JobRecord, script: CheckedFile | None) -> Iterator[Path]:
     """Yield what the flight recorders wrote, where the script or the variables of the job name a place for it."""
     own = {part.name: part.text for part in script.parts if part.kind == "variable"} if script else {}
     own = {"PWD": ".", "SLURM_SUBMIT_DIR": ".", **own}
@@ -175,7 +175,12 @@ def _flaws(record: JobRecord, system: str | None, known: Collection[str]) -> Ite
 
 
 def _tuned(
-    environ: Mapping[str, str], script: Source | None, *, system: str | None, runtime: str | None, recipe: str | None
+    environ: Mapping[str, str],
+    script: CheckedFile | None,
+    *,
+    system: str | None,
+    runtime: str | None,
+    recipe: str | None,
 ) -> tuple[Tuned | None, str]:
     """Return the tuning for a job, or why there is none. A job runs where Slurm is asked, if nothing names the system.
 
@@ -194,7 +199,7 @@ def _tuned(
 
 
 def _environment_faults(
-    environ: Mapping[str, str], script: Source | None, tuned: Tuned | None, options: Mapping[str, str]
+    environ: Mapping[str, str], script: CheckedFile | None, tuned: Tuned | None, options: Mapping[str, str]
 ) -> Iterator[Fault]:
     """Yield what is wrong with the variables that a job was submitted with, but for those that its script sets itself.
 
@@ -216,7 +221,7 @@ def _environment_faults(
     )
 
 
-def _set_by(script: Source) -> Iterator[str]:
+def _set_by(script: CheckedFile) -> Iterator[str]:
     for part in script.parts:
         if part.kind == "variable":
             yield part.name

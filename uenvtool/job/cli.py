@@ -32,7 +32,7 @@ def check(request: CheckRequest) -> Result:
 
     Exit code 1 if one is an error or a warning. A rule is kept from a line by the comment `# uenvtool: ignore=RULE`.
     """
-    from uenvtool.check.lint import check as work
+    from uenvtool.check.lint import check_files as work
 
     return work(request)
 

@@ -197,7 +197,6 @@ def _program(words: Sequence[str]) -> tuple[int, str]:
 
 
 def _inside(words: Sequence[str], disk: Disk) -> Iterator[Started]:
-    """Yield what a shell script or `bash -c` starts."""
     name = program_name(words[0])
     arguments = [word for word in words[1:] if not word.startswith("-")]
     if name in _SHELLS and len(words) > 2 and re.fullmatch(r"-[a-z]*c", words[1]):

@@ -104,7 +104,6 @@ def _planned(
 
 
 def _with_settings(plan: JobPlan, system: System, uarch: str) -> JobPlan:
-    """Return the plan with its variables, and with what depends on the versions in its image."""
     settings = _settings(plan, system, uarch)
     facts = {**system.facts(uarch), **(settings.given if settings else {})}
     inside = plan.use.variables in ("edf", "activation")  # others export outside
@@ -221,7 +220,6 @@ def _activation(plan: JobPlan, settings: Settings | None) -> str:
 
 
 def _name_of(words: Sequence[str]) -> str:
-    """Return a job's name: of the script that runs."""
     scripts = [word.rsplit("/", 1)[-1].rsplit(".", 1)[0] for word in words if word.endswith((".py", ".sh"))]
     for word in (*scripts, words[0].rsplit("/", 1)[-1] if words else ""):
         name = re.sub(r"[^\w.-]+", "-", word).strip("-")

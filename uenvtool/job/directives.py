@@ -17,7 +17,6 @@ def directives_of(plan: JobPlan, system: System) -> tuple[Explained, ...]:
 
 
 def _of_request(plan: JobPlan, system: System) -> Iterator[Explained]:
-    """Yield what is asked for: time, nodes, tasks, GPUs, images, folders."""
     request, defaults = plan.request, system.scheduler.defaults
     yield Explained("job-name", plan.name)
     if request.account:

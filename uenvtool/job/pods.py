@@ -69,7 +69,6 @@ def _submit_words(plan: JobPlan) -> str:
 
 
 def _flags(plan: JobPlan) -> str:
-    """Return the further options of runai: devices, project, user, storage, variables, folder."""
     request = plan.request
     user, _, group = request.uid.partition(":")
     storage = [claim.partition(":") for claim in request.pvc]
@@ -85,7 +84,6 @@ def _flags(plan: JobPlan) -> str:
 
 
 def _manifest(plan: JobPlan, name: str, scripts: dict[str, str]) -> str:
-    """Return the job as Kubernetes objects: the scripts, and a PyTorchJob that runs them."""
     request = plan.request
     user, _, group = request.uid.partition(":")
     context = {"runAsUser": user, **({"runAsGroup": group} if group else {})} if user else {}

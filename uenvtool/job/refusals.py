@@ -116,7 +116,6 @@ def refusals(case: Case) -> Iterator[Problem]:
 
 
 def _of_place(case: Case) -> Iterator[Problem]:
-    """Yield what the system or runtime lacks."""
     request, system, plan = case.request, case.system, case.plan
     use, name = plan.use, case.runtime.name
     in_slurm = use.scheduler == SLURM and system.scheduler.name == SLURM
@@ -156,7 +155,6 @@ def _of_place(case: Case) -> Iterator[Problem]:
 
 
 def _of_files(case: Case) -> Iterator[Problem]:
-    """Yield what is named and not there."""
     named, venv = case.request.image, case.request.venv
     if re.match(r"[/.]", named) and "$" not in named and not case.disk.exists(named):
         yield Problem(f"--image {named}: there is no such file", hint="check the path, or name a label")
@@ -300,7 +298,6 @@ def _of_own_launcher(case: Case) -> Iterator[Problem]:
 
 
 def _of_script(case: Case, started: tuple[Started, ...]) -> Iterator[Problem]:
-    """Yield why what a shell script starts would not meet that of the other nodes."""
     asked, first = case.request.launcher, started[0]
     if first.name in SUBMITTERS:
         yield _of_submitter(first.name, first.place)
@@ -338,7 +335,6 @@ def _of_paths(case: Case) -> Iterator[Problem]:
 
 
 def _unmounted(case: Case) -> Iterator[Problem]:
-    """Yield a path in the command that is here, and that the container would not see."""
     plan, disk = case.plan, case.disk
     home = [disk.home] if plan.use.step else []
     seen = [mount.partition(":")[0] for mount in (*plan.knowledge.mounts, *plan.request.mount)]

@@ -34,7 +34,6 @@ def slurm_files(plan: JobPlan) -> dict[str, str]:
 
 
 def _batch_script(plan: JobPlan) -> str:
-    """Return the batch script: options, what the container gets, variables, and how the ranks start."""
     rows = [(_directive(directive), directive.reason) for directive in plan.directives]
     vet = nodes = made_for = ""
     if plan.recipe:  # the line by which `job check` knows the recipe of the uenv
@@ -106,7 +105,6 @@ def _after(plan: JobPlan) -> str:
 
 
 def _directive(directive: Explained) -> str:
-    """Return a line of sbatch's options; an option may have no value."""
     value = f"={quoting.sbatch(directive.name, directive.value)}" if directive.value else ""
     return f"#SBATCH --{directive.name}{value}"
 
@@ -261,7 +259,6 @@ def _staging(plan: JobPlan) -> str:
 
 
 def _source(image: str) -> str:
-    """Return the word of bash that names the file of an image."""
     if image.startswith(PATH_STARTS):
         return quoting.sh_word(image)
     return f"\"$(uenv image inspect --format='{{sqfs}}' {quoting.sh_word(image)})\""
