@@ -170,6 +170,78 @@ def test_a_rank_whose_recorder_no_longer_has_its_calls_of_a_group_is_not_behind_
     assert detail.startswith("rank 0 did not enter all_reduce ([8, 4] Float) number 41 of default_pg")
 
 
+def test_a_rank_is_behind_however_far_the_others_ran_ahead(cli: Cli, place: Path) -> None:
+    """Collectives are enqueued, hundreds of them, while one rank hangs; of each group the last 32 are kept."""
+    ahead = [*done((1, 2, 3)), *(call(number) for number in range(4, 100))]
+
+    ((name, detail),) = found(cli, write(place / "d", {0: ahead, 1: done((1, 2, 3)), 2: ahead, 3: ahead}))
+
+    assert (name, detail) == (
+        "rank-behind",
+        "rank 1 did not enter call number 4 of default_pg; its last call: all_reduce number 3 at /home/me/train.py:120",
+    )
+
+
+def test_a_dump_that_is_older_than_the_others_accuses_no_rank(cli: Cli, place: Path) -> None:
+    """What the others completed, this rank must have entered since."""
+    newer = done((1, 2, 3))
+
+    assert found(cli, write(place / "d", {0: newer, 1: done((1, 2)), 2: newer, 3: newer}), code=0) == []
+
+
+def test_a_group_whose_ranks_gloo_does_not_write_down_is_of_all_ranks(cli: Cli, place: Path) -> None:
+    folder = write(place / "d", {0: [call(1)], 1: []}, {"": "[0, 1]"})
+
+    ((name, detail),) = found(cli, folder)
+
+    assert name == "rank-behind"
+    assert detail.startswith("rank 1 did not enter all_reduce ([8, 4] Float) number 1 of default_pg")
+
+
+def test_other_sizes_are_no_cause_in_a_call_that_completed(cli: Cli, place: Path) -> None:
+    """As in a gather of unequal parts, of which each rank writes down its own."""
+    ranks = {rank: [*done((1,), input_sizes=[[rank + 1]]), *([call(2)] if rank != 3 else [])] for rank in range(4)}
+
+    ((name, detail),) = found(cli, write(place / "d", ranks))
+
+    assert name == "rank-behind"
+    assert detail.startswith("rank 3 did not enter all_reduce")
+
+
+def test_a_group_without_a_description_is_named_by_its_number(cli: Cli, place: Path) -> None:
+    """torch writes `undefined` for a group that nobody described (distributed_c10d.py, new_group)."""
+    groups = {"7": {"name": "7", "desc": "undefined", "ranks": "[0, 1]"}}
+    of_group = {"process_group": ("7", "undefined"), "pg_id": 7}
+    (place / "d").mkdir()
+    for rank, entries in {0: [call(1, **of_group)], 1: []}.items():
+        data = {"version": "2.10", "pg_config": groups, "entries": entries}
+        (place / "d" / f"rank_{rank}").write_bytes(pickle.dumps(data, protocol=2))
+
+    ((_, detail),) = found(cli, place / "d")
+
+    assert detail.startswith("rank 1 did not enter all_reduce ([8, 4] Float) number 1 of group 7")
+
+
+def test_calls_that_gloo_let_go_of_are_no_waiting(cli: Cli, place: Path) -> None:
+    """Gloo never writes that a call is completed (ProcessGroupGloo.cpp)."""
+    over = [call(1, "all_reduce", state="scheduled", retired=True)]
+
+    assert found(cli, write(place / "d", {0: over, 1: over}, {"0": "[0, 1]"}), code=0) == []
+
+
+def test_the_line_is_that_of_a_library_where_all_of_a_program_is_one(cli: Cli, place: Path) -> None:
+    """As with `python -m PACKAGE`."""
+    frames = [
+        {"name": "<lambda>", "filename": "", "line": 0},
+        {"name": "step", "filename": "/env/lib/python3.12/site-packages/trainer/loop.py", "line": 31},
+    ]
+    waiting = [call(1, frames=frames)]
+
+    ((_, detail),) = found(cli, write(place / "d", {0: waiting, 1: []}, {"0": "[0, 1]"}))
+
+    assert detail.endswith("wait there at /env/lib/python3.12/site-packages/trainer/loop.py:31")
+
+
 def test_a_receive_that_nobody_sends_names_the_other_rank(cli: Cli, place: Path) -> None:
     receive = call(0, "recv 0<-1", is_p2p=True, p2p_seq_id=5)
 
@@ -179,6 +251,22 @@ def test_a_receive_that_nobody_sends_names_the_other_rank(cli: Cli, place: Path)
     assert detail.startswith(
         "rank 1 did not enter what answers recv 0<-1 ([8, 4] Float) of rank 0 at /home/me/train.py"
     )
+
+
+def test_of_a_chain_of_receives_the_rank_at_its_end_is_named(cli: Cli, place: Path) -> None:
+    """A pipeline of ranks 1 to 3, which count from 0 in their group; rank 0 waits for rank 1 in another group."""
+    pair, stages = {"process_group": ("1", "tensor"), "pg_id": 1}, {"process_group": ("2", "pipe"), "pg_id": 2}
+    ranks = {
+        0: [call(1, **pair)],
+        1: [call(0, "recv 0<-1", is_p2p=True, p2p_seq_id=5, record_id=0, **stages)],
+        2: [call(0, "recv 1<-2", is_p2p=True, p2p_seq_id=5, record_id=0, **stages)],
+        3: [],
+    }
+
+    ((name, detail),) = found(cli, write(place / "d", ranks, {"1": "[0, 1]", "2": "[1, 2, 3]"}))
+
+    assert name == "rank-behind"
+    assert detail.startswith("rank 3 did not enter what answers recv 1<-2 ([8, 4] Float) of rank 2")
 
 
 def test_dumps_of_a_run_that_is_well_have_no_finding(cli: Cli, place: Path) -> None:
@@ -210,7 +298,10 @@ def test_a_dump_that_is_made_to_grow_says_little(place: Path) -> None:
     (place / "dump_0").write_bytes(pickle.dumps({"entries": grown, "pg_config": groups}, protocol=2))
     (place / "dump_1").write_bytes(pickle.dumps({"entries": [nested], "pg_config": {}}, protocol=2))
 
-    words = [sys.executable, "-I", READER, place / "dump_0", place / "dump_1"]
+    waits = [call(0, text, is_p2p=True, input_sizes=[[1] * 1000] * 1000)] * 5000
+    (place / "dump_2").write_bytes(pickle.dumps({"entries": waits, "pg_config": {}}, protocol=2))
+
+    words = [sys.executable, "-I", READER, *(place / f"dump_{rank}" for rank in range(3))]
     printed = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     rows = [json.loads(line) for line in printed.splitlines()]
 

@@ -124,7 +124,7 @@ class _Nodes:
 def _numbers(text: str) -> tuple[int, ...]:
     """Return the ranks in a list as torch writes it; nothing if it is none."""
     try:
-        found = json.loads(text or "[]")
+        found = json.loads(text)
         return tuple(sorted(int(rank) for rank in found))
     except (ValueError, TypeError):
         return ()
@@ -140,7 +140,7 @@ def _groups(dumps: Sequence[RankDump]) -> Iterator[_Group]:
         desc = own[0][1].desc
         members = set(_numbers(ranks)) or (world if desc == WHOLE_JOB else set(calls))
         for dump in dumps:  # a rank that never came to the group does not know it
-            if dump.rank in members and dump.is_whole:
+            if dump.rank in members:
                 calls.setdefault(dump.rank, {})
         shown = desc if desc not in ("", "undefined") else f"group {name}"
         yield _Group(shown, tuple(sorted(members)), {rank: its for rank, its in calls.items() if rank in members})

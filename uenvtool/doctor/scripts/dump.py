@@ -53,10 +53,7 @@ def summary(path: str) -> dict[str, Any]:
         for name, group in islice((data.get("pg_config") or {}).items(), MOST_GROUPS)
     }
     waits: list[list[Any]] = []
-    full: set[object] = set()  # groups of which only older calls are left, which nobody needs
     for entry in reversed(entries):
-        if entry["process_group"][0] in full and not entry["is_p2p"]:
-            continue
         name = _text(entry["process_group"][0])
         if entry["is_p2p"]:
             if len(waits) < LAST and _state(entry) == OPEN:
@@ -66,8 +63,6 @@ def summary(path: str) -> dict[str, Any]:
         calls, number = group["calls"], int(entry["collective_seq_id"])
         if number in calls or len(calls) < LAST:
             calls.setdefault(number, []).append(entry)
-        else:
-            full.add(entry["process_group"][0])
     for group in groups.values():
         group["calls"] = [[number, _together(those[::-1])] for number, those in reversed(group["calls"].items())]
     last = [_text(entries[-1]["process_group"][0]), *_numbered(entries[-1])] if entries else None
