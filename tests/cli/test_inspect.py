@@ -97,6 +97,17 @@ def test_diff_takes_any_two_kinds(cli: Cli, monkeypatch: pytest.MonkeyPatch, bef
 
     assert answer.code == 1
     assert answer.stdout.startswith("change")
+    has_recipe = "pytorch-2.6" in (before, after)
+    assert ("a recipe names only what it asks for" in answer.stderr) is has_recipe
+
+
+def test_diff_takes_what_a_recipe_requires_for_its_version_where_another_is_preferred(cli: Cli, write: Write) -> None:
+    write("recipes/a/recipe.yaml", SMALL + "prefer: {zlib-ng: 2.2.1}\n")
+    write("recipes/b/recipe.yaml", "extends: a\ndescription: Ours.\nrequire: {zlib-ng: 2.2.4}\n")
+
+    [change] = json.loads(cli("diff", "a", "b", "--json").stdout)
+
+    assert (change["package"], change["before"], change["after"]) == ("zlib-ng", ["2.2.1"], ["2.2.4"])
 
 
 def test_diff_says_removed_only_where_no_lock_can_say_otherwise(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -364,6 +364,9 @@ def test_a_bill_of_materials_lists_every_package_by_its_address(place: Path, cli
     assert [component["purl"] for component in tool["components"]] == ["pkg:pypi/my-tool@1.0"]
     assert [component["purl"] for component in store["components"]] == ["pkg:generic/spack/zlib-ng@2.0"]
     assert tool["metadata"]["component"]["name"] == "tool-1.0"
+    assert (
+        store["metadata"]["component"]["name"] == "pytorch"
+    )  # as the image says of itself, whatever the file is called
     assert tool["metadata"]["timestamp"].startswith("1980-01-01")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from uenvtool.core.words import canonical, grouped
-from uenvtool.image.listing import FILE, FOLDER, Listed, by_name, listing
+from uenvtool.image.listing import FILE, Listed, by_name, listing
 from uenvtool.image.metadata import ENV, ListUpdate, Uenv, UenvView, parse_env_json
 from uenvtool.image.read import LARGEST_TEXT, Superblock, read_texts, require_image
 from uenvtool.knowledge.lock import DATABASE, LARGEST_DATABASE, is_build_only, name_of_spack, text_of_spack
@@ -190,7 +190,7 @@ def python_packages(names: Mapping[str, Listed], texts: Mapping[str, str], mount
         found = _INFO.fullmatch(folder)
         metadata = names.get(f"{folder}/METADATA")  # of a view: a symlink to that of the package itself
         is_of_view = mount and metadata and metadata.target.startswith(os.fsencode(f"{mount}/"))
-        if found is None or names[folder].kind != FOLDER or is_of_view:
+        if found is None or is_of_view:
             continue
         files = set(_recorded(texts.get(f"{folder}/RECORD", ""), found["site"]))
         size = sum(bytecode.get(file, 0) + (names[file].size if file in names else 0) for file in files)
