@@ -107,6 +107,8 @@ def test_every_source_is_used() -> None:
         ("overlay", "not overlay", False),
         ("gpu", "fabric == roce", True),
         ("gpu == nvidia and nccl < 2.27", "gpu == amd and nccl < 2.27", False),
+        ("runtime == ce and image != alps", "runtime == ce and not image", True),  # an image of somebody else's
+        ("not container", "container", False),
     ],
 )
 def test_whether_conditions_can_hold_together(one: str, other: str, together: bool) -> None:

@@ -116,7 +116,10 @@ def require_installable(lock: Lock, shown: str) -> None:
 
 
 def is_build_only(edge: Mapping[str, Any]) -> bool:
-    """Tell if a package is needed only while another is built, by its edge in a lock or in Spack's database."""
+    """Tell if a package is needed only while another is built, by its edge in a lock or in Spack's database.
+
+    Before Spack 0.21 an edge has no `parameters`: what it leads to counts as needed.
+    """
     return not {"link", "run"} & set(edge.get("parameters", {}).get("deptypes") or ("run",))
 
 
